@@ -1,0 +1,87 @@
+"""Mistakes of a caller, as one tree of exceptions.
+
+A model's failure is data (an answer with ``stop_reason="error"``) and a tool's failure is a result that the model
+reads, so neither stands here. Every message says what happened, where, and what to do about it::
+
+    IndusError
+    ├── UsageError              a flag, option or argument that makes no sense
+    ├── SettingsError           a settings file that cannot be used           .path
+    ├── ModelNotFoundError      no such model                                 .wanted
+    ├── CredentialsError        the provider needs a key and there is none    .provider
+    ├── SessionBusyError        a prompt while another run is going on
+    ├── RunFailedError          the last answer of a run ended badly          .stop_reason
+    └── SessionFileError        a session file that cannot be used            .path
+        ├── SessionNotFoundError
+        └── SessionLockedError  somebody else is writing to it                .owner
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class IndusError(Exception):
+    """The root of this package's exceptions; catch it to catch them all."""
+
+
+class UsageError(IndusError):
+    """A flag, option or argument that makes no sense where it was given."""
+
+
+class SettingsError(IndusError):
+    """A settings file that could not be read; it is left untouched."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}. The file is left as it is and its settings are ignored; mend it by hand.")
+        self.path = path
+
+
+class ModelNotFoundError(IndusError):
+    """No model of that name is known."""
+
+    def __init__(self, wanted: str, suggestions: list[str]) -> None:
+        hint = f" Did you mean {' or '.join(suggestions)}?" if suggestions else ""
+        super().__init__(f"Model not found: {wanted}.{hint} `indusagi --list-models` shows the known ones.")
+        self.wanted = wanted
+
+
+class CredentialsError(IndusError):
+    """The chosen provider needs a key and none was found."""
+
+    def __init__(self, provider: str, problem: str) -> None:
+        super().__init__(problem)
+        self.provider = provider
+
+
+class SessionBusyError(IndusError):
+    """A prompt arrived while a run is going on and did not say how to join it."""
+
+
+class RunFailedError(IndusError):
+    """The last answer of a run ended in an error or was aborted; what was said before is kept."""
+
+    def __init__(self, message: str, stop_reason: str) -> None:
+        super().__init__(message)
+        self.stop_reason = stop_reason
+
+
+class SessionFileError(IndusError):
+    """A session file that cannot be used; it is left untouched."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+
+
+class SessionNotFoundError(SessionFileError):
+    """There is no session at that path or with that id."""
+
+
+class SessionLockedError(SessionFileError):
+    """Another process holds the session open for writing."""
+
+    def __init__(self, path: Path, owner: str) -> None:
+        super().__init__(
+            path, f"the session is open for writing in {owner}. Close it there, or start a new session here."
+        )
+        self.owner = owner

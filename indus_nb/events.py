@@ -1,0 +1,178 @@
+"""What happens in a session, as one union of events.
+
+The life of one prompt::
+
+    agent_start
+      turn_start                          one turn = one answer and its tool calls
+        message_start, message_end        each user message of this turn
+        message_start                     the answer begins
+          message_update ...              start, block starts, deltas and ends, then done or error
+        message_end                       the answer is whole (or failed: see its stopReason)
+        tool_execution_start              a call really starts
+          tool_execution_update ...       output so far, accumulated
+        tool_execution_end                in order of completion
+        message_start, message_end        one tool result per call, in the model's order
+      turn_end                            the answer and its tool results
+      turn_start ... turn_end             until the model calls no more tools and nothing is queued
+    agent_end                             the messages of this run
+    agent_settled                         nothing will go on by itself
+
+A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
+whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``. They reach extensions first,
+then the store, then subscribers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from indus_nb.messages import (
+    AssistantMessage,
+    ImageContent,
+    Message,
+    TextContent,
+    ThinkingLevel,
+    ToolResultMessage,
+)
+from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
+from indus_nb.wire import JsonObject, WireModel
+
+
+class AgentStart(WireModel):
+    """A run begins."""
+
+    type: Literal["agent_start"] = "agent_start"
+
+
+class AgentEnd(WireModel):
+    """A run ends; ``messages`` are all that it added. With ``will_retry`` another run follows by itself."""
+
+    type: Literal["agent_end"] = "agent_end"
+    messages: list[Message]
+    will_retry: bool = False
+
+
+class AgentSettled(WireModel):
+    """Nothing will go on by itself: no run, no retry, nothing queued that could be delivered."""
+
+    type: Literal["agent_settled"] = "agent_settled"
+
+
+class TurnStart(WireModel):
+    """A turn begins."""
+
+    type: Literal["turn_start"] = "turn_start"
+
+
+class TurnEnd(WireModel):
+    """A turn ends."""
+
+    type: Literal["turn_end"] = "turn_end"
+    message: AssistantMessage
+    tool_results: list[ToolResultMessage]
+
+
+class MessageStart(WireModel):
+    """A message begins; an assistant's is empty then, every other one whole."""
+
+    type: Literal["message_start"] = "message_start"
+    message: Message
+
+
+class MessageUpdate(WireModel):
+    """The answer grew by ``assistant_message_event``; ``growing`` is the whole of it, ``message`` a copy of that."""
+
+    type: Literal["message_update"] = "message_update"
+    assistant_message_event: AssistantMessageEvent
+    growing: Any = Field(exclude=True)
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The answer so far, copied when asked for."""
+        growing: GrowingMessage = self.growing
+        return growing.snapshot()
+
+
+class MessageEnd(WireModel):
+    """A message is final."""
+
+    type: Literal["message_end"] = "message_end"
+    message: Message
+
+
+class ToolOutput(WireModel):
+    """What a tool gave so far, or at the end."""
+
+    content: list[TextContent | ImageContent]
+    details: Any = None
+
+
+class ToolExecutionStart(WireModel):
+    """A tool call starts."""
+
+    type: Literal["tool_execution_start"] = "tool_execution_start"
+    tool_call_id: str
+    tool_name: str
+    args: JsonObject
+
+
+class ToolExecutionUpdate(WireModel):
+    """A running tool's output so far; each update replaces the one before."""
+
+    type: Literal["tool_execution_update"] = "tool_execution_update"
+    tool_call_id: str
+    tool_name: str
+    args: JsonObject
+    partial_result: ToolOutput
+
+
+class ToolExecutionEnd(WireModel):
+    """A tool call has its result."""
+
+    type: Literal["tool_execution_end"] = "tool_execution_end"
+    tool_call_id: str
+    tool_name: str
+    result: ToolOutput
+    is_error: bool
+
+
+class QueueUpdate(WireModel):
+    """The queues changed; these are the texts that wait."""
+
+    type: Literal["queue_update"] = "queue_update"
+    steering: list[str]
+    follow_up: list[str]
+
+
+class ModelChanged(WireModel):
+    """The session talks to another model from now on."""
+
+    type: Literal["model_changed"] = "model_changed"
+    provider: str
+    model_id: str
+
+
+class ThinkingLevelChanged(WireModel):
+    """The session thinks more or less from now on."""
+
+    type: Literal["thinking_level_changed"] = "thinking_level_changed"
+    level: ThinkingLevel
+
+
+AgentEvent: TypeAlias = (
+    AgentStart
+    | AgentEnd
+    | TurnStart
+    | TurnEnd
+    | MessageStart
+    | MessageUpdate
+    | MessageEnd
+    | ToolExecutionStart
+    | ToolExecutionUpdate
+    | ToolExecutionEnd
+)
+SessionEvent: TypeAlias = Annotated[
+    AgentEvent | AgentSettled | QueueUpdate | ModelChanged | ThinkingLevelChanged, Field(discriminator="type")
+]

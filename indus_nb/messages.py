@@ -1,0 +1,307 @@
+"""What is said in a session: content blocks, messages, usage, and the part of them that a model is shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from pydantic import Field, TypeAdapter, model_validator
+
+from indus_nb.wire import JsonObject, WireModel
+
+StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch: the time stamp of a message."""
+    return time.time_ns() // 1_000_000
+
+
+class TextContent(WireModel):
+    """Text of a user, a model or a tool."""
+
+    type: Literal["text"] = "text"
+    text: str
+    text_signature: str | None = None
+
+
+class UrlSource(WireModel):
+    """Where an image lies that is not sent along."""
+
+    type: Literal["url"] = "url"
+    url: str
+
+
+class ImageContent(WireModel):
+    """An image, either its bytes in base64 (``data`` and ``mime_type``) or the place it lies at (``source``).
+
+    Both spellings of the protocol are read; the flat one is written:
+
+    >>> ImageContent.model_validate(
+    ...     {"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "aGk="}}
+    ... ).to_wire()
+    {'type': 'image', 'data': 'aGk=', 'mimeType': 'image/png'}
+    """
+
+    type: Literal["image"] = "image"
+    data: str | None = None
+    mime_type: str | None = None
+    source: UrlSource | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        fields = cast("JsonObject", value)
+        source: object = fields.get("source")
+        if isinstance(source, dict) and cast("JsonObject", source).get("type") == "base64":
+            inner = cast("JsonObject", source)
+            rest = {key: item for key, item in fields.items() if key != "source"}
+            return {**rest, "data": inner.get("data"), "mimeType": inner.get("mediaType") or inner.get("media_type")}
+        return fields
+
+    @model_validator(mode="after")
+    def _complete(self) -> ImageContent:
+        if self.source is None and not (self.data and self.mime_type):
+            raise ValueError("an image needs data and mimeType, or a source with a url")
+        return self
+
+
+class ThinkingContent(WireModel):
+    """A model's reasoning. ``redacted`` blocks carry no text, only the signature to send back."""
+
+    type: Literal["thinking"] = "thinking"
+    thinking: str
+    thinking_signature: str | None = None
+    redacted: bool | None = None
+
+
+class ToolCall(WireModel):
+    """A model's wish to run a tool.
+
+    ``malformed`` holds the argument text as received when it was no JSON object; ``arguments`` is empty then.
+    """
+
+    type: Literal["toolCall"] = "toolCall"
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    thought_signature: str | None = None
+    malformed: str | None = Field(default=None, exclude=True)
+
+
+UserBlock: TypeAlias = Annotated[TextContent | ImageContent, Field(discriminator="type")]
+AssistantBlock: TypeAlias = Annotated[TextContent | ThinkingContent | ToolCall, Field(discriminator="type")]
+
+
+class Cost(WireModel):
+    """What a request cost, in US dollars."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    total: float = 0
+
+
+class Usage(WireModel):
+    """The tokens of a request, and their price."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: Cost = Field(default_factory=Cost)
+
+
+class UserMessage(WireModel):
+    """What the user said."""
+
+    role: Literal["user"] = "user"
+    content: str | list[UserBlock]
+    timestamp: int = Field(default_factory=now_ms)
+
+
+class AssistantMessage(WireModel):
+    """What a model answered, whole or, while it streams, so far."""
+
+    role: Literal["assistant"] = "assistant"
+    content: list[AssistantBlock]
+    api: str
+    provider: str
+    model: str
+    usage: Usage = Field(default_factory=Usage)
+    stop_reason: StopReason = "stop"
+    error_message: str | None = None
+    response_id: str | None = None
+    timestamp: int = Field(default_factory=now_ms)
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined."""
+        return "".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls, in the model's order."""
+        return [block for block in self.content if isinstance(block, ToolCall)]
+
+
+class ToolResultMessage(WireModel):
+    """What a tool answered. ``details`` is for front ends and never sent to a model."""
+
+    role: Literal["toolResult"] = "toolResult"
+    tool_call_id: str
+    tool_name: str
+    content: list[UserBlock]
+    details: Any = None
+    is_error: bool = False
+    timestamp: int = Field(default_factory=now_ms)
+
+
+class BashExecutionMessage(WireModel):
+    """A shell command that the user ran, as opposed to a model's call of the bash tool."""
+
+    role: Literal["bashExecution"] = "bashExecution"
+    command: str
+    output: str
+    exit_code: int | None = None
+    cancelled: bool = False
+    truncated: bool = False
+    full_output_path: str | None = None
+    exclude_from_context: bool | None = None
+    timestamp: int = Field(default_factory=now_ms)
+
+
+class CustomMessage(WireModel):
+    """A message of an extension, shown to the model as the user's."""
+
+    role: Literal["custom"] = "custom"
+    custom_type: str
+    content: str | list[UserBlock]
+    display: bool = True
+    details: Any = None
+    timestamp: int = Field(default_factory=now_ms)
+
+
+class BranchSummaryMessage(WireModel):
+    """The summary of a branch that was left; made while a session is read, never stored as a message."""
+
+    role: Literal["branchSummary"] = "branchSummary"
+    summary: str
+    from_id: str
+    timestamp: int = Field(default_factory=now_ms)
+
+
+class CompactionSummaryMessage(WireModel):
+    """The summary that stands for older messages; made while a session is read, never stored as a message."""
+
+    role: Literal["compactionSummary"] = "compactionSummary"
+    summary: str
+    tokens_before: int
+    timestamp: int = Field(default_factory=now_ms)
+
+
+Message: TypeAlias = Annotated[
+    UserMessage
+    | AssistantMessage
+    | ToolResultMessage
+    | BashExecutionMessage
+    | CustomMessage
+    | BranchSummaryMessage
+    | CompactionSummaryMessage,
+    Field(discriminator="role"),
+]
+ModelMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
+
+@cache
+def _message_adapter() -> TypeAdapter[Message]:
+    return TypeAdapter(Message)
+
+
+def parse_message(value: JsonObject) -> Message:
+    """The message in a JSON object of a session file or a peer; raises ``pydantic.ValidationError``."""
+    return _message_adapter().validate_python(value)
+
+
+def text_of(content: str | Sequence[TextContent | ImageContent]) -> str:
+    """The text of a message's content, images left out."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, TextContent))
+
+
+def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
+    """The messages that a provider is sent.
+
+    Shell commands, summaries and extensions' messages become user messages. Answers that failed or were aborted are
+    left out. Every tool call is followed by a result: one that never came (the process died) is said to be missing.
+    """
+    shown: list[ModelMessage] = []
+    unanswered: dict[str, ToolCall] = {}
+
+    def answer_missing() -> None:
+        shown.extend(
+            ToolResultMessage(
+                tool_call_id=call.id,
+                tool_name=call.name,
+                content=[TextContent(text="No result was recorded: the run ended before this call did.")],
+                is_error=True,
+            )
+            for call in unanswered.values()
+        )
+        unanswered.clear()
+
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            if unanswered.pop(message.tool_call_id, None):
+                shown.append(message)
+            continue
+        answer_missing()
+        if isinstance(message, AssistantMessage):
+            if message.stop_reason in ("error", "aborted"):
+                continue
+            shown.append(message)
+            unanswered.update((call.id, call) for call in message.tool_calls)
+        elif (spoken := _as_user(message)) is not None:
+            shown.append(spoken)
+    answer_missing()
+    return shown
+
+
+def _as_user(
+    message: UserMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage,
+) -> UserMessage | None:
+    match message:
+        case UserMessage():
+            return message
+        case BashExecutionMessage():
+            if message.exclude_from_context:
+                return None
+            return UserMessage(content=_bash_text(message), timestamp=message.timestamp)
+        case CustomMessage():
+            return UserMessage(content=message.content, timestamp=message.timestamp)
+        case BranchSummaryMessage():
+            introduction = "This is a summary of a branch of the conversation that was left to continue here:"
+        case CompactionSummaryMessage():
+            introduction = "The conversation before this point was condensed into this summary:"
+    text = f"{introduction}\n\n<summary>\n{message.summary}\n</summary>"
+    return UserMessage(content=text, timestamp=message.timestamp)
+
+
+def _bash_text(message: BashExecutionMessage) -> str:
+    output = f"```\n{message.output}\n```" if message.output else "(no output)"
+    text = f"Ran `{message.command}`\n{output}"
+    if message.cancelled:
+        text += "\n\n(the command was cancelled)"
+    elif message.exit_code:
+        text += f"\n\nCommand exited with code {message.exit_code}"
+    if message.truncated and message.full_output_path:
+        text += f"\n\n[Output truncated. Full output: {message.full_output_path}]"
+    return text

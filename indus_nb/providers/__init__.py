@@ -1,0 +1,80 @@
+"""How a model is reached: the ``Provider`` protocol, what it is given, and the providers by name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from indus_nb.errors import UsageError
+from indus_nb.messages import ModelMessage, ThinkingLevel
+from indus_nb.providers.catalog import Model
+from indus_nb.streaming import AssistantMessageEvent
+from indus_nb.wire import JsonObject
+
+__all__ = ["Context", "Model", "Provider", "StreamOptions", "ToolSpec", "provider_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model is told of it; ``parameters`` is a JSON schema of an object."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """All that a model is shown in one request."""
+
+    system_prompt: str
+    messages: Sequence[ModelMessage]
+    tools: Sequence[ToolSpec] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How a model is to answer. ``thinking_budgets`` (tokens by level) replaces the defaults."""
+
+    api_key: str | None = None
+    thinking: ThinkingLevel = "off"
+    thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+class Provider(Protocol):
+    """A way to reach models."""
+
+    def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncIterator[AssistantMessageEvent]:
+        """Ask once and yield the answer as it comes.
+
+        The first event is ``start``, the last one ``done`` or ``error``. Whatever goes wrong with the request or the
+        model is such an ``error`` and never an exception. Cancelling the task that iterates ends the request.
+        """
+        ...
+
+    def find_key(self, explicit: str | None = None) -> str | None:
+        """The key to use, ``explicit`` or from the environment.
+
+        Returns ``None`` for a provider that needs none; raises ``CredentialsError`` when one is needed and missing.
+        """
+        ...
+
+    def preload(self) -> None:
+        """Import what the first request will need. Called from a thread, at most a few times, cheap when done."""
+        ...
+
+
+def provider_for(name: str) -> Provider:
+    """The provider of that name; raises ``UsageError`` naming the known ones."""
+    match name:
+        case "anthropic":
+            from indus_nb.providers.anthropic import AnthropicProvider
+
+            return AnthropicProvider()
+        case "offline":
+            from indus_nb.providers.offline import OfflineProvider
+
+            return OfflineProvider()
+        case _:
+            raise UsageError(f"Unknown provider: {name}. Known providers: anthropic, offline.")

@@ -1,0 +1,302 @@
+"""An answer while it grows: the deltas a provider yields, and the message they add up to.
+
+A provider builds its answer with one ``GrowingMessage`` and yields what its methods return::
+
+    growing = GrowingMessage(model)
+    yield growing.start()
+    opened = growing.open_text()
+    yield opened
+    yield growing.append(opened.content_index, "Hello")
+    yield growing.close(opened.content_index)
+    yield growing.finish("stop")
+
+Deltas are kept as they came and joined when somebody asks, so that an answer costs time in proportion to its length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+import pydantic_core
+from pydantic import Field
+
+from indus_nb.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    StopReason,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    Usage,
+    now_ms,
+)
+from indus_nb.wire import JsonObject, WireModel, clean_text
+
+
+class StreamStart(WireModel):
+    """The answer begins; ``growing`` is the message that will grow."""
+
+    type: Literal["start"] = "start"
+    growing: Any = Field(default=None, exclude=True)
+
+
+class TextStart(WireModel):
+    """A text block begins."""
+
+    type: Literal["text_start"] = "text_start"
+    content_index: int
+
+
+class TextDelta(WireModel):
+    """More text of a block."""
+
+    type: Literal["text_delta"] = "text_delta"
+    content_index: int
+    delta: str
+
+
+class TextEnd(WireModel):
+    """A text block is whole."""
+
+    type: Literal["text_end"] = "text_end"
+    content_index: int
+    content: str
+
+
+class ThinkingStart(WireModel):
+    """A thinking block begins."""
+
+    type: Literal["thinking_start"] = "thinking_start"
+    content_index: int
+
+
+class ThinkingDelta(WireModel):
+    """More thinking of a block."""
+
+    type: Literal["thinking_delta"] = "thinking_delta"
+    content_index: int
+    delta: str
+
+
+class ThinkingEnd(WireModel):
+    """A thinking block is whole."""
+
+    type: Literal["thinking_end"] = "thinking_end"
+    content_index: int
+    content: str
+
+
+class ToolCallStart(WireModel):
+    """A tool call begins; its arguments follow as pieces of JSON text."""
+
+    type: Literal["toolcall_start"] = "toolcall_start"
+    content_index: int
+    id: str
+    tool_name: str
+
+
+class ToolCallDelta(WireModel):
+    """More of the arguments' JSON text."""
+
+    type: Literal["toolcall_delta"] = "toolcall_delta"
+    content_index: int
+    delta: str
+
+
+class ToolCallEnd(WireModel):
+    """A tool call is whole."""
+
+    type: Literal["toolcall_end"] = "toolcall_end"
+    content_index: int
+    tool_call: ToolCall
+
+
+class StreamDone(WireModel):
+    """The answer is whole."""
+
+    type: Literal["done"] = "done"
+    reason: StopReason
+    message: AssistantMessage
+
+
+class StreamError(WireModel):
+    """The answer failed or was aborted; ``error`` is the answer as far as it came, with ``error_message``."""
+
+    type: Literal["error"] = "error"
+    reason: Literal["error", "aborted"]
+    error: AssistantMessage
+
+
+BlockDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+AssistantMessageEvent: TypeAlias = Annotated[
+    StreamStart
+    | TextStart
+    | TextDelta
+    | TextEnd
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | StreamDone
+    | StreamError,
+    Field(discriminator="type"),
+]
+
+
+@dataclass(slots=True)
+class _OpenBlock:
+    kind: Literal["text", "thinking", "toolCall"]
+    call_id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+
+    def joined(self) -> str:
+        if len(self.pieces) > 1:
+            self.pieces[:] = ["".join(self.pieces)]
+        return self.pieces[0] if self.pieces else ""
+
+
+class GrowingMessage:
+    """An assistant message to which deltas are appended and of which a whole copy can be had at any time.
+
+    >>> growing = GrowingMessage(api="a", provider="p", model="m")
+    >>> index = growing.open_text().content_index
+    >>> growing.append(index, "Hel").delta, growing.append(index, "lo").delta
+    ('Hel', 'lo')
+    >>> growing.snapshot().text
+    'Hello'
+    >>> growing.close(index).content
+    'Hello'
+    >>> growing.finish("stop").message.stop_reason
+    'stop'
+    """
+
+    def __init__(self, *, api: str, provider: str, model: str) -> None:
+        self.api = api
+        self.provider = provider
+        self.model = model
+        self.usage = Usage()
+        self.response_id: str | None = None
+        self._timestamp = now_ms()
+        self._blocks: list[AssistantBlock | _OpenBlock] = []
+
+    def start(self) -> StreamStart:
+        """The first event of every stream."""
+        return StreamStart(growing=self)
+
+    def open_text(self) -> TextStart:
+        """Begin a text block; its ``content_index`` names it from then on."""
+        return TextStart(content_index=self._open(_OpenBlock("text")))
+
+    def open_thinking(self) -> ThinkingStart:
+        """Begin a thinking block."""
+        return ThinkingStart(content_index=self._open(_OpenBlock("thinking")))
+
+    def open_tool_call(self, call_id: str, name: str) -> ToolCallStart:
+        """Begin a tool call; append its arguments as JSON text."""
+        index = self._open(_OpenBlock("toolCall", call_id=call_id, name=name))
+        return ToolCallStart(content_index=index, id=call_id, tool_name=name)
+
+    def _open(self, block: _OpenBlock) -> int:
+        self._blocks.append(block)
+        return len(self._blocks) - 1
+
+    def append(self, index: int, delta: str) -> BlockDelta:
+        """Add ``delta`` to the open block ``index``."""
+        block = self._open_block(index)
+        delta = clean_text(delta)
+        block.pieces.append(delta)
+        if block.kind == "text":
+            return TextDelta(content_index=index, delta=delta)
+        if block.kind == "thinking":
+            return ThinkingDelta(content_index=index, delta=delta)
+        return ToolCallDelta(content_index=index, delta=delta)
+
+    def close(
+        self, index: int, *, signature: str | None = None, redacted: bool | None = None
+    ) -> TextEnd | ThinkingEnd | ToolCallEnd:
+        """End block ``index``; a thinking block may get its signature."""
+        block = self._open_block(index)
+        text = block.joined()
+        if block.kind == "text":
+            self._blocks[index] = TextContent(text=text)
+            return TextEnd(content_index=index, content=text)
+        if block.kind == "thinking":
+            self._blocks[index] = ThinkingContent(thinking=text, thinking_signature=signature, redacted=redacted)
+            return ThinkingEnd(content_index=index, content=text)
+        arguments = _arguments(text)
+        call = ToolCall(
+            id=block.call_id,
+            name=block.name,
+            arguments={} if arguments is None else arguments,
+            malformed=text if arguments is None else None,
+        )
+        self._blocks[index] = call
+        return ToolCallEnd(content_index=index, tool_call=call)
+
+    def is_open(self, index: int) -> bool:
+        """Whether block ``index`` still takes deltas."""
+        return isinstance(self._blocks[index], _OpenBlock)
+
+    def finish(self, reason: StopReason) -> StreamDone:
+        """The last event of a good answer."""
+        return StreamDone(reason=reason, message=self.snapshot(reason))
+
+    def fail(self, message: str, reason: Literal["error", "aborted"] = "error") -> StreamError:
+        """The last event of an answer that broke off; what had arrived is kept."""
+        return StreamError(reason=reason, error=self.snapshot(reason, error_message=clean_text(message)))
+
+    def snapshot(self, stop_reason: StopReason = "stop", *, error_message: str | None = None) -> AssistantMessage:
+        """The message as it stands: a copy that will not grow."""
+        return AssistantMessage(
+            content=[_frozen(block) if isinstance(block, _OpenBlock) else block for block in self._blocks],
+            api=self.api,
+            provider=self.provider,
+            model=self.model,
+            usage=self.usage,
+            stop_reason=stop_reason,
+            error_message=error_message,
+            response_id=self.response_id,
+            timestamp=self._timestamp,
+        )
+
+    def _open_block(self, index: int) -> _OpenBlock:
+        block = self._blocks[index]
+        if not isinstance(block, _OpenBlock):
+            raise ValueError(f"block {index} is closed")
+        return block
+
+
+def _frozen(block: _OpenBlock) -> AssistantBlock:
+    text = block.joined()
+    if block.kind == "text":
+        return TextContent(text=text)
+    if block.kind == "thinking":
+        return ThinkingContent(thinking=text)
+    return ToolCall(id=block.call_id, name=block.name, arguments=partial_arguments(text))
+
+
+def _arguments(text: str) -> JsonObject | None:
+    if not text.strip():
+        return {}
+    try:
+        value: object = pydantic_core.from_json(text)
+    except ValueError:
+        return None
+    return cast("JsonObject", value) if isinstance(value, dict) else None
+
+
+def partial_arguments(text: str) -> JsonObject:
+    """What can be told of a JSON object of which only the beginning has come.
+
+    >>> partial_arguments('{"command": "ls -l", "timeo')
+    {'command': 'ls -l'}
+    """
+    try:
+        value: object = pydantic_core.from_json(text, allow_partial="trailing-strings")
+    except ValueError:
+        return {}
+    return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -1,0 +1,118 @@
+"""What a tool is: a name and schema for the model, a check of its arguments, and a way to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from indus_nb.events import ToolOutput
+from indus_nb.messages import TextContent
+from indus_nb.providers import ToolSpec
+from indus_nb.wire import JsonObject
+
+
+class ToolError(Exception):
+    """A tool's failure. The model reads the text; ``output`` may add details for front ends."""
+
+    def __init__(self, text: str, details: Any = None) -> None:
+        super().__init__(text)
+        self.output = text_output(text, details)
+
+
+def text_output(text: str, details: Any = None) -> ToolOutput:
+    """A tool's output that is one text."""
+    return ToolOutput(content=[TextContent(text=text)], details=details)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """One call: its id, and where to report output so far (accumulated, each report replaces the one before)."""
+
+    call_id: str
+    report: Callable[[ToolOutput], None]
+
+
+class Tool(Protocol):
+    """Something that a model can call."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether neighbouring calls of it may run side by side."""
+        ...
+
+    @property
+    def snippet(self) -> str | None:
+        """One line for the system prompt's list of tools; without it the tool is not listed there."""
+        ...
+
+    @property
+    def guidelines(self) -> tuple[str, ...]:
+        """Advice for the system prompt while the tool is active."""
+        ...
+
+    def check(self, arguments: JsonObject) -> Any:
+        """The arguments as ``execute`` wants them; raises ``ToolError`` naming what is wrong with them."""
+        ...
+
+    async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
+        """Run it. Failures are ``ToolError``; on cancellation nothing may be left running."""
+        ...
+
+
+class Arguments(BaseModel):
+    """The base of a built-in tool's arguments."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True, alias_generator=to_camel, validate_by_name=True)
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class FunctionTool(Generic[ArgumentsT]):
+    """A tool made of a pydantic model for its arguments and an async function."""
+
+    name: str
+    description: str
+    arguments: type[ArgumentsT]
+    run: Callable[[ArgumentsT, ToolContext], Awaitable[ToolOutput]]
+    read_only: bool = False
+    snippet: str | None = None
+    guidelines: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        return ToolSpec(self.name, self.description, _schema(self.arguments))
+
+    def check(self, arguments: JsonObject) -> ArgumentsT:
+        """Validated arguments; raises ``ToolError`` that names each wrong field."""
+        try:
+            return self.arguments.model_validate(arguments)
+        except ValidationError as error:
+            problems = "\n".join(
+                f"- {'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
+            )
+            raise ToolError(f"Invalid arguments for {self.name}:\n{problems}\nNothing was done.") from error
+
+    async def execute(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutput:
+        """Run the function."""
+        return await self.run(arguments, context)
+
+
+def _schema(arguments: type[BaseModel]) -> JsonObject:
+    schema = arguments.model_json_schema(by_alias=True)
+    schema.pop("title", None)
+    schema.pop("description", None)
+    for field in schema.get("properties", {}).values():
+        field.pop("title", None)
+    return schema

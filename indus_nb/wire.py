@@ -1,0 +1,83 @@
+"""The JSON lines that leave and enter the process, and the one base of everything that crosses that line.
+
+Inside the package names are snake_case; on the wire and in files they are camelCase. ``WireModel`` is the only place
+where one becomes the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+import pydantic_core
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+JsonObject: TypeAlias = dict[str, Any]
+
+
+class WireModel(BaseModel):
+    """A value with snake_case attributes here and camelCase keys on the wire; keys it does not know survive.
+
+    >>> class Limits(WireModel):
+    ...     max_tokens: int
+    ...     note: str | None = None
+    >>> Limits.model_validate({"maxTokens": 5, "unheardOf": True}).to_wire()
+    {'maxTokens': 5, 'unheardOf': True}
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        extra="allow",
+        defer_build=True,
+        ser_json_inf_nan="null",
+    )
+
+    def to_wire(self) -> JsonObject:
+        """The JSON object, absent values left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def dump(value: object) -> bytes:
+    r"""``value`` (wire models included) as compact JSON on one line, without a line end.
+
+    Non-finite numbers become ``null``, for JSON knows none. Absent values of models are left out, ``None`` in plain
+    dictionaries is kept:
+
+    >>> dump({"model": None, "text": "größer\u2028"})
+    b'{"model":null,"text":"gr\xc3\xb6\xc3\x9fer\xe2\x80\xa8"}'
+    """
+    return pydantic_core.to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+
+
+def load_object(line: bytes | str) -> JsonObject:
+    """The JSON object on ``line``.
+
+    Raises ``ValueError`` with a reason fit for a user when the line holds no JSON or JSON of another kind.
+    """
+    value: object = pydantic_core.from_json(line, allow_inf_nan=False)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, got {_kind(value)}")
+    return cast("JsonObject", value)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    names: dict[type, str] = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
+    return names.get(type(value), "something else")
+
+
+def clean_text(text: str) -> str:
+    r"""``text`` with half surrogate pairs replaced, so that it can be encoded.
+
+    >>> clean_text("a\ud83d b")
+    'a� b'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
