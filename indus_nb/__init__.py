@@ -1,5 +1,50 @@
 """A coding agent for notebooks, for programs over stdio, and for Python."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from indus_nb.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from indus_nb.session import AgentSession
+    from indus_nb.start import SessionOptions, open_session
+
+__all__ = [
+    "AgentSession",
+    "SessionOptions",
+    "__version__",
+    "load_ipython_extension",
+    "open_session",
+    "unload_ipython_extension",
+]
+
+_HOMES = {
+    "AgentSession": "indus_nb.session",
+    "SessionOptions": "indus_nb.start",
+    "open_session": "indus_nb.start",
+}
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%load_ext indus_nb`` calls."""
+    from indus_nb.notebook import open_door
+
+    open_door(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%unload_ext indus_nb`` calls."""
+    from indus_nb.notebook import close_door
+
+    close_door(shell)
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when they are first asked for."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

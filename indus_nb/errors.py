@@ -5,8 +5,8 @@ reads, so neither stands here. Every message says what happened, where, and what
 
     IndusError
     ├── UsageError              a flag, option or argument that makes no sense
+    │   └── ModelNotFoundError  no such model                                 .wanted
     ├── SettingsError           a settings file that cannot be used           .path
-    ├── ModelNotFoundError      no such model                                 .wanted
     ├── CredentialsError        the provider needs a key and there is none    .provider
     ├── SessionBusyError        a prompt while another run is going on
     ├── RunFailedError          the last answer of a run ended badly          .stop_reason
@@ -36,7 +36,7 @@ class SettingsError(IndusError):
         self.path = path
 
 
-class ModelNotFoundError(IndusError):
+class ModelNotFoundError(UsageError):
     """No model of that name is known."""
 
     def __init__(self, wanted: str, suggestions: list[str]) -> None:

@@ -249,10 +249,17 @@ class GrowingMessage:
         """The last event of an answer that broke off; what had arrived is kept."""
         return StreamError(reason=reason, error=self.snapshot(reason, error_message=clean_text(message)))
 
-    def snapshot(self, stop_reason: StopReason = "stop", *, error_message: str | None = None) -> AssistantMessage:
+    def block(self, index: int) -> AssistantBlock:
+        """Block ``index`` as it stands."""
+        block = self._blocks[index]
+        return _frozen(block) if isinstance(block, _OpenBlock) else block
+
+    def snapshot(
+        self, stop_reason: StopReason = "stop", *, error_message: str | None = None, with_content: bool = True
+    ) -> AssistantMessage:
         """The message as it stands: a copy that will not grow."""
         return AssistantMessage(
-            content=[_frozen(block) if isinstance(block, _OpenBlock) else block for block in self._blocks],
+            content=[self.block(index) for index in range(len(self._blocks))] if with_content else [],
             api=self.api,
             provider=self.provider,
             model=self.model,

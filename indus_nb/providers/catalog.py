@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, cast, get_args
 
-from indus_nb.wire import WireModel
+import pydantic_core
+from pydantic import ConfigDict
+
+from indus_nb.errors import ModelNotFoundError, UsageError
+from indus_nb.messages import Cost, ThinkingLevel, Usage
+from indus_nb.wire import JsonObject, WireModel
 
 ThinkingStyle = Literal["none", "budget", "effort"]
+_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
-class ModelCost(WireModel):
-    """US dollars for a million tokens."""
+class Prices(WireModel):
+    """US dollars for a million tokens. ``cache_write`` is the price of a cache entry that lives for five minutes."""
+
+    model_config = ConfigDict(frozen=True)
 
     input: float = 0
     output: float = 0
@@ -18,12 +30,51 @@ class ModelCost(WireModel):
     cache_write: float = 0
 
 
+class LongPromptPrices(Prices):
+    """What every token of a request costs when its prompt is longer than ``over_tokens``."""
+
+    over_tokens: int
+
+
+class ModelCost(Prices):
+    """The prices of a model, and those of a long prompt where they differ."""
+
+    long_prompt: LongPromptPrices | None = None
+
+    def usage(self, *, input: int, output: int, cache_read: int = 0, cache_write: int = 0) -> Usage:  # noqa: A002
+        """The usage of a request of so many tokens, with its price.
+
+        >>> ModelCost(input=2, output=10).usage(input=1000, output=100).cost.total
+        0.003
+        """
+        long = self.long_prompt
+        prices = long if long is not None and input + cache_read + cache_write > long.over_tokens else self
+        paid = Cost(
+            input=prices.input * input / 1e6,
+            output=prices.output * output / 1e6,
+            cache_read=prices.cache_read * cache_read / 1e6,
+            cache_write=prices.cache_write * cache_write / 1e6,
+        )
+        return Usage(
+            input=input,
+            output=output,
+            cache_read=cache_read,
+            cache_write=cache_write,
+            total_tokens=input + output + cache_read + cache_write,
+            cost=paid.model_copy(update={"total": paid.input + paid.output + paid.cache_read + paid.cache_write}),
+        )
+
+
 class Model(WireModel):
     """A model and what must be known to use it.
 
     ``reasoning`` tells whether it can think; ``thinking_style`` how it is told how much: by a budget of tokens or by
-    an effort.
+    an effort, of which ``top_effort`` is the one that the level ``xhigh`` asks for. ``thinking_off`` is the kind of
+    thinking to ask for when none is wanted: some models cannot but think. With ``bound_thinking`` the model's server
+    refuses thinking whose conversation has changed since, unless it is told to leave such blocks out.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     id: str
     name: str
@@ -32,7 +83,103 @@ class Model(WireModel):
     base_url: str
     reasoning: bool = False
     thinking_style: ThinkingStyle = "none"
+    thinking_off: Literal["disabled", "between_tools", "adaptive"] = "disabled"
+    top_effort: Literal["high", "xhigh", "max"] = "high"
+    bound_thinking: bool = False
     input: list[Literal["text", "image"]]
     context_window: int
     max_tokens: int
     cost: ModelCost
+
+    @property
+    def thinking_levels(self) -> tuple[ThinkingLevel, ...]:
+        """The levels that it can be told, from least to most."""
+        if not self.reasoning:
+            return ("off",)
+        return _LEVELS if self.top_effort != "high" else _LEVELS[:-1]
+
+    def nearest_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
+        """``level`` if it has it, else the next one above, else the next one below.
+
+        >>> find_model("claude-haiku-4-5").nearest_thinking_level("xhigh")
+        'high'
+        """
+        above: list[ThinkingLevel] = [
+            known for known in self.thinking_levels if _LEVELS.index(known) >= _LEVELS.index(level)
+        ]
+        return above[0] if above else self.thinking_levels[-1]
+
+
+@cache
+def _catalog() -> tuple[Model, ...]:
+    data = files("indus_nb.providers").joinpath("models.json").read_bytes()
+    providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
+    return tuple(
+        Model.model_validate({"provider": name, "api": provider["api"], "baseUrl": provider["baseUrl"], **model})
+        for name, provider in providers.items()
+        for model in cast("list[dict[str, Any]]", provider["models"])
+    )
+
+
+def all_models() -> list[Model]:
+    """The known models: providers as they come in the data, each one's recommended model first, old ones last."""
+    return list(_catalog())
+
+
+def default_model(provider: str) -> Model:
+    """The model to take when nobody names one; raises ``UsageError`` for an unknown provider."""
+    for model in _catalog():
+        if model.provider == provider:
+            return model
+    known = ", ".join(dict.fromkeys(model.provider for model in _catalog()))
+    raise UsageError(f"Unknown provider: {provider}. Known providers: {known}.")
+
+
+def find_model(wanted: str, provider: str | None = None) -> Model:
+    """The model that ``wanted`` names: an id, ``provider/id``, or a part of an id or name such as ``haiku``.
+
+    An exact id wins, then an id that differs from a listed one by its date only. Of several models with that part in
+    their names it is one without a date, if there is any; of these one whose id ends with the part, else the one
+    listed first, which is the newest:
+
+    >>> find_model("anthropic/claude-opus-4-6").id, find_model("opus-4-6").id, find_model("Haiku 4.5").id
+    ('claude-opus-4-6', 'claude-opus-4-6', 'claude-haiku-4-5')
+
+    Raises ``ModelNotFoundError`` with the ids that look most like it.
+    """
+    asked = wanted.strip()
+    if provider is None and "/" in asked:
+        provider, asked = (part.strip() for part in asked.split("/", 1))
+    part = _folded(asked)
+    candidates = [model for model in _catalog() if provider is None or model.provider == provider.casefold()]
+    if part:
+        for model in candidates:
+            if _folded(model.id) == part:
+                return model
+        for model in candidates:
+            if model.id == _undated(part):
+                return model.model_copy(update={"id": asked})  # a snapshot newer than this list
+            if _undated(model.id) == part:
+                return model
+        matching = [model for model in candidates if part in _folded(model.id) or part in _folded(model.name)]
+        if matching:
+            return min(matching, key=lambda model: _distance(model, part))
+    raise ModelNotFoundError(f"{provider}/{asked}" if provider else asked, _suggestions(part, candidates))
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\s._]+", "-", name.strip().casefold())
+
+
+def _undated(model_id: str) -> str:
+    return re.sub(r"-20\d{6}$", "", model_id)
+
+
+def _distance(model: Model, part: str) -> tuple[bool, bool]:
+    undated = _undated(model.id)
+    return undated != model.id, not undated.endswith(f"-{part}")
+
+
+def _suggestions(part: str, candidates: list[Model]) -> list[str]:
+    named = {model.id: f"{model.provider}/{model.id}" for model in candidates or _catalog()}
+    return [named[name] for name in get_close_matches(part, named, n=3, cutoff=0.5)]

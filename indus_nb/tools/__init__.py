@@ -1,1 +1,45 @@
-"""The built-in tools: ``read``, ``write``, ``edit``, ``bash``, ``grep``, ``find`` and ``ls``."""
+"""The built-in tools: ``read``, ``bash``, ``edit``, ``write``, ``grep``, ``find`` and ``ls``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from indus_nb.tools.bash import Shell, ShellResult, bash_tool
+from indus_nb.tools.files import FileQueue, edit_tool, ls_tool, write_tool
+from indus_nb.tools.read import read_tool
+from indus_nb.tools.search import find_tool, grep_tool
+from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, ToolError, text_output
+
+__all__ = [
+    "DEFAULT_TOOLS",
+    "FunctionTool",
+    "Shell",
+    "ShellResult",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "builtin_tools",
+    "text_output",
+]
+
+DEFAULT_TOOLS = ("read", "bash", "edit", "write")
+"""The tools that are active unless somebody chooses others."""
+
+
+def builtin_tools(cwd: Path, *, shell: Shell | None = None, auto_resize_images: bool = True) -> dict[str, Tool]:
+    """All built-in tools by name, for a session that works in ``cwd``.
+
+    ``shell`` is where ``bash`` runs its commands. Without ``auto_resize_images`` images are given to the model as they
+    are, whatever their size.
+    """
+    queue = FileQueue()
+    tools: list[Tool] = [
+        read_tool(cwd, auto_resize_images=auto_resize_images),
+        bash_tool(cwd, shell or Shell()),
+        edit_tool(cwd, queue),
+        write_tool(cwd, queue),
+        grep_tool(cwd),
+        find_tool(cwd),
+        ls_tool(cwd),
+    ]
+    return {tool.spec.name: tool for tool in tools}

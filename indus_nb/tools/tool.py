@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -12,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from indus_nb.events import ToolOutput
 from indus_nb.messages import TextContent
 from indus_nb.providers import ToolSpec
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, clean_text
 
 
 class ToolError(Exception):
@@ -25,7 +27,30 @@ class ToolError(Exception):
 
 def text_output(text: str, details: Any = None) -> ToolOutput:
     """A tool's output that is one text."""
-    return ToolOutput(content=[TextContent(text=text)], details=details)
+    return ToolOutput(content=[TextContent(text=clean_text(text))], details=details)
+
+
+ResultT = TypeVar("ResultT")
+_PATIENCE = 2.0
+
+
+async def in_thread(work: Callable[[threading.Event], ResultT]) -> ResultT:
+    """Run blocking ``work`` off the event loop and return its result.
+
+    When the caller is cancelled, the event that ``work`` was given is set, and the cancellation goes on once it has
+    come to an end, so that nothing is written behind the back of whoever comes next. Work that is stuck in a system
+    call is waited for no longer than two seconds.
+    """
+    stop = threading.Event()
+    task = asyncio.ensure_future(asyncio.to_thread(work, stop))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([task], timeout=_PATIENCE)
+        if task.done() and not task.cancelled():
+            task.exception()  # nobody will ask for it any more
+        raise
 
 
 @dataclass(frozen=True, slots=True)

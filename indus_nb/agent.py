@@ -1,0 +1,334 @@
+"""The loop: ask the model, run the tools that it calls, ask again until it calls none.
+
+Plain functions around one ``emit``. The loop knows neither sessions nor files: what it is given is a ``Run``, and what
+it does it tells by events, in the order that the docstring of ``indus_nb.events`` draws.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from indus_nb.events import (
+    AgentEnd,
+    AgentEvent,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    ToolOutput,
+    TurnEnd,
+    TurnStart,
+)
+from indus_nb.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage, for_model, text_of
+from indus_nb.providers import Context, Model, Provider, StreamOptions
+from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
+from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
+
+ToolExecution = Literal["auto", "parallel", "sequential"]
+InterruptMode = Literal["immediate", "wait"]
+QueueMode = Literal["one-at-a-time", "all"]
+
+
+class RunAborted(Exception):  # noqa: N818 - not an error: somebody wished it
+    """Raised inside a run where it waited when the abort was requested."""
+
+
+class AbortSignal:
+    """A wish to end a run, felt at once wherever the run waits for a model or a tool, and nowhere else."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.reason = "Request was aborted."
+        self._waiting: set[asyncio.Task[Any]] = set()
+
+    def request(self, reason: str | None = None) -> None:
+        """End the run; what it has said is kept, and ``reason`` is its error message."""
+        if not self.requested:
+            self.requested = True
+            self.reason = reason or self.reason
+            for task in tuple(self._waiting):
+                task.cancel()
+
+    @contextmanager
+    def interruptible(self) -> Generator[None]:
+        """Mark a wait that an abort may cut short; raises ``RunAborted`` there, unless the work answered for itself."""
+        if self.requested:
+            raise RunAborted
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._waiting.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self.requested:
+                raise RunAborted from None
+            raise
+        finally:
+            self._waiting.discard(task)
+            if self.requested:
+                task.uncancel()
+
+
+@dataclass(slots=True)
+class MessageQueue:
+    """Messages that wait for a run to take them: one at each point of delivery, or all."""
+
+    mode: QueueMode = "one-at-a-time"
+    waiting: list[UserMessage] = field(default_factory=list[UserMessage])
+
+    @property
+    def texts(self) -> list[str]:
+        """What waits, as text."""
+        return [text_of(message.content) for message in self.waiting]
+
+
+async def _nothing() -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Run:
+    """All that a run needs. ``messages`` is the conversation so far, to which the run appends.
+
+    A message leaves its queue when it is said, and ``queues_changed`` is called in between; what was not said waits for
+    the next run. ``model``, ``provider`` and ``options`` may be replaced while it runs and count from the next request.
+    """
+
+    model: Model
+    provider: Provider
+    system_prompt: str
+    messages: list[Message]
+    tools: Mapping[str, Tool]
+    options: StreamOptions
+    emit: Callable[[AgentEvent], Awaitable[None]]
+    abort: AbortSignal = field(default_factory=AbortSignal)
+    tool_execution: ToolExecution = "auto"
+    interrupt_mode: InterruptMode = "immediate"
+    steering: MessageQueue = field(default_factory=MessageQueue)
+    follow_up: MessageQueue = field(default_factory=MessageQueue)
+    queues_changed: Callable[[], Awaitable[None]] = _nothing
+
+
+async def run(run: Run, prompts: Sequence[UserMessage]) -> list[Message]:
+    """Answer ``prompts`` until the model has nothing more to do, and return the messages that this added.
+
+    Without prompts it answers what is queued.
+
+    How it ended is told by the ``stop_reason`` of the last assistant message among them. Cancelling the task that runs
+    it abandons the run at once, without closing events: to end a run in order, request ``run.abort``.
+    """
+    first = len(run.messages)
+    await run.emit(AgentStart())
+    await run.emit(TurnStart())
+    for prompt in prompts:
+        await _say(run, prompt)
+    if not await _deliver(run, run.steering) and not prompts:
+        await _deliver(run, run.follow_up)
+    while True:
+        answer = await _answer(run)
+        failed = answer.stop_reason in ("error", "aborted")
+        results = [] if failed else await _run_tool_calls(run, answer.tool_calls)
+        await run.emit(TurnEnd(message=answer, tool_results=results))
+        queued = not run.abort.requested and bool(run.steering.waiting or run.follow_up.waiting)
+        if failed or not (results or queued):
+            break
+        await run.emit(TurnStart())
+        if not await _deliver(run, run.steering) and not results:
+            await _deliver(run, run.follow_up)
+    added = run.messages[first:]
+    await run.emit(AgentEnd(messages=added))
+    return added
+
+
+async def _deliver(run: Run, queue: MessageQueue) -> bool:
+    """Say what waits in the queue, as its mode wants; nothing once an abort is wished."""
+    count = len(queue.waiting) if queue.mode == "all" else min(1, len(queue.waiting))
+    if run.abort.requested:
+        count = 0
+    for _ in range(count):
+        message = queue.waiting.pop(0)
+        await run.queues_changed()
+        await _say(run, message)
+    return count > 0
+
+
+async def _say(run: Run, message: UserMessage | ToolResultMessage) -> None:
+    run.messages.append(message)
+    await run.emit(MessageStart(message=message))
+    await run.emit(MessageEnd(message=message))
+
+
+async def _answer(run: Run) -> AssistantMessage:
+    growing: GrowingMessage | None = None
+    async for event in _stream(run):
+        if isinstance(event, StreamStart):
+            growing = cast("GrowingMessage", event.growing)
+            await run.emit(MessageStart(message=growing.snapshot()))
+        await run.emit(MessageUpdate(assistant_message_event=event, growing=growing))
+        if isinstance(event, StreamDone | StreamError):
+            message = event.message if isinstance(event, StreamDone) else event.error
+            run.messages.append(message)
+            await run.emit(MessageEnd(message=message))
+            return message
+    raise AssertionError("a stream ends with done or error")
+
+
+async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
+    """The provider's events, made sure to begin with ``start`` and to end with ``done`` or ``error``."""
+    growing = GrowingMessage(api=run.model.api, provider=run.model.provider, model=run.model.id)
+    started = False
+    context = Context(
+        system_prompt=run.system_prompt,
+        messages=for_model(run.messages),
+        tools=[tool.spec for tool in run.tools.values()],
+    )
+    events = run.provider.stream(run.model, context, run.options)
+    try:
+        while True:
+            with run.abort.interruptible():
+                event = await anext(events)
+            if isinstance(event, StreamStart):
+                growing, started = event.growing, True
+            elif not started:
+                started = True
+                yield growing.start()
+            yield event
+            if isinstance(event, StreamDone | StreamError):
+                return
+    except RunAborted:
+        end = growing.fail(run.abort.reason, "aborted")
+    except StopAsyncIteration:
+        end = growing.fail(f"The provider {run.model.provider} ended its answer without saying how it went.")
+    except Exception as error:  # noqa: BLE001 - providers are open to everybody, and a model's failure is data
+        end = growing.fail(f"The provider {run.model.provider} failed: {type(error).__name__}: {error}")
+    finally:
+        await events.aclose()
+    if not started:
+        yield growing.start()
+    yield end
+
+
+async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> list[ToolResultMessage]:
+    results: dict[str, ToolResultMessage] = {}
+    for batch in _batches(run, calls):
+        reason = _why_not(run)
+        if reason:
+            results.update((call.id, _result(call, text_output(reason), is_error=True)) for call in batch)
+        elif len(batch) == 1:
+            results[batch[0].id] = await _run_tool_call(run, batch[0])
+        else:
+            done = await asyncio.gather(*(_run_tool_call(run, call) for call in batch))
+            results.update((result.tool_call_id, result) for result in done)
+    ordered = [results[call.id] for call in calls]
+    for result in ordered:
+        await _say(run, result)
+    return ordered
+
+
+def _why_not(run: Run) -> str | None:
+    if run.abort.requested:
+        return "Not run: the user aborted before this call started."
+    if run.interrupt_mode == "immediate" and run.steering.waiting:
+        return "Skipped: the user sent a new message before this call started."
+    return None
+
+
+def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+    """The calls in order, those together that may run side by side."""
+    if run.tool_execution == "parallel":
+        return [list(calls)] if calls else []
+    batches: list[list[ToolCall]] = []
+    previous_reads = False
+    for call in calls:
+        tool = run.tools.get(call.name)
+        reads = run.tool_execution == "auto" and tool is not None and tool.read_only
+        if reads and previous_reads:
+            batches[-1].append(call)
+        else:
+            batches.append([call])
+        previous_reads = reads
+    return batches
+
+
+async def _run_tool_call(run: Run, call: ToolCall) -> ToolResultMessage:
+    await run.emit(ToolExecutionStart(tool_call_id=call.id, tool_name=call.name, args=call.arguments))
+    progress = _Progress(run, call)
+    try:
+        output, is_error = await _execute(run, call, progress.report), False
+    except RunAborted:
+        output, is_error = text_output("The call was aborted."), True
+    except ToolError as error:
+        output, is_error = error.output, True
+    except Exception as error:  # noqa: BLE001 - a tool's failure, whatever it is, is a result that the model reads
+        output, is_error = text_output(str(error) or type(error).__name__), True
+    finally:
+        await progress.finish()
+    await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
+    return _result(call, output, is_error=is_error)
+
+
+async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None]) -> ToolOutput:
+    tool = run.tools.get(call.name)
+    if tool is None:
+        offered = ", ".join(run.tools) or "none"
+        raise ToolError(f"There is no tool named {call.name}. Tools that can be called: {offered}.")
+    if call.malformed is not None:
+        raise ToolError(f"The arguments of {call.name} were not a JSON object, so nothing was done: {call.malformed}")
+    arguments = tool.check(call.arguments)
+    with run.abort.interruptible():
+        return await tool.execute(arguments, ToolContext(call_id=call.id, report=report))
+
+
+class _Progress:
+    """Turns a tool's reports into events; when reports come faster than events are taken, the latest one counts."""
+
+    def __init__(self, run: Run, call: ToolCall) -> None:
+        self._run = run
+        self._call = call
+        self._latest: ToolOutput | None = None
+        self._changed = asyncio.Event()
+        self._finished = False
+        self._task: asyncio.Task[None] | None = None
+
+    def report(self, output: ToolOutput) -> None:
+        if self._finished:
+            return
+        self._latest = output
+        self._changed.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._relay())
+
+    async def finish(self) -> None:
+        self._finished = True
+        self._changed.set()
+        if self._task is not None:
+            await self._task
+
+    async def _relay(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            latest, self._latest = self._latest, None
+            if latest is not None:
+                await self._run.emit(
+                    ToolExecutionUpdate(
+                        tool_call_id=self._call.id,
+                        tool_name=self._call.name,
+                        args=self._call.arguments,
+                        partial_result=latest,
+                    )
+                )
+            if self._finished:
+                return
+
+
+def _result(call: ToolCall, output: ToolOutput, *, is_error: bool) -> ToolResultMessage:
+    return ToolResultMessage(
+        tool_call_id=call.id, tool_name=call.name, content=output.content, details=output.details, is_error=is_error
+    )

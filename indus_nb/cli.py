@@ -1,0 +1,147 @@
+"""The console program: arguments in, one of the modes on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from indus_nb.errors import IndusError, UsageError
+from indus_nb.version import __version__
+
+_DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
+_EPILOG = """\
+@FILE arguments are put before the first prompt, images are attached.
+Without a key, --provider offline answers: it needs no network and is no language model.
+
+exit status: 0 the answer ended well, 1 it failed, 2 wrong usage, 128+N ended by signal N"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[0].upper()}{message[1:]}. `indusagi --help` shows all options.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="indusagi",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="what to say; several are said one after another")
+    parser.add_argument("--mode", choices=("text", "json", "rpc"), default="text", help="what goes to standard output")
+    parser.add_argument("-p", "--print", action="store_true", help="text mode, which is the default anyway")
+    model = parser.add_argument_group("model")
+    model.add_argument("--provider", metavar="NAME", help="anthropic, or offline")
+    model.add_argument("--model", metavar="ID", help="an id, provider/id or part of a name; :LEVEL sets the thinking")
+    model.add_argument("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high or xhigh")
+    model.add_argument("--api-key", metavar="KEY", help="the provider's key, instead of the environment's")
+    model.add_argument("--list-models", nargs="?", const="", metavar="TEXT", help="list the known models and leave")
+    session = parser.add_argument_group("session")
+    session.add_argument("-c", "--continue", dest="continue_last", action="store_true", help="go on with the last one")
+    session.add_argument("--session", metavar="PATH|ID", help="go on with this one")
+    session.add_argument("--session-dir", metavar="DIR", help="where session files lie")
+    session.add_argument("--no-session", action="store_true", help="keep the conversation in memory only")
+    agent = parser.add_argument_group("agent")
+    agent.add_argument("--system-prompt", metavar="TEXT|FILE", help="replaces the built-in system prompt")
+    agent.add_argument("--append-system-prompt", metavar="TEXT|FILE", action="append", default=[], help="adds to it")
+    agent.add_argument("-t", "--tools", metavar="A,B", help="the tools that may be used")
+    agent.add_argument("-nt", "--no-tools", action="store_true", help="use no tools")
+    parser.add_argument("-v", "--version", action="version", version=__version__)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and leave with its exit status."""
+    from indus_nb.modes.stdio import complain, leave
+
+    try:
+        status = _main(_parser().parse_args(arguments))
+    except UsageError as error:
+        complain(str(error))
+        status = 2
+    except IndusError as error:
+        complain(str(error))
+        status = 1
+    sys.stdout.flush()
+    leave(status)
+
+
+def _main(options: argparse.Namespace) -> int:
+    if options.list_models is not None:
+        return _list_models(options.list_models)
+    _check(options)
+    import asyncio
+
+    return asyncio.new_event_loop().run_until_complete(_run(options))
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.mode == "rpc" and options.prompts:
+        what = "@file arguments" if options.prompts[0].startswith("@") else "prompts"
+        raise UsageError(f"In RPC mode {what} come as commands on standard input, not on the command line.")
+    if options.print and options.mode != "text":
+        raise UsageError(f"-p means text mode; it cannot be combined with --mode {options.mode}.")
+    if options.tools is not None and options.no_tools:
+        raise UsageError("Choose one of --tools and --no-tools.")
+
+
+async def _run(options: argparse.Namespace) -> int:
+    from indus_nb.modes.once import answer, read_prompts
+    from indus_nb.modes.stdio import claim, complain
+    from indus_nb.start import SessionOptions, open_session
+
+    prompts = [] if options.mode == "rpc" else read_prompts(options.prompts)
+    tools = [name.strip() for name in (options.tools or "").split(",") if name.strip()]
+    session = open_session(
+        SessionOptions(
+            provider=options.provider,
+            model=options.model,
+            thinking=options.thinking,
+            api_key=options.api_key,
+            system_prompt=options.system_prompt,
+            append_system_prompt=options.append_system_prompt,
+            tools=tools if options.tools is not None or options.no_tools else None,
+            session=options.session,
+            continue_last=options.continue_last,
+            no_session=options.no_session,
+            session_dir=options.session_dir,
+        )
+    )
+    for problem in session.problems:
+        complain(problem)
+    descriptor_in, descriptor_out = claim()
+    if options.mode == "rpc":
+        from indus_nb.modes.rpc import serve
+
+        return await serve(session, descriptor_in, descriptor_out)
+    return await answer(session, prompts, options.mode, descriptor_out)
+
+
+def _list_models(pattern: str) -> int:
+    from indus_nb.providers.catalog import all_models
+
+    shown = [model for model in all_models() if pattern.lower() in f"{model.provider}/{model.id} {model.name}".lower()]
+    if not shown:
+        raise UsageError(f"No known model matches {pattern!r}.")
+    rows = [("provider", "model", "context", "max output", "$/M in", "$/M out", "thinking")]
+    rows += [
+        (
+            model.provider,
+            model.id,
+            f"{model.context_window:,}",
+            f"{model.max_tokens:,}",
+            f"{model.cost.input:g}",
+            f"{model.cost.output:g}",
+            model.thinking_style,
+        )
+        for model in shown
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(line.rstrip() + "\n")
+    return 0

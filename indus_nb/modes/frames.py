@@ -1,0 +1,130 @@
+"""Events as JSON lines, in the shape that a reader asked for.
+
+A snapshot stream repeats the whole answer with every delta. To keep that cheap each piece of text is escaped once, when
+it arrives, and a frame is put together from the pieces.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never, cast
+
+import pydantic_core
+
+from indus_nb.events import (
+    MessageUpdate,
+    SessionEvent,
+)
+from indus_nb.messages import Usage
+from indus_nb.streaming import (
+    AssistantMessageEvent,
+    GrowingMessage,
+    StreamDone,
+    StreamError,
+    StreamStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    partial_arguments,
+)
+from indus_nb.wire import dump
+
+Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
+
+
+class FrameEncoder:
+    """Makes a stream's frames, one event after the other."""
+
+    def __init__(self) -> None:
+        self._answer: _EncodedAnswer | None = None
+
+    def encode(self, event: SessionEvent) -> bytes:
+        """The frame of ``event``, without a line end."""
+        if not isinstance(event, MessageUpdate):
+            return dump(event)
+        growing = cast("GrowingMessage", event.growing)
+        happened = event.assistant_message_event
+        if self._answer is None or isinstance(happened, StreamStart):
+            self._answer = _EncodedAnswer(growing)
+        self._answer.take(happened)
+        if isinstance(happened, StreamDone | StreamError):
+            self._answer = None
+            message = dump(happened.message if isinstance(happened, StreamDone) else happened.error)
+            return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b}' % (message, dump(happened))
+        message = self._answer.encoded()
+        return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b,"partial":%b}}' % (
+            message,
+            dump(happened)[:-1],
+            message,
+        )
+
+
+class _EncodedAnswer:
+    """The JSON of an answer that grows, kept in pieces."""
+
+    def __init__(self, growing: GrowingMessage) -> None:
+        self._growing = growing
+        self._blocks: list[_EncodedBlock] = []
+        self._head = self._tail = b""
+        self._usage: Usage | None = None
+
+    def take(self, event: AssistantMessageEvent) -> None:
+        match event:
+            case TextStart():
+                self._blocks.append(_EncodedText(b'{"type":"text","text":"'))
+            case ThinkingStart():
+                self._blocks.append(_EncodedText(b'{"type":"thinking","thinking":"'))
+            case ToolCallStart():
+                self._blocks.append(_EncodedCall(event))
+            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                self._blocks[event.content_index].append(event.delta)
+            case TextEnd() | ThinkingEnd() | ToolCallEnd():
+                block = self._growing.block(event.content_index)
+                self._blocks[event.content_index] = _EncodedText(dump(block), b"")
+            case StreamStart() | StreamDone() | StreamError():
+                pass
+            case _:
+                assert_never(event)
+
+    def encoded(self) -> bytes:
+        if self._usage is not self._growing.usage:
+            # What surrounds the content changes only with the usage.
+            self._usage = self._growing.usage
+            empty = self._growing.snapshot(with_content=False)
+            self._head, _, self._tail = dump(empty).partition(b'"content":[]')
+        content = b",".join(block.encoded() for block in self._blocks)
+        return b'%b"content":[%b]%b' % (self._head, content, self._tail)
+
+
+class _EncodedText:
+    def __init__(self, opening: bytes, closing: bytes = b'"}') -> None:
+        self._encoded = bytearray(opening)
+        self._closing = closing
+
+    def append(self, delta: str) -> None:
+        self._encoded += pydantic_core.to_json(delta)[1:-1]
+
+    def encoded(self) -> bytes:
+        return b"".join((self._encoded, self._closing))
+
+
+class _EncodedCall:
+    def __init__(self, start: ToolCallStart) -> None:
+        self._opening = dump({"type": "toolCall", "id": start.id, "name": start.tool_name})[:-1]
+        self._arguments: list[str] = []
+
+    def append(self, delta: str) -> None:
+        self._arguments.append(delta)
+
+    def encoded(self) -> bytes:
+        self._arguments[:] = ["".join(self._arguments)]
+        return b'%b,"arguments":%b}' % (self._opening, dump(partial_arguments(self._arguments[0])))
+
+
+_EncodedBlock = _EncodedText | _EncodedCall

@@ -1,0 +1,105 @@
+"""JSON and text mode: the prompts of the command line, one after another, and then the end.
+
+JSON mode writes the session's header and then every event, one a line. Text mode writes the last answer's text alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from indus_nb.errors import IndusError, UsageError
+from indus_nb.messages import ImageContent
+from indus_nb.modes.stdio import FrameWriter, complain, on_signals, preload
+from indus_nb.session import AgentSession
+from indus_nb.tools import read_image
+from indus_nb.wire import clean_text, dump
+
+_BYE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInput:
+    """One prompt of the command line."""
+
+    text: str
+    images: Sequence[ImageContent] = ()
+
+
+async def answer(
+    session: AgentSession, prompts: Sequence[PromptInput], mode: Literal["json", "text"], descriptor_out: int
+) -> int:
+    """Answer the prompts; returns the exit status: 0, 1 when an answer failed, 128 and more after a signal."""
+    writer = FrameWriter(descriptor_out)
+    if mode == "json":
+        writer.send_line(dump(session.store.header))
+        session.subscribe(writer.send)
+    preload(session)
+    ended: list[int] = []
+
+    def end(code: int) -> None:
+        ended.append(code)
+        running.cancel()
+
+    async def run() -> None:
+        for prompt in prompts:
+            await session.prompt(prompt.text, prompt.images)
+            session.answer_or_raise()
+
+    running = asyncio.create_task(run())
+    on_signals(end)
+    status = 0
+    try:
+        await running
+    except asyncio.CancelledError:
+        status = ended[0]
+        complain("Request was aborted.")
+    except IndusError as error:
+        status = 1
+        complain(str(error))
+    if mode == "text" and status == 0:
+        writer.send_line(clean_text(session.last_text or "").encode())
+    session.close()
+    await writer.close(_BYE_SECONDS)
+    return status
+
+
+def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
+    """The prompts of the command line, with files named ``@path`` and piped input before the first of them."""
+    attached: list[str] = []
+    images: list[ImageContent] = []
+    texts = [argument for argument in arguments if not argument.startswith("@")]
+    for argument in arguments:
+        if argument.startswith("@"):
+            content = _attachment(Path(argument[1:]).expanduser())
+            if isinstance(content, ImageContent):
+                images.append(content)
+            else:
+                attached.append(content)
+    if piped := _piped_input():
+        attached.append(piped)
+    if not (texts or attached or images):
+        raise UsageError('Nothing to do: give a prompt, such as `indusagi "List the files here"`, or use --mode rpc.')
+    first = "\n\n".join([*attached, *texts[:1]])
+    return [PromptInput(first, images), *(PromptInput(text) for text in texts[1:])]
+
+
+def _attachment(path: Path) -> str | ImageContent:
+    try:
+        data = path.read_bytes()
+        image = read_image(data)
+        return image or f'<file name="{path.absolute()}">\n{data.decode()}\n</file>'
+    except OSError as error:
+        raise UsageError(f"@{path}: the file cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"@{path}: the file is neither text in UTF-8 nor an image.") from error
+
+
+def _piped_input() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    return sys.stdin.buffer.read().decode(errors="replace").strip()

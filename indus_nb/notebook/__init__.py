@@ -1,0 +1,86 @@
+"""The notebook's door: ``%load_ext indus_nb`` brings ``%agent`` and ``%%agent``."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from indus_nb.errors import IndusError
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from indus_nb.notebook.magics import Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    conversation: Conversation
+    literal_lines: Callable[[list[str]], list[str]]
+
+
+_doors: WeakKeyDictionary[InteractiveShell, _Door] = WeakKeyDictionary()
+
+
+def open_door(shell: InteractiveShell) -> None:
+    """Register the magics with a shell; what the first prompt will need is imported in the background."""
+    from IPython.core.magic import no_var_expand
+
+    from indus_nb.notebook.magics import Conversation, literal_lines
+    from indus_nb.notebook.view import NotebookScreen, TerminalScreen
+
+    conversation = Conversation(NotebookScreen() if hasattr(shell, "kernel") else TerminalScreen())
+
+    @no_var_expand
+    def agent(line: str, cell: str | None = None) -> None:
+        """Ask the agent; `%agent help` shows how."""
+        try:
+            conversation.serve(line, cell)
+        except IndusError as error:
+            shown = f"{type(error).__name__}: {error}"
+            # IPython shows what this returns instead of a traceback into this package.
+            error.__dict__["_render_traceback_"] = lambda: [shown]
+            raise
+
+    manager: Any = shell.magics_manager  # its annotations are incomplete
+    manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
+    shell.input_transformers_cleanup.append(literal_lines)
+    atexit.register(conversation.close)
+    _doors[shell] = _Door(conversation, literal_lines)
+    threading.Thread(target=_preload, name="indus_nb preload", daemon=True).start()
+
+
+def close_door(shell: InteractiveShell) -> None:
+    """Take back what ``open_door`` did, and let go of the session file."""
+    door = _doors.pop(shell, None)
+    if door is None:
+        return
+    manager: Any = shell.magics_manager
+    for magics in manager.magics.values():
+        magics.pop("agent", None)
+    if door.literal_lines in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(door.literal_lines)
+    atexit.unregister(door.conversation.close)
+    door.conversation.close()
+
+
+def _preload() -> None:
+    """Import what drawing needs, and the client of the provider that will be talked to unless the user says else."""
+    from pathlib import Path
+
+    from indus_nb.notebook import blocks
+    from indus_nb.providers import provider_for
+    from indus_nb.settings import agent_directory, load_settings
+
+    blocks.answer("```python\n1\n```")
+    name = load_settings(Path.cwd(), agent_directory()).settings.default_provider
+    try:
+        provider = provider_for(name or "anthropic")
+        provider.find_key()
+    except IndusError:
+        return  # there is nobody to talk to yet; the first prompt says what is missing
+    provider.preload()

@@ -1,0 +1,261 @@
+"""``%agent`` and ``%%agent``: what a user types into a cell, and the conversation that it goes to."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, cast
+
+from indus_nb.errors import SessionLockedError, UsageError
+from indus_nb.messages import ThinkingLevel
+from indus_nb.notebook import blocks
+from indus_nb.notebook.thread import AgentThread, Inbox
+from indus_nb.notebook.view import RunView, Screen
+from indus_nb.providers import provider_for
+from indus_nb.providers.catalog import default_model, find_model
+from indus_nb.session import AgentSession
+from indus_nb.start import THINKING_LEVELS, SessionOptions, open_session
+
+HELP = """\
+%agent [options] PROMPT     ask the agent; the prompt is taken as it stands
+%%agent [options]           the same, with the prompt in the lines below
+%agent [options]            set the session up
+%agent help                 this text
+
+--provider NAME     anthropic, or offline (needs neither key nor network)
+--model NAME        an id or a part of a name, such as sonnet
+--thinking LEVEL    off, minimal, low, medium, high or xhigh
+--new               start a new conversation
+--continue          go on with the last conversation in this folder
+--session ID        go on with that conversation: a path, or the beginning of an id
+--no-session        start a conversation that is not saved
+--tools NAMES       the tools of a new conversation, such as read,grep,ls; "" for none
+
+The conversation goes on from cell to cell. Interrupt the cell to stop the agent. `--` ends the options."""
+
+_OPTION = re.compile(r"\s*--(?P<name>[A-Za-z][\w-]*)?(?=[\s=]|$)")
+_AGENT_LINE = re.compile(r"^(?P<indent>[ \t]*)%agent[ \t]+(?P<text>[^\n]*[^\n\\])(?P<end>\n?)$")
+_VALUE = re.compile(r"(?:=|\s+)(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>(?!--)\S+))(?=\s|$)")
+_FLAGS = {"new": "new", "continue": "continue_last", "no-session": "no_session"}
+_VALUES = {"provider": "provider", "model": "model", "thinking": "thinking", "session": "session", "tools": "tools"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a line or cell asks for: a prompt, which may be empty, and options."""
+
+    text: str = ""
+    provider: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    new: bool = False
+    continue_last: bool = False
+    session: str | None = None
+    no_session: bool = False
+    tools: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether it asks for nothing at all."""
+        return self == Request()
+
+
+def literal_lines(lines: list[str]) -> list[str]:
+    r"""The lines of a cell, those that begin with ``%agent`` made into calls that Python and IPython cannot misread.
+
+    Otherwise a question mark at the end would ask for help on the last word, and a bracket or quote that is not closed
+    would swallow the lines below.
+
+    >>> literal_lines(["%agent isn't it (odd?\n"])
+    ['get_ipython().run_line_magic(\'agent\', "isn\'t it (odd?")\n']
+
+    A cell with triple quotes is left to IPython: the line may stand within a string.
+    """
+    text = "".join(lines)
+    if "%agent" not in text or '"""' in text or "'''" in text or text.lstrip().startswith("%%"):
+        return lines
+    return [_AGENT_LINE.sub(_as_call, line) for line in lines]
+
+
+def _as_call(match: re.Match[str]) -> str:
+    return f"{match['indent']}get_ipython().run_line_magic('agent', {match['text'].strip()!r}){match['end']}"
+
+
+def parse(line: str, cell: str | None = None) -> Request:
+    """The request in the line behind ``%agent``, or in that line and the lines below ``%%agent``.
+
+    >>> request = parse('--model "opus 4.6" --new  say "$HOME"  --twice')
+    >>> request.model, request.new, request.text
+    ('opus 4.6', True, 'say "$HOME"  --twice')
+
+    Raises ``UsageError`` for options that are unknown, lack their value, or exclude each other.
+    """
+    given: dict[str, str | bool] = {}
+    rest = line
+    while option := _OPTION.match(rest):
+        rest = rest[option.end() :]
+        name = option["name"]
+        if name is None:
+            break
+        if name in _FLAGS:
+            if rest.startswith("="):
+                raise UsageError(f"--{name} takes no value. `%agent help` shows the options.")
+            given[_FLAGS[name]] = True
+        elif name in _VALUES:
+            value = _VALUE.match(rest)
+            if value is None:
+                raise UsageError(f"--{name} needs a value: --{name} VALUE. `%agent help` shows the options.")
+            given[_VALUES[name]] = value["double"] or value["single"] or value["bare"] or ""
+            rest = rest[value.end() :]
+        else:
+            raise UsageError(_unknown(name))
+    text = rest.strip() if cell is None else f"{rest.strip()}\n{cell}".strip("\n")
+    request = replace(Request(text=text), **given)  # type: ignore[arg-type]
+    _check(request)
+    return request
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(name, [*_FLAGS, *_VALUES], n=1)
+    hint = f" Did you mean --{near[0]}?" if near else ""
+    known = ", ".join(f"--{option}" for option in (*_VALUES, *_FLAGS))
+    return f"There is no option --{name}.{hint} Options: {known}. A prompt that begins with dashes goes behind `-- `."
+
+
+def _check(request: Request) -> None:
+    chosen = [
+        name
+        for name, is_chosen in (
+            ("--new", request.new),
+            ("--continue", request.continue_last),
+            ("--session", request.session is not None),
+            ("--no-session", request.no_session),
+        )
+        if is_chosen
+    ]
+    if len(chosen) > 1 and chosen != ["--new", "--no-session"]:
+        raise UsageError(f"{' and '.join(chosen)} exclude each other: choose one conversation.")
+    if request.thinking is not None and request.thinking not in THINKING_LEVELS:
+        raise UsageError(f"Unknown thinking level: {request.thinking}. Choose one of {', '.join(THINKING_LEVELS)}.")
+
+
+class Conversation:
+    """The one conversation of a kernel, which the magics talk to."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._thread = AgentThread()
+        self._session: AgentSession | None = None
+
+    def serve(self, line: str, cell: str | None = None) -> None:
+        """Do what a line or cell asks for, and draw it; raises ``IndusError`` or ``Interrupted`` when that failed."""
+        request = parse(line, cell)
+        if request.empty or (cell is None and request == Request(text="help")):
+            self._screen.show(blocks.listing(HELP), final=True)
+            return
+        session = self._chosen_session(request)
+        if request.text.strip():
+            self._ask(session, request.text)
+        else:
+            self._screen.show(blocks.notice(_description(session)), final=True)
+
+    def close(self) -> None:
+        """Let go of the session's file."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _ask(self, session: AgentSession, text: str) -> None:
+        inbox: Inbox = Inbox()
+        view = RunView(self._screen, session.model.name if session.model else "a model")
+        unsubscribe = session.subscribe(lambda event: inbox.put(partial(view.feed, event)))
+        try:
+            self._thread.drive(lambda: session.prompt(text), inbox, view.refresh)
+        finally:
+            unsubscribe()
+            view.close()
+        session.answer_or_raise()
+
+    def _chosen_session(self, request: Request) -> AgentSession:
+        session = self._session
+        elsewhere = request.session is not None or request.continue_last or request.no_session
+        if session is None or elsewhere or (request.new and request.tools is not None):
+            return self._open(request)
+        if request.tools is not None:
+            raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")
+        if request.new:
+            self._run(session.new_session)
+        if request.model is not None or request.provider is not None:
+            self._change_model(session, request)
+        if request.thinking is not None:
+            self._change_thinking(session, request.thinking)
+        return session
+
+    def _open(self, request: Request) -> AgentSession:
+        """Open another conversation; model and thinking stay as they were for a new one, unless chosen."""
+        options = SessionOptions(
+            provider=request.provider,
+            model=request.model,
+            thinking=request.thinking,
+            session=request.session,
+            continue_last=request.continue_last,
+            no_session=request.no_session,
+            tools=None if request.tools is None else request.tools.replace(",", " ").split(),
+        )
+        previous = self._session
+        if previous is not None and request.session is None and not request.continue_last:
+            if request.provider is None and request.model is None and previous.model is not None:
+                options = replace(options, provider=previous.model.provider, model=previous.model.id)
+            options = replace(options, thinking=request.thinking or previous.thinking_level)
+        try:
+            session = open_session(options)
+        except SessionLockedError as error:
+            if previous is None or error.path != previous.store.path:
+                raise
+            self.close()  # the conversation asked for is the one that is open here
+            session = open_session(options)
+        if session.model is not None:
+            _preload(session.model.provider)
+        self.close()
+        self._session = session
+        for problem in session.problems:
+            self._screen.show(blocks.notice(problem), final=True)
+        return session
+
+    def _change_model(self, session: AgentSession, request: Request) -> None:
+        if request.model is None:
+            if request.provider is None or (session.model and session.model.provider == request.provider):
+                return
+            wanted, level = default_model(request.provider).id, None
+        else:
+            wanted, _, level = request.model.rpartition(":")
+            if not wanted or level not in THINKING_LEVELS:
+                wanted, level = request.model, None
+        model = find_model(wanted, request.provider)
+        if model != session.model:
+            _preload(model.provider)
+            self._run(lambda: session.set_model(wanted, request.provider))
+        if level is not None:
+            self._change_thinking(session, level)
+
+    def _change_thinking(self, session: AgentSession, level: str) -> None:
+        self._run(lambda: session.set_thinking_level(cast("ThinkingLevel", level)))
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        self._thread.drive(work, Inbox(), lambda: None)
+
+
+def _preload(provider: str) -> None:
+    threading.Thread(target=provider_for(provider).preload, name="indus_nb preload", daemon=True).start()
+
+
+def _description(session: AgentSession) -> str:
+    if session.model is None:
+        return "No model is chosen: set ANTHROPIC_API_KEY, or use --provider offline (no key, no network)."
+    saved = f"saved in {session.store.path}" if session.store.path else "not saved"
+    thinking = f" · thinking {session.thinking_level}" if session.model.reasoning else ""
+    return f"Ready: {session.model.name}{thinking} · {saved}"

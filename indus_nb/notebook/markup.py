@@ -1,0 +1,322 @@
+"""Text of models, tools and files made fit to show: whatever they wrote reaches a page only through this module.
+
+``page`` is the one way to HTML. It lets through the tags below, links to the web and to mail, and the styles and
+classes of this module, whatever the pieces it is given hold. Colours come from the front end's own variables, with
+fallbacks that can be read on light and on dark ground.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from pygments.lexer import Lexer
+
+_MUTED = "var(--jp-ui-font-color2,#808080)"
+_LINE = "var(--jp-border-color2,rgba(128,128,128,0.35))"
+_MONO = (
+    "margin:0;padding:8px 12px;background:none;border:0;overflow-x:auto;overflow-y:auto;max-height:24em;"
+    "white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.4;font-size:12px;"
+    "font-family:var(--jp-code-font-family,ui-monospace,monospace);"
+)
+_COMMAND = "background:none;padding:0;font-size:12px;font-family:var(--jp-code-font-family,ui-monospace,monospace);"
+_CARD = (
+    f"border:1px solid {_LINE};border-radius:6px;margin:2px 0;overflow:hidden;"
+    "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px;line-height:1.4;"
+)
+_CODE = (
+    "margin:8px 0;padding:8px 12px;border-radius:4px;background:var(--jp-cell-editor-background,rgba(128,128,128,0.1));"
+    "overflow-x:auto;white-space:pre;line-height:1.4;"
+)
+
+STYLES = {
+    "answer": "max-width:60em;",
+    "quiet": f"color:{_MUTED};font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px;",
+    "card": _CARD,
+    "head": "padding:6px 12px;cursor:pointer;overflow-wrap:anywhere;",
+    "command": _COMMAND,
+    "aside": f"float:right;margin-left:12px;color:{_MUTED};font-size:12px;",
+    "arguments": f"{_MONO}border-top:1px solid {_LINE};color:{_MUTED};",
+    "output": f"{_MONO}border-top:1px solid {_LINE};",
+    "failed-output": f"{_MONO}border-top:1px solid {_LINE};color:var(--jp-error-color1,#d9534f);",
+    "listing": _MONO,
+    "thinking": f"padding:0 12px 6px 12px;color:{_MUTED};font-size:13px;",
+    "box": f"{_CARD}border-left:4px solid var(--jp-error-color1,#d9534f);padding:8px 12px;white-space:pre-wrap;"
+    "overflow-wrap:anywhere;",
+    "code": _CODE,
+    "good": "color:var(--jp-success-color1,#2e9e5b);font-weight:600;",
+    "bad": "color:var(--jp-error-color1,#d9534f);font-weight:600;",
+    "busy": "color:var(--jp-brand-color1,#3b82c4);font-weight:600;",
+    "added": "background:rgba(46,160,67,0.2);",
+    "removed": "background:rgba(248,81,73,0.2);",
+}
+CLASSES = ("answer", "thinking", "call", "error", "notice", "waiting", "usage")
+
+_TOKEN_STYLES = {
+    "Comment": "color:var(--jp-mirror-editor-comment-color,#7a8a8a);font-style:italic;",
+    "Keyword": "color:var(--jp-mirror-editor-keyword-color,#3a9a3a);font-weight:600;",
+    "Name.Function": "color:var(--jp-mirror-editor-def-color,#3b82c4);",
+    "Name.Class": "color:var(--jp-mirror-editor-def-color,#3b82c4);",
+    "Name.Builtin": "color:var(--jp-mirror-editor-builtin-color,#3a9a3a);",
+    "Name.Decorator": "color:var(--jp-mirror-editor-meta-color,#a25fd0);",
+    "Name.Tag": "color:var(--jp-mirror-editor-tag-color,#3a9a3a);",
+    "Name.Attribute": "color:var(--jp-mirror-editor-attribute-color,#3b82c4);",
+    "Literal.String": "color:var(--jp-mirror-editor-string-color,#c9605d);",
+    "Literal.Number": "color:var(--jp-mirror-editor-number-color,#2e9e5b);",
+    "Operator": "color:var(--jp-mirror-editor-operator-color,#a25fd0);",
+    "Generic.Inserted": STYLES["added"],
+    "Generic.Deleted": STYLES["removed"],
+}
+_LONGEST_FENCE = 200
+_HIGHLIGHT_LIMIT = 20_000
+_TAG_NAMES = (
+    "a b blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong summary "
+    "table tbody td th thead tr ul"
+)
+_TAGS = frozenset(_TAG_NAMES.split())
+_ATTRIBUTES = {
+    "a": {"href", "title"},
+    "ol": {"start"},
+    "details": {"open"},
+    **{tag: {"style"} for tag in ("code", "pre", "span", "summary")},
+    "div": {"style", "class"},
+}
+_ALLOWED_STYLES = frozenset([*STYLES.values(), *_TOKEN_STYLES.values()])
+_ALLOWED_CLASSES = frozenset(f"indus-{name}" for name in CLASSES)
+
+_TERMINAL_CODES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_WEB_LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_TAG_OR_IMAGE = re.compile(r"<(?=[A-Za-z/!?])(?!https?://[^\s<>]*>)|!(?=\[)")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_BACKTICKS = re.compile("`+")
+
+
+def plain(text: str) -> str:
+    r"""``text`` without what a terminal would obey and without marks that turn the direction of writing.
+
+    >>> plain("\x1b[31mred\x1b[0m\r\nnext\x07\u202e")
+    'red\nnext'
+    """
+    text = _TERMINAL_CODES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROLS.sub("", text)
+
+
+def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
+    r"""``text``, or its head and its tail with a note of how much was left out between them.
+
+    >>> print(cut("1\n2\n3\n4\n5\n6\n7", lines=4))
+    1
+    2
+    [... 3 lines left out ...]
+    6
+    7
+    """
+    rows = text.split("\n")
+    if len(rows) > lines:
+        half = lines // 2
+        note = f"[... {len(rows) - 2 * half:,} lines left out ...]"
+        text = "\n".join([*rows[:half], note, *rows[-half:]])
+    if len(text) > characters:
+        half = characters // 2
+        note = f"\n[... {len(text) - 2 * half:,} characters left out ...]\n"
+        text = text[:half] + note + text[-half:]
+    return text
+
+
+def page(*pieces: str) -> str:
+    """The pieces of HTML as one, with nothing left in it that could act, load or hide."""
+    import nh3
+
+    def allowed(_tag: str, attribute: str, value: str) -> str | None:
+        if attribute == "style":
+            return value if value in _ALLOWED_STYLES else None
+        if attribute == "class":
+            return value if value in _ALLOWED_CLASSES else None
+        return value
+
+    return nh3.clean(
+        "".join(pieces),
+        tags=set(_TAGS),
+        attributes=_ATTRIBUTES,
+        attribute_filter=allowed,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer",
+    )
+
+
+def element(tag: str, inner: str, style: str | None = None, kind: str | None = None) -> str:
+    """An element around HTML, in one of ``STYLES`` and marked with one of ``CLASSES``."""
+    attributes = (f' class="indus-{kind}"' if kind else "") + (f' style="{STYLES[style]}"' if style else "")
+    return f"<{tag}{attributes}>{inner}</{tag}>"
+
+
+def escape(text: str) -> str:
+    """``text`` as HTML that looks like it.
+
+    A dollar sign stands in an element of its own, for notebooks take text between two of them for a formula.
+    """
+    return html.escape(plain(text)).replace("$", "<span>$</span>")
+
+
+def preformatted(text: str, style: str) -> str:
+    """``text`` as a block of code."""
+    return element("pre", html.escape(plain(text)), style)
+
+
+def coloured_diff(diff: str) -> str:
+    """A diff as a block of code, its added and removed lines on coloured ground."""
+    rows: list[str] = []
+    for row in plain(diff).split("\n"):
+        style = {"+": "added", "-": "removed"}.get(row[:1])
+        rows.append(element("span", html.escape(row), style) if style else html.escape(row))
+    return element("pre", "\n".join(rows), "output")
+
+
+def markdown_html(text: str) -> str:
+    """The HTML of Markdown in which tags are text, images are links, and links lead to the web or to mail."""
+    return _parser().render(plain(text))
+
+
+def tame_markdown(text: str) -> str:
+    r"""Markdown that looks the same and does nothing but that where a viewer would run tags and load images.
+
+    An invisible word joiner parts what would begin a tag or an image; blocks of code stay as they are.
+
+    >>> tame_markdown("![x](http://a) <b>\n\n~~~\n<b>\n~~~").replace("\u2060", "|")
+    '!|[x](http://a) <|b>\n\n~~~\n<b>\n~~~'
+    """
+    text = plain(text)
+    code: set[int] = set()
+    for token in _parser().parse(text):
+        if token.type in ("fence", "code_block") and token.level == 0 and token.map:
+            code.update(range(*token.map))
+    return "\n".join(
+        row if number in code and not _FENCE.match(row) else _TAG_OR_IMAGE.sub(lambda match: match[0] + "\u2060", row)
+        for number, row in enumerate(text.split("\n"))
+    )
+
+
+def fenced(text: str, info: str = "text") -> str:
+    """``text`` as a Markdown block of code that it cannot break out of."""
+    text = plain(text)
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{info}\n{text}\n{fence}"
+
+
+def code_span(text: str) -> str:
+    """``text`` as Markdown code within a line."""
+    text = " ".join(plain(text).split())
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    ticks = "`" * (longest + 1)
+    return f"{ticks} {text} {ticks}" if longest else f"`{text}`"
+
+
+def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[str, str]:
+    """The part of growing Markdown that will not change, and the rest, so that only a short end is drawn again.
+
+    The cut lies between two blocks once the text is longer than ``soft`` characters. A single block longer than
+    ``hard`` is cut after a line; a fence is closed there and opened again.
+    """
+    if len(text) < soft:
+        return "", text
+    whole, newline, unfinished = text.rpartition("\n")
+    rows = whole.split("\n")
+    blocks = [token for token in _parser().parse(whole) if token.level == 0 and token.map and token.nesting >= 0]
+    start = blocks[-1].map[0] if blocks and blocks[-1].map else 0
+    if start > 0:
+        return "\n".join(rows[:start]) + "\n", "\n".join(rows[start:]) + newline + unfinished
+    if len(text) <= hard:
+        return "", text
+    at = _end_of_line(text, hard // 2, hard)
+    head, rest = text[:at], text[at:]
+    if not (blocks and blocks[0].type == "fence" and len(rows[0]) < _LONGEST_FENCE):
+        return head, rest
+    if not rest.strip().strip(blocks[0].markup[0]):
+        return text, ""
+    return f"{head.rstrip()}\n{blocks[0].markup}\n", f"{rows[0]}\n{rest}"
+
+
+def _end_of_line(text: str, low: int, high: int) -> int:
+    """Where to cut ``text`` between the two positions: after a line, else after a word, else anywhere."""
+    return text.rfind("\n", low, high) + 1 or text.rfind(" ", low, high) + 1 or high
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    parser.validateLink = lambda url: _WEB_LINK.match(url) is not None  # type: ignore[method-assign]
+
+    def text(_: Any, tokens: Any, index: int, *__: Any) -> str:
+        return escape(tokens[index].content)
+
+    def code(_: Any, tokens: Any, index: int, *__: Any) -> str:
+        return _highlighted(tokens[index].content, tokens[index].info)
+
+    def image(_: Any, tokens: Any, index: int, *__: Any) -> str:
+        source = html.escape(str(tokens[index].attrs.get("src", "")))
+        return f'<a href="{source}">[image: {escape(tokens[index].content) or source}]</a>'
+
+    def formula(_: Any, tokens: Any, index: int, *__: Any) -> str:
+        return f"${html.escape(tokens[index].content)}$"
+
+    def displayed_formula(_: Any, tokens: Any, index: int, *__: Any) -> str:
+        return f"<div>$${html.escape(tokens[index].content)}$$</div>"
+
+    def inline_displayed_formula(_: Any, tokens: Any, index: int, *__: Any) -> str:
+        return f"$${html.escape(tokens[index].content)}$$"
+
+    for names, rule in (
+        (("text",), text),
+        (("fence", "code_block"), code),
+        (("image",), image),
+        (("math_inline",), formula),
+        (("math_block", "math_block_label"), displayed_formula),
+        (("math_inline_double",), inline_displayed_formula),
+    ):
+        for name in names:
+            parser.add_render_rule(name, rule)
+    return parser
+
+
+def _highlighted(code: str, info: str) -> str:
+    """A block of code, coloured when a lexer of that name is known and the code is not too long to wait for."""
+    words = info.split(maxsplit=1)
+    if not words or len(code) > _HIGHLIGHT_LIMIT:
+        return element("pre", html.escape(code), "code")
+    from pygments import lexers
+    from pygments.util import ClassNotFound
+
+    untyped: Any = lexers
+    try:
+        lexer: Lexer = untyped.get_lexer_by_name(words[0])
+    except ClassNotFound:
+        return element("pre", html.escape(code), "code")
+    pieces: list[str] = []
+    for kind, value in lexer.get_tokens(code):
+        style = _token_style(str(kind).removeprefix("Token."))
+        shown = html.escape(value)
+        pieces.append(f'<span style="{style}">{shown}</span>' if style and not value.isspace() else shown)
+    return element("pre", "".join(pieces), "code")
+
+
+@cache
+def _token_style(kind: str) -> str | None:
+    while kind:
+        if kind in _TOKEN_STYLES:
+            return _TOKEN_STYLES[kind]
+        kind = kind.rpartition(".")[0]
+    return None

@@ -1,0 +1,174 @@
+"""The thread that the agent lives in, and how a cell waits for it.
+
+The agent's event loop runs in one daemon thread of its own, so that it survives whatever the kernel's main thread is
+busy with. A cell that wants something of it stays on the main thread, where output belongs to the cell, and serves an
+inbox of jobs that the agent's thread fills: there it draws, and there alone may run what needs the main thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import copy_context
+from types import FrameType
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_SLICE = 0.05
+_PATIENCE = 10.0
+_PATIENCE_WHEN_PRESSED = 3.0
+
+
+class Inbox(queue.Queue[Callable[[], None]]):
+    """Jobs that the agent's thread leaves for the thread that waits."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user interrupted the cell; IPython shows it as one line."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class AgentThread:
+    """An event loop in a daemon thread, which a cell can wait for."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._serve, name="indus_nb agent", daemon=True).start()
+
+    def drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox, tick: Callable[[], None]) -> T:
+        """Run ``work()`` on the agent's loop, and return what it returns or raise what it raises.
+
+        Meanwhile the calling thread executes the jobs in ``inbox``, in order, and calls ``tick`` at least 20 times a
+        second. Jobs that are in the inbox before ``work`` ends are executed before this returns.
+
+        An interrupt cancels the work, which gets the time it needs to end in order, and then raises ``Interrupted``.
+        When it does not end, the call gives up after ten seconds, or after three when interrupted again.
+        """
+        running = _Work(work, self._loop, inbox)
+        with _counted_interrupts() as interrupts:
+            running.start()
+            cancelled_at: float | None = None
+            try:
+                over = False
+                while not over and not _given_up(cancelled_at, len(interrupts)):
+                    over = running.ended.is_set()
+                    _execute_jobs(inbox, wait=not over)
+                    tick()
+                    if interrupts and cancelled_at is None:
+                        running.cancel()
+                        cancelled_at = time.monotonic()
+            except BaseException:
+                # Drawing failed: the agent must not go on without anybody who watches it.
+                running.cancel()
+                running.ended.wait(_PATIENCE)
+                raise
+        if not running.ended.is_set():
+            raise Interrupted(
+                "The agent was told to stop and did not: it may still be busy. Restart the kernel to be sure of it."
+            )
+        if interrupts:
+            raise Interrupted("Interrupted: the agent was stopped. What was said and done so far is kept.")
+        return running.result()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while True:
+            # A task that raises one of these stops the loop; its waiter is told, and the others shall go on.
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
+
+
+class _Work(Generic[T]):
+    """A coroutine on its way through the agent's loop, started and watched from another thread."""
+
+    def __init__(
+        self, work: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop, inbox: Inbox
+    ) -> None:
+        self.ended = threading.Event()
+        self._work = work
+        self._loop = loop
+        self._inbox = inbox
+        self._task: asyncio.Task[None] | None = None
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+
+    def start(self) -> None:
+        # A copy of the cell's context lets what the agent's tasks print belong to this cell.
+        self._loop.call_soon_threadsafe(self._begin, context=copy_context())
+
+    def cancel(self) -> None:
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._body())
+        self._task.add_done_callback(self._finish)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _body(self) -> None:
+        self._value.append(await self._work())
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        self._error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self.ended.set()
+        self._inbox.put(_wake_up)
+
+
+@contextlib.contextmanager
+def _counted_interrupts() -> Generator[list[int]]:
+    """A list that grows with every SIGINT while the context is open; nothing is raised then.
+
+    To catch ``KeyboardInterrupt`` around a loop that waits would miss some: CPython can raise it where no ``except``
+    covers it.
+    """
+    interrupts: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts  # only the main thread is interrupted
+        return
+
+    def note(signum: int, _frame: FrameType | None) -> None:
+        interrupts.append(signum)
+
+    previous = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, previous or signal.SIG_DFL)
+
+
+def _execute_jobs(inbox: Inbox, *, wait: bool) -> None:
+    """Execute what is in the inbox; an empty one is waited for, but only for a slice of time."""
+    timeout = _SLICE if wait else 0
+    while True:
+        try:
+            job = inbox.get(timeout=timeout) if timeout else inbox.get_nowait()
+        except queue.Empty:
+            return
+        job()
+        timeout = 0
+
+
+def _wake_up() -> None:
+    """A job that does nothing but end the wait for one."""
+
+
+def _given_up(cancelled_at: float | None, interrupts: int) -> bool:
+    if cancelled_at is None:
+        return False
+    patience = _PATIENCE_WHEN_PRESSED if interrupts > 1 else _PATIENCE
+    return time.monotonic() - cancelled_at > patience

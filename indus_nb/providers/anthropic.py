@@ -1,0 +1,522 @@
+"""Anthropic's Messages API, over the official SDK (https://platform.claude.com/docs/en/api/messages).
+
+Two halves: ``request_body`` says a context in the API's words, and ``_Answer`` turns the API's events into ours.
+Between them stands one request; how it can fail is told in words that a user, and a retry, can act on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from indus_nb.errors import CredentialsError
+from indus_nb.messages import (
+    AssistantMessage,
+    ImageContent,
+    ModelMessage,
+    StopReason,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+)
+from indus_nb.providers import Context, Model, StreamOptions
+from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
+from indus_nb.wire import JsonObject, clean_text
+
+if TYPE_CHECKING:
+    import anthropic
+
+_KEY_VARIABLE = "ANTHROPIC_API_KEY"
+_TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
+_OUTPUT_TOKENS = 32_000
+_SMALLEST_BUDGET = 1024
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
+_EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
+_BINDING_BETA = "thinking-binding-controls-2026-08-01"
+_EPHEMERAL = {"type": "ephemeral"}
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "tool_use": "toolUse",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+}
+
+
+class AnthropicProvider:
+    """Reaches Claude. ``idle_timeout`` is how many seconds the server may be silent.
+
+    The environment counts: ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, and ANTHROPIC_BASE_URL for another server.
+    """
+
+    def __init__(self, *, idle_timeout: float = 300) -> None:
+        self._idle_timeout = idle_timeout
+
+    def find_key(self, explicit: str | None = None) -> str:
+        """The API key or bearer token to use; raises ``CredentialsError`` when there is neither."""
+        for given in (explicit, os.environ.get(_KEY_VARIABLE), os.environ.get(_TOKEN_VARIABLE)):
+            key = (given or "").strip()
+            if key and not (key.isascii() and key.isprintable()):
+                raise CredentialsError(
+                    "anthropic", f"The key for anthropic holds a character that no key has: set {_KEY_VARIABLE} anew."
+                )
+            if key:
+                return key
+        raise CredentialsError(
+            "anthropic",
+            f"No API key for anthropic: set {_KEY_VARIABLE}, or use `--provider offline`, which needs none.",
+        )
+
+    def preload(self) -> None:
+        """Import the SDK with what a first request makes it load (measured: two thirds of a second together)."""
+        from anthropic import AsyncAnthropic
+
+        AsyncAnthropic(api_key="none", base_url="https://localhost")  # making one imports the rest
+
+    async def stream(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> AsyncGenerator[AssistantMessageEvent]:
+        """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
+        answer = _Answer(model)
+        where = os.environ.get("ANTHROPIC_BASE_URL") or model.base_url
+        key = ""
+        try:
+            key = self.find_key(options.api_key)
+            async with self._client(key, where) as client:
+                events = await _ask(client, model, context, options)
+                async with events:
+                    async for event in events:
+                        for told in answer.take(event):
+                            yield told
+                        if answer.complete:
+                            break
+        except CredentialsError as error:
+            problem = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with a request is data, says the protocol
+            problem = _scrubbed(_sentence(error, _shown(where), self._idle_timeout), key)
+        else:
+            problem = answer.problem or (
+                None
+                if answer.complete
+                else f"The stream from {_shown(where)} ended early, before the answer was complete. Try again; "
+                "what had arrived is kept."
+            )
+        if not answer.started:
+            yield answer.growing.start()
+        yield answer.growing.fail(_scrubbed(problem, key)) if problem else answer.growing.finish(answer.stop_reason)
+
+    def _client(self, key: str, base_url: str) -> anthropic.AsyncAnthropic:
+        # One client for each request: kept connections would outlive the event loop, and nobody could close them then.
+        from anthropic import AsyncAnthropic, Timeout
+
+        token = os.environ.get(_TOKEN_VARIABLE, "").strip()
+        is_token = key == token and key != os.environ.get(_KEY_VARIABLE, "").strip()
+        return AsyncAnthropic(
+            api_key=None if is_token else key,
+            auth_token=key if is_token else None,
+            base_url=base_url,
+            max_retries=0,
+            timeout=Timeout(self._idle_timeout, connect=min(10, self._idle_timeout)),
+        )
+
+
+async def _ask(
+    client: anthropic.AsyncAnthropic, model: Model, context: Context, options: StreamOptions
+) -> anthropic.AsyncStream[object]:
+    # Not `messages.create`: it warns of deprecated models on the caller's screen, and its typed events cost three
+    # times what the plain objects do.
+    from anthropic import AsyncStream
+
+    body = request_body(model, context, options)
+    headers = {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
+    return await client.post(
+        "/v1/messages",
+        cast_to=object,
+        body=body,
+        options={"headers": headers},
+        stream=True,
+        stream_cls=AsyncStream[object],
+    )
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+
+def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
+    """The JSON body of a streaming request: model, limits, thinking, system prompt, tools and messages.
+
+    Marks for the prompt cache stand at the end of the system prompt, of the tools, and of the last user message.
+    """
+    thinking = _thinking(model, options)
+    keep_thinking = not (model.bound_thinking and "block_binding" not in thinking.get("thinking", {}))
+    messages = _messages(context.messages, model, keep_thinking=keep_thinking)
+    for message in reversed(messages):
+        if message["role"] == "user":
+            message["content"][-1]["cache_control"] = _EPHEMERAL
+            break
+    body: JsonObject = {
+        "model": model.id,
+        "stream": True,
+        "max_tokens": _max_tokens(model, options),
+        **thinking,
+        "messages": messages,
+    }
+    if context.system_prompt.strip():
+        body["system"] = [{"type": "text", "text": context.system_prompt, "cache_control": _EPHEMERAL}]
+    if context.tools:
+        body["tools"] = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.parameters,
+                "eager_input_streaming": True,
+            }
+            for tool in context.tools
+        ]
+        body["tools"][-1]["cache_control"] = _EPHEMERAL
+    return cast("JsonObject", _encodable(body))
+
+
+def _budget(options: StreamOptions) -> int:
+    budget = options.thinking_budgets.get(options.thinking, _BUDGETS.get(options.thinking, 0))
+    return 0 if options.thinking == "off" else max(budget, _SMALLEST_BUDGET)
+
+
+def _max_tokens(model: Model, options: StreamOptions) -> int:
+    if model.thinking_style == "effort" and options.thinking == "xhigh":
+        return model.max_tokens  # there is no budget to go by, and thinking counts towards this limit
+    return min(_OUTPUT_TOKENS + (_budget(options) if model.reasoning else 0), model.max_tokens)
+
+
+def _thinking(model: Model, options: StreamOptions) -> JsonObject:
+    off = options.thinking == "off"
+    if not model.reasoning or model.thinking_style == "none":
+        return {}
+    if off and model.thinking_off != "adaptive":
+        return {"thinking": {"type": model.thinking_off}}
+    if model.thinking_style == "budget":
+        budget = min(_budget(options), _max_tokens(model, options) - _SMALLEST_BUDGET)
+        return {"thinking": {"type": "enabled", "budget_tokens": budget, "display": "summarized"}}
+    thinking: JsonObject = {"type": "adaptive", "display": "summarized"}
+    if model.bound_thinking:
+        # After a compaction, or with other tools, older thinking no longer fits what stands before it. Left to itself
+        # the server refuses such a request.
+        thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+    return {"thinking": thinking, "output_config": {"effort": _EFFORTS.get(options.thinking, model.top_effort)}}
+
+
+def _messages(messages: Iterable[ModelMessage], model: Model, *, keep_thinking: bool) -> list[JsonObject]:
+    said: list[JsonObject] = []
+    results: list[JsonObject] | None = None  # of the message before, when it was made of tool results
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            if results is None:
+                results = []
+                said.append({"role": "user", "content": results})
+            results.append(_tool_result(message, model))
+            continue
+        results = None
+        if isinstance(message, AssistantMessage):
+            blocks = _assistant_blocks(message, model, keep_thinking=keep_thinking)
+        else:
+            content = [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
+            blocks = _user_blocks(content, model)
+        if blocks:
+            said.append({"role": message.role, "content": blocks})
+    return said
+
+
+def _user_blocks(content: Iterable[TextContent | ImageContent], model: Model) -> list[JsonObject]:
+    blocks: list[JsonObject] = []
+    for block in content:
+        if isinstance(block, TextContent):
+            if block.text.strip():  # the API refuses blank text
+                blocks.append({"type": "text", "text": block.text})
+        elif "image" not in model.input:
+            blocks.append({"type": "text", "text": f"(An image was left out: {model.name} takes none.)"})
+        elif block.source is not None:
+            blocks.append({"type": "image", "source": {"type": "url", "url": block.source.url}})
+        else:
+            source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
+            blocks.append({"type": "image", "source": source})
+    return blocks
+
+
+def _tool_result(message: ToolResultMessage, model: Model) -> JsonObject:
+    return {
+        "type": "tool_result",
+        "tool_use_id": _call_id(message.tool_call_id),
+        "content": _user_blocks(message.content, model) or [{"type": "text", "text": "(no output)"}],
+        "is_error": message.is_error,
+    }
+
+
+def _assistant_blocks(message: AssistantMessage, model: Model, *, keep_thinking: bool) -> list[JsonObject]:
+    own = message.provider == model.provider and message.model == model.id
+    blocks: list[JsonObject] = []
+    for block in message.content:
+        match block:
+            case TextContent():
+                if block.text.strip():
+                    blocks.append({"type": "text", "text": block.text})
+            case ThinkingContent():
+                # A signature is good for the model that gave it. Without one the thought is told as text.
+                if own and block.thinking_signature:
+                    if keep_thinking:
+                        blocks.append(_signed(block))
+                elif block.thinking.strip() and not block.redacted:
+                    blocks.append({"type": "text", "text": block.thinking})
+            case ToolCall():
+                call_id = _call_id(block.id)
+                blocks.append({"type": "tool_use", "id": call_id, "name": block.name, "input": block.arguments})
+    return blocks
+
+
+def _signed(block: ThinkingContent) -> JsonObject:
+    if block.redacted:
+        return {"type": "redacted_thinking", "data": block.thinking_signature}
+    return {"type": "thinking", "thinking": block.thinking, "signature": block.thinking_signature}
+
+
+def _call_id(call_id: str) -> str:
+    """The id itself where the API takes it, else one that is made of it, always the same.
+
+    >>> _call_id("toolu_01"), _call_id("fc|1")
+    ('toolu_01', 'fc_1_7f56b2ebcebcf1d2')
+    """
+    if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call_id):
+        return call_id
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', call_id)[:40]}_{digest}"
+
+
+def _encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return clean_text(value)
+        case dict():
+            return {_encodable(key): _encodable(item) for key, item in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            return [_encodable(item) for item in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+# --- what is answered ------------------------------------------------------------------------------------------------
+
+
+class _BadEventError(ValueError):
+    """An event that the API's documentation does not allow."""
+
+
+@dataclass(slots=True)
+class _OpenBlock:
+    index: int
+    delta: str  # the type of its deltas
+    text: str  # the key of their text
+    signature: str = ""
+    redacted: bool | None = None
+    whole_input: JsonObject = field(default_factory=dict[str, Any])  # arguments of a server that does not stream them
+
+
+class _Answer:
+    """The answer so far: takes the API's events as plain objects and tells what follows from each."""
+
+    def __init__(self, model: Model) -> None:
+        self.growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
+        self.started = False
+        self.complete = False
+        self.stop_reason: StopReason = "stop"
+        self.problem: str | None = None
+        self._cost = model.cost
+        self._tokens: dict[str, int] = {}
+        self._open: dict[int, _OpenBlock | None] = {}
+
+    def take(self, event: object) -> Iterable[AssistantMessageEvent]:
+        """What ``event`` adds to the answer. Unknown types of events, blocks and deltas are passed over."""
+        told: Iterable[AssistantMessageEvent] = ()
+        match cast("JsonObject", event):
+            case {"type": "content_block_delta", "index": int(number), "delta": {"type": str(kind), **delta}}:
+                told = self._append(number, kind, delta)
+            case {"type": "content_block_start", "index": int(number), "content_block": {"type": str(kind), **block}}:
+                told = self._begin(number, kind, block)
+            case {"type": "content_block_stop", "index": int(number)}:
+                told = self._end(number)
+            case {"type": "message_start", "message": {**message}}:
+                told = self._start(message)
+            case {"type": "message_delta", "delta": {**delta}, **rest}:
+                self._count(rest.get("usage"))
+                self._stop(delta)
+            case {"type": "message_stop"}:
+                self.complete = True
+                told = [end for number in tuple(self._open) for end in self._end(number)]
+            case {"type": str(kind)} if not kind.startswith(("content_block_", "message_")):
+                pass
+            case _:
+                raise _BadEventError(f"an unexpected event {json.dumps(event)[:200]}")
+        return told
+
+    def _start(self, message: JsonObject) -> Iterable[AssistantMessageEvent]:
+        if self.started:
+            raise _BadEventError("a second message_start")
+        if isinstance(message.get("id"), str):
+            self.growing.response_id = message["id"]
+        self._count(message.get("usage"))
+        self.started = True
+        return (self.growing.start(),)
+
+    def _begin(self, number: int, kind: str, block: JsonObject) -> Iterable[AssistantMessageEvent]:
+        if not self.started or number in self._open:
+            raise _BadEventError(f"block {number} begins out of turn")
+        growing = self.growing
+        match kind:
+            case "text":
+                told = growing.open_text()
+                opened = _OpenBlock(told.content_index, "text_delta", "text")
+            case "thinking" | "redacted_thinking":
+                told = growing.open_thinking()
+                opened = _OpenBlock(told.content_index, "thinking_delta", "thinking")
+                opened.redacted = True if kind == "redacted_thinking" else None
+                opened.signature = _text(block, "data" if opened.redacted else "signature")
+            case "tool_use":
+                told = growing.open_tool_call(_text(block, "id"), _text(block, "name"))
+                opened = _OpenBlock(told.content_index, "input_json_delta", "partial_json")
+                opened.whole_input = cast("JsonObject", block.get("input") or {})
+            case _:
+                self._open[number] = None
+                return ()
+        self._open[number] = opened
+        first = _text(block, opened.text)
+        return (told, growing.append(opened.index, first)) if first else (told,)
+
+    def _append(self, number: int, kind: str, delta: JsonObject) -> Iterable[AssistantMessageEvent]:
+        if number not in self._open:
+            raise _BadEventError(f"a delta of block {number}, which is not open")
+        block = self._open[number]
+        if block is None:
+            return ()
+        if kind == block.delta:
+            block.whole_input = {}
+            text = _text(delta, block.text)
+            return (self.growing.append(block.index, text),) if text else ()
+        if kind == "signature_delta":
+            block.signature += _text(delta, "signature")
+        return ()
+
+    def _end(self, number: int) -> Iterable[AssistantMessageEvent]:
+        if number not in self._open:
+            raise _BadEventError(f"the end of block {number}, which is not open")
+        block = self._open.pop(number)
+        if block is None:
+            return ()
+        whole = [self.growing.append(block.index, json.dumps(block.whole_input))] if block.whole_input else []
+        end = self.growing.close(block.index, signature=block.signature or None, redacted=block.redacted)
+        return (*whole, end)
+
+    def _stop(self, delta: JsonObject) -> None:
+        reason = delta.get("stop_reason")
+        if reason == "refusal":
+            details: object = delta.get("stop_details")
+            said = cast("JsonObject", details).get("explanation") if isinstance(details, dict) else None
+            explanation = f" {_one_line(said)}" if isinstance(said, str) and said.strip() else ""
+            self.problem = f"The model refused to answer.{explanation} Rephrase the request, or take another model."
+        elif isinstance(reason, str):
+            self.stop_reason = _STOP_REASONS.get(reason, "stop")
+
+    def _count(self, usage: object) -> None:
+        if not isinstance(usage, dict):
+            return
+        counted = cast("JsonObject", usage)
+        self._tokens.update((name, number) for name, number in counted.items() if isinstance(number, int))
+        self.growing.usage = self._cost.usage(
+            input=self._tokens.get("input_tokens", 0),
+            output=self._tokens.get("output_tokens", 0),
+            cache_read=self._tokens.get("cache_read_input_tokens", 0),
+            cache_write=self._tokens.get("cache_creation_input_tokens", 0),
+        )
+
+
+def _text(fields: JsonObject, name: str) -> str:
+    value: object = fields.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _BadEventError(f"{name} is no text")
+    return value
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def _sentence(error: Exception, where: str, idle_timeout: float) -> str:
+    """What happened, where, and what to do. The words are those by which a passing failure is known."""
+    import anthropic
+
+    if isinstance(error, anthropic.APIStatusError):
+        return _status_sentence(error, where)
+    # Below the SDK stands one of two HTTP libraries, by its version; both call their errors the same.
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    root = _root(error)
+    detail = _one_line(str(root)) or type(root).__name__
+    if kinds & {"APITimeoutError", "TimeoutException"} and type(error.__cause__).__name__ != "ConnectTimeout":
+        return f"Request timed out: {where} was silent for {idle_timeout:g} s. Try again."
+    if "APIConnectionError" in kinds:
+        return f"Connection error: {where} cannot be reached ({detail}). Check the network and ANTHROPIC_BASE_URL."
+    if "TransportError" in kinds:
+        return f"Connection lost: the answer from {where} broke off ({detail}). Try again; what had arrived is kept."
+    if isinstance(error, ValueError):
+        return (
+            f"The stream from {where} is not what the Messages API sends: {detail}. Try again, and check "
+            "ANTHROPIC_BASE_URL if it goes on; what had arrived is kept."
+        )
+    return f"The request to {where} failed: {type(error).__name__}: {detail}"
+
+
+def _status_sentence(error: anthropic.APIStatusError, where: str) -> str:
+    body: object = error.body
+    inner: object = cast("JsonObject", body).get("error") if isinstance(body, dict) else None
+    if isinstance(inner, dict):
+        told = cast("JsonObject", inner)
+        reason = _one_line(f"{told.get('type') or 'error'}: {told.get('message') or 'no reason given'}")
+    else:
+        reason = f"{error.response.reason_phrase or 'error'} from {where}"
+    if error.status_code < 400:
+        return f"{reason} (in the stream from {where})"
+    hint = f". Check {_KEY_VARIABLE} or {_TOKEN_VARIABLE}." if error.status_code in (401, 403) else ""
+    wait = _retry_after(error.response.headers)
+    return f"{error.status_code} {reason}{f' (retry after {wait:g} s)' if wait is not None else ''}{hint}"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        value = headers.get(name, "").strip()
+        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
+            return float(value) / unit
+    return None
+
+
+def _root(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _one_line(text: str) -> str:
+    line = " ".join("".join(char if char.isprintable() else " " for char in text[:2000]).split())
+    return line if len(line) <= 500 else f"{line[:500]}…"
+
+
+def _shown(url: str) -> str:
+    """The URL without what may be secret in it."""
+    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url)[0]).rstrip("/")
+
+
+def _scrubbed(text: str, key: str) -> str:
+    return text.replace(key, "***") if key else text

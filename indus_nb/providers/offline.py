@@ -1,0 +1,370 @@
+"""A demonstration that needs no key and no network: it answers from patterns, and it calls tools for real.
+
+It is no language model and says so. What it does follows from the last user message and what came after it alone, so
+the same conversation always goes on in the same way.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from indus_nb.messages import (
+    AssistantMessage,
+    ImageContent,
+    ModelMessage,
+    TextContent,
+    ThinkingContent,
+    ToolResultMessage,
+    UserMessage,
+    text_of,
+)
+from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
+from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, TextStart, ThinkingStart, ToolCallStart
+from indus_nb.wire import JsonObject
+
+_LONGEST_REQUEST = 4000
+_MOST_STEPS = 20
+_MOST_LINES = 20
+_MOST_CHARACTERS = 2000
+_CHARACTERS_PER_TOKEN = 4
+
+
+class OfflineProvider:
+    """The demonstration assistant behind the ``Provider`` protocol."""
+
+    def find_key(self, explicit: str | None = None) -> None:
+        """No key is needed."""
+        del explicit
+
+    def preload(self) -> None:
+        """Nothing is left to import."""
+
+    async def stream(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> AsyncGenerator[AssistantMessageEvent]:
+        """Answer the last user message: one tool call for each step of it, then a report of what came back."""
+        for event in _events(model, context, thinks=options.thinking != "off"):
+            yield event
+            await asyncio.sleep(0)  # between any two deltas others get their turn, and an abort its chance
+
+
+def _events(model: Model, context: Context, *, thinks: bool) -> Iterator[AssistantMessageEvent]:
+    reply = _reply_to(context)
+    growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
+    read, written = _tokens(_characters(context)), len(reply.text)
+    growing.usage = model.cost.usage(input=read, output=0)
+    yield growing.start()
+    if thinks:
+        written += len(reply.thought)
+        yield from _block(growing, growing.open_thinking(), re.findall(r"\S+\s*", reply.thought))
+    yield from _block(growing, growing.open_text(), re.findall(r"\S{1,40}\s*|\s+", reply.text))
+    if reply.call is not None:
+        arguments = json.dumps(reply.call.arguments, ensure_ascii=False)
+        written += len(arguments)
+        opening = growing.open_tool_call(_call_id(context, reply.call, arguments), reply.call.tool)
+        yield from _block(growing, opening, re.findall(r"(?s).{1,16}", arguments))
+    growing.usage = model.cost.usage(input=read, output=_tokens(written))
+    yield growing.finish("stop" if reply.call is None else "toolUse")
+
+
+def _block(
+    growing: GrowingMessage, opening: TextStart | ThinkingStart | ToolCallStart, pieces: Sequence[str]
+) -> Iterator[AssistantMessageEvent]:
+    yield opening
+    for piece in pieces:
+        yield growing.append(opening.content_index, piece)
+    yield growing.close(opening.content_index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    tool: str
+    arguments: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One thing asked for: in words, as the title of its outcome, and as calls of which the first possible is made."""
+
+    wish: str
+    title: str
+    calls: tuple[_Call, ...]
+
+    def possible(self, tools: Mapping[str, ToolSpec]) -> _Call | None:
+        return next((call for call in self.calls if _fits(tools.get(call.tool), call.arguments)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    thought: str
+    text: str
+    call: _Call | None = None
+
+
+def _fits(tool: ToolSpec | None, arguments: JsonObject) -> bool:
+    return tool is not None and arguments.keys() <= tool.parameters.get("properties", {}).keys()
+
+
+def _reply_to(context: Context) -> _Reply:
+    tools = {tool.name: tool for tool in context.tools}
+    request, results = _current_turn(context.messages)
+    parts = _parts(request)[:_MOST_STEPS] if len(request) <= _LONGEST_REQUEST else []
+    understood = [(part, _understand(part)) for part in parts]
+    steps = [step for _, step in understood if step is not None]
+    possible = [(step, call) for step in steps if (call := step.possible(tools))]
+    if len(results) < len(possible):
+        step, call = possible[len(results)]
+        thought = f"Step {len(results) + 1} of {len(possible)}: {step.wish}. The tool for that is {call.tool}."
+        return _Reply(thought, f"I {step.wish}.", call)
+    said = [
+        _outcome(possible[number][0].title if number < len(possible) else _code(result.tool_name), result)
+        for number, result in enumerate(results)
+    ]
+    said += [
+        f"I cannot {step.wish}: none of the tools that do it is switched on ({_names(step)})."
+        for step in steps
+        if not step.possible(tools)
+    ]
+    if not said:
+        return _Reply("None of my patterns fits this request, so I say what I can do.", _introduction(tools))
+    said += [f"I did not understand {_code(part)}." for part, step in understood if step is None]
+    return _Reply(f"{len(results)} calls are done; I report what came back.", "\n\n".join(said))
+
+
+def _current_turn(messages: Sequence[ModelMessage]) -> tuple[str, list[ToolResultMessage]]:
+    since = list(takewhile(lambda message: not isinstance(message, UserMessage), reversed(messages)))
+    asked = messages[-len(since) - 1] if len(since) < len(messages) else None
+    results = [message for message in reversed(since) if isinstance(message, ToolResultMessage)]
+    return (text_of(asked.content) if isinstance(asked, UserMessage) else ""), results
+
+
+# --- understanding ---------------------------------------------------------------------------------------------------
+
+_QUOTED = r"""(?:```.*?```|`[^`]*`|"[^"]*"|(?<!\w)'[^']*'(?!\w))"""
+_NAME = rf"(?:{_QUOTED}|[^\s`\"']+)"
+_IN = rf"(?: (?:in|of|under|within)(?: the)?(?: folder| directory)? (?P<path>{_NAME}|this folder|this directory))?"
+
+
+def _list(found: Mapping[str, str]) -> _Step:
+    path = _path(found)
+    calls = _Call("ls", {"path": path}), _bash(f"ls -la -- {shlex.quote(path)}")
+    return _Step(f"list the files in {_code(path)}", f"Files in {_code(path)}", calls)
+
+
+def _find(found: Mapping[str, str]) -> _Step:
+    pattern, path = _unquoted(found["pattern"]), _path(found)
+    command = f"find {shlex.quote(path)} -name {shlex.quote(pattern)}"
+    calls = _Call("find", {"pattern": pattern, "path": path}), _bash(command)
+    return _Step(f"find files named {_code(pattern)}", f"Files named {_code(pattern)}", calls)
+
+
+def _search(found: Mapping[str, str]) -> _Step:
+    text, path = _unquoted(found["text"]), _path(found)
+    command = f"grep -rnF -- {shlex.quote(text)} {shlex.quote(path)}"
+    calls = _Call("grep", {"pattern": text, "path": path, "literal": True}), _bash(command)
+    return _Step(f"search for {_code(text)} in {_code(path)}", f"Matches of {_code(text)}", calls)
+
+
+def _read(found: Mapping[str, str]) -> _Step:
+    path = _unquoted(found["path"])
+    calls = _Call("read", {"path": path}), _bash(f"cat -- {shlex.quote(path)}")
+    return _Step(f"read {_code(path)}", _code(path), calls)
+
+
+def _write(found: Mapping[str, str]) -> _Step:
+    text, path = _unquoted(found["text"]), _unquoted(found["path"])
+    command = f"printf %s {shlex.quote(text)} > {shlex.quote(path)}"
+    calls = _Call("write", {"path": path, "content": text}), _bash(command)
+    return _Step(f"write {_code(text)} to {_code(path)}", f"Writing {_code(path)}", calls)
+
+
+def _python(found: Mapping[str, str]) -> _Step:
+    code = _unquoted(found["code"])
+    calls = _Call("python", {"code": code}), _bash(f"python3 -c {shlex.quote(code)}")
+    return _Step(f"run the Python code {_code(code)}", f"Output of {_code(code)}", calls)
+
+
+def _run(found: Mapping[str, str]) -> _Step:
+    command = _unquoted(found["command"])
+    return _Step(f"run {_code(command)}", f"Output of {_code(command)}", (_bash(command),))
+
+
+def _compute(found: Mapping[str, str]) -> _Step | None:
+    expression = _unquoted(found["expression"])
+    if not _is_arithmetic(expression):
+        return None
+    program = f"print({expression})"
+    calls = _bash(f"python3 -c {shlex.quote(program)}"), _Call("python", {"code": program})
+    return _Step(f"compute {_code(expression)}", _code(expression), calls)
+
+
+_PATTERNS: Sequence[tuple[str, Callable[[Mapping[str, str]], _Step | None]]] = (
+    (rf"(?:list|show)(?: me)?(?: all)?(?: the)? (?:files|contents|directory|folder)(?: here)?{_IN}", _list),
+    (rf"(?:what|which) files are(?: there| here)?{_IN}", _list),
+    (
+        rf"find(?: me)?(?: all)?(?: the)?(?: files?)?(?: named| called| matching| like)? (?P<pattern>{_NAME}){_IN}",
+        _find,
+    ),
+    (rf"(?:search|look|grep) for (?P<text>{_QUOTED}|.+?){_IN}", _search),
+    (rf"write (?P<text>{_QUOTED}|.+?) (?:to|into)(?: the)?(?: file)? (?P<path>{_NAME})", _write),
+    (rf"(?:run|execute|evaluate)(?: this| the)? python(?: code)?:? (?P<code>{_QUOTED})", _python),
+    (r"(?:compute|calculate|evaluate|what is|what's|how much is) (?P<expression>.+)", _compute),
+    (r"(?:run|execute)(?: the)?(?: command)?:? (?P<command>.+)", _run),
+    (rf"(?:read|show|open|display)(?: me)?(?: the)?(?: file)? (?P<path>{_NAME})", _read),
+)
+_POLITE = r"(?:(?:please|now|first|and|also|(?:can|could|would|will) you)[, ]+)*"
+
+
+def _parts(request: str) -> list[str]:
+    """The request cut at each ``then`` that stands in no quotation.
+
+    >>> _parts("list the files, and then run `if x; then y; fi`")
+    ['list the files', 'run `if x; then y; fi`']
+    """
+    parts: list[str] = []
+    start = 0
+    for found in re.finditer(
+        rf"{_QUOTED}|(?P<cut>[,;.]?\s+(?:and\s+)?then\b[,:]?\s)", request, re.IGNORECASE | re.DOTALL
+    ):
+        if found["cut"]:
+            parts.append(request[start : found.start()])
+            start = found.end()
+    return [part.strip() for part in (*parts, request[start:]) if part.strip()]
+
+
+def _understand(part: str) -> _Step | None:
+    wish = re.sub(r"(?:\s*[!?]+|(?<=[\w`\"')])[.]+)$", "", part)
+    for pattern, step in _PATTERNS:
+        found = re.fullmatch((_POLITE + pattern).replace(" ", r"\s+"), wish, re.IGNORECASE | re.DOTALL)
+        if found and (understood := step(found.groupdict(""))):
+            return understood
+    return None
+
+
+def _is_arithmetic(text: str) -> bool:
+    """Whether the text is a sum of plain numbers that is computed in no time.
+
+    >>> [_is_arithmetic(text) for text in ("2**10 + 1", "(1 + 2) / .5", "9**9**9", "().__class__", "love")]
+    [True, True, False, False, False]
+    """
+    if len(text) > 200 or not re.fullmatch(r"[\d.eE+\-*/%() ]+", text):
+        return False
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    nodes = list(ast.walk(tree))
+    powers = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)]
+    small = all(isinstance(power.right, ast.Constant) and float(str(power.right.value)) <= 1000 for power in powers)
+    kinds = ast.Expression | ast.BinOp | ast.UnaryOp | ast.Constant | ast.operator | ast.unaryop
+    return small and len(powers) <= 1 and all(isinstance(node, kinds) for node in nodes)
+
+
+def _bash(command: str) -> _Call:
+    return _Call("bash", {"command": command})
+
+
+def _path(found: Mapping[str, str]) -> str:
+    path = _unquoted(found["path"])
+    return "." if path.casefold() in ("", "here", "this folder", "this directory") else path
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    if fenced := re.fullmatch(r"```(?:\w*\n)?(.*?)\n?```", text, re.DOTALL):
+        return fenced[1]
+    return text[1:-1] if re.fullmatch(_QUOTED, text, re.DOTALL) else text
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+_EXAMPLES = (
+    "list the files in .",
+    "read README.md",
+    "find *.py",
+    'search for "import" in .',
+    "run `date`",
+    "compute 6*7",
+    'write "hello" to hello.txt then read hello.txt',
+)
+
+
+def _introduction(tools: Mapping[str, ToolSpec]) -> str:
+    possible = [
+        example
+        for example in _EXAMPLES
+        if all(step and step.possible(tools) for step in map(_understand, _parts(example)))
+    ]
+    can = (
+        "I understand a few plain requests, and run them with real tools:\n\n"
+        + "\n".join(f"- {example}" for example in possible)
+        if possible
+        else "No tool that I could use is switched on."
+    )
+    return (
+        "I am no language model. I am the offline demonstration, which needs no key and no network. "
+        f"{can}\n\nFor real answers set ANTHROPIC_API_KEY and choose one of Anthropic's models."
+    )
+
+
+def _outcome(title: str, result: ToolResultMessage) -> str:
+    output = text_of(result.content).strip("\n")
+    images = sum(isinstance(block, ImageContent) for block in result.content)
+    shown = _clipped(output) or ("" if images else "(no output)")
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    block = f"\n\n{fence}\n{shown}\n{fence}" if shown else ""
+    picture = " an image came back." if images else ""
+    return f"{title}{' failed' if result.is_error else ''}:{picture}{block}"
+
+
+def _clipped(output: str) -> str:
+    lines = output[:_MOST_CHARACTERS].split("\n")[:_MOST_LINES]
+    shown = "\n".join(lines)
+    left = len(output) - len(shown)
+    return f"{shown}\n… {left} more characters" if left > 0 else shown
+
+
+def _code(text: str) -> str:
+    line = " ".join(text.split())
+    line = line if len(line) <= 60 else f"{line[:60]}…"
+    return f"`` {line} ``" if "`" in line else f"`{line}`"
+
+
+def _names(step: _Step) -> str:
+    return ", ".join(dict.fromkeys(call.tool for call in step.calls))
+
+
+def _call_id(context: Context, call: _Call, arguments: str) -> str:
+    asked = next((message.timestamp for message in reversed(context.messages) if isinstance(message, UserMessage)), 0)
+    seed = f"{asked} {len(context.messages)} {call.tool} {arguments}"
+    return f"offline_{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // _CHARACTERS_PER_TOKEN)
+
+
+def _characters(context: Context) -> int:
+    tools = sum(len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) for tool in context.tools)
+    return len(context.system_prompt) + tools + sum(map(_length, context.messages))
+
+
+def _length(message: ModelMessage) -> int:
+    if not isinstance(message, AssistantMessage):
+        return len(text_of(message.content))
+    return sum(
+        len(block.text)
+        if isinstance(block, TextContent)
+        else len(block.thinking)
+        if isinstance(block, ThinkingContent)
+        else len(json.dumps(block.arguments))
+        for block in message.content
+    )

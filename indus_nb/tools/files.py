@@ -1,0 +1,203 @@
+"""The tools that change files, ``write`` and ``edit``, and ``ls``."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import os
+import stat
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from pydantic import Field, model_validator
+
+from indus_nb.events import ToolOutput
+from indus_nb.tools.edit import Edited, Replacement, replace
+from indus_nb.tools.paths import failure, resolve
+from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.tools.truncate import head, size_text
+from indus_nb.wire import JsonObject
+
+_MAX_EDITED = 64 << 20
+_MAX_ENTRIES = 500
+
+
+class FileQueue:
+    """Lets one change at a time at each file, in the order in which they came, whatever name the file goes by."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, path: Path) -> asyncio.Lock:
+        """What to hold while changing ``path``."""
+        return self._locks.setdefault(os.path.realpath(path), asyncio.Lock())
+
+
+class WriteArguments(Arguments):
+    """What the model gives."""
+
+    path: str = Field(description="The file, relative to the working directory or absolute")
+    content: str = Field(description="All that the file will hold")
+
+
+def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
+    """The ``write`` tool for paths relative to ``cwd``."""
+
+    async def run(arguments: WriteArguments, _context: ToolContext) -> ToolOutput:
+        path = resolve(arguments.path, cwd)
+        data = arguments.content.encode(errors="replace")
+
+        def write(stop: threading.Event) -> None:
+            if stop.is_set():
+                return
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+        async with queue.turn(path):
+            try:
+                await in_thread(write)
+            except OSError as error:
+                raise failure("write", arguments.path, error) from error
+        return text_output(f"Wrote {len(data)} bytes to {arguments.path}")
+
+    return FunctionTool(
+        name="write",
+        description="Write a file. Missing folders are made; a file that is there already is replaced.",
+        arguments=WriteArguments,
+        run=run,
+        snippet="Create or replace whole files",
+        guidelines=("Use write for new files and complete rewrites only; change existing files with edit.",),
+    )
+
+
+class EditArguments(Arguments):
+    """What the model gives; one replacement may also stand beside ``path``, and ``edits`` be JSON in a string."""
+
+    path: str = Field(description="The file, relative to the working directory or absolute")
+    edits: list[Replacement] = Field(
+        min_length=1,
+        description="Replacements of separate pieces; each oldText is looked for in the file as it is before all edits",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        fields = dict(cast("JsonObject", value))
+        edits: Any = fields.get("edits")
+        if isinstance(edits, str):
+            try:
+                edits = json.loads(edits)
+            except ValueError as error:
+                raise ValueError(f"edits is a string that holds no JSON ({error}); give an array of objects") from error
+        if "oldText" in fields and "newText" in fields and (edits is None or isinstance(edits, list)):
+            edits = [*(edits or []), {"oldText": fields["oldText"], "newText": fields["newText"]}]
+        return {**fields, "edits": edits} if edits is not None else fields
+
+
+def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
+    """The ``edit`` tool for paths relative to ``cwd``."""
+
+    async def run(arguments: EditArguments, _context: ToolContext) -> ToolOutput:
+        path = resolve(arguments.path, cwd)
+
+        def edit(stop: threading.Event) -> Edited:
+            state = path.stat()
+            if stat.S_ISDIR(state.st_mode):
+                raise IsADirectoryError(0, "It is a folder")
+            if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_EDITED:
+                raise ToolError(
+                    f"{arguments.path} is no regular file of at most {size_text(_MAX_EDITED)}. "
+                    "It was left as it is; change it with a shell command."
+                )
+            edited = replace(path.read_bytes(), arguments.edits)
+            if not stop.is_set():
+                path.write_bytes(edited.data)
+            return edited
+
+        async with queue.turn(path):
+            try:
+                edited = await in_thread(edit)
+            except OSError as error:
+                raise failure("edit", arguments.path, error) from error
+        count = len(arguments.edits)
+        return text_output(
+            f"Replaced {count} block{'s' if count > 1 else ''} in {arguments.path}",
+            {"diff": edited.diff, "firstChangedLine": edited.first_changed_line},
+        )
+
+    return FunctionTool(
+        name="edit",
+        description=(
+            "Replace pieces of a text file. Each oldText must occur exactly once in the file and no two may overlap; "
+            "differences in line ends, blanks at line ends and kinds of quotes and dashes are tolerated."
+        ),
+        arguments=EditArguments,
+        run=run,
+        snippet="Replace exact pieces of text in files",
+        guidelines=(
+            "Make several changes to one file in one edit call, as separate entries of edits.",
+            "Keep oldText of edit short, but long enough to be unique in the file.",
+        ),
+    )
+
+
+class LsArguments(Arguments):
+    """What the model gives."""
+
+    path: str = Field(default=".", description="The folder; by default the working directory")
+    limit: int = Field(default=_MAX_ENTRIES, ge=1, description="How many entries to show at most")
+
+
+def ls_tool(cwd: Path) -> FunctionTool[LsArguments]:
+    """The ``ls`` tool for paths relative to ``cwd``."""
+
+    async def run(arguments: LsArguments, _context: ToolContext) -> ToolOutput:
+        path = resolve(arguments.path, cwd)
+        try:
+            names, total = await in_thread(lambda stop: _entries(path, arguments.limit, stop))
+        except OSError as error:
+            raise failure("list", arguments.path, error) from error
+        if not names:
+            return text_output("(empty directory)")
+        shown = head("\n".join(names), max_lines=None)
+        text = shown.content.removesuffix("\n")
+        if shown.truncated:
+            text += f"\n\n[Cut at {size_text(shown.max_bytes)}: {shown.output_lines} of {total} entries are shown]"
+        elif total > len(names):
+            text += f"\n\n[{len(names)} of {total} entries are shown; raise limit to see more]"
+        return text_output(text, shown.details())
+
+    return FunctionTool(
+        name="ls",
+        description=(
+            "List a folder by name, dotfiles included; folders end with a slash. "
+            f"At most {_MAX_ENTRIES} entries, unless limit says otherwise."
+        ),
+        arguments=LsArguments,
+        run=run,
+        read_only=True,
+        snippet="List folders",
+    )
+
+
+def _entries(path: Path, limit: int, stop: threading.Event) -> tuple[list[str], int]:
+    """The first ``limit`` names in order, and how many there are."""
+    total = 0
+
+    def names(entries: Iterable[os.DirEntry[str]]) -> Iterator[str]:
+        nonlocal total
+        for entry in entries:
+            if stop.is_set():
+                return
+            total += 1
+            name = os.fsencode(entry.name).decode(errors="replace")
+            yield f"{name}/" if Path(entry.path).is_dir() else name
+
+    with os.scandir(path) as entries:
+        return heapq.nsmallest(limit, names(entries), key=lambda name: (name.casefold(), name)), total

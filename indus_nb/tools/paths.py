@@ -1,0 +1,57 @@
+"""The file that a model means by a path: relative, with ``@`` or ``~``, or in the spelling of another system."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+from indus_nb.tools.tool import ToolError
+
+_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+
+
+def resolve(path: str, cwd: Path) -> Path:
+    """The absolute path of an existing file meant by ``path``, else of the one that would be made.
+
+    A file of exactly that name comes first. Then a leading ``@`` is dropped and unusual spaces become plain ones; then
+    the spellings that macOS gives to names are tried. Raises ``ToolError`` for what no path can be.
+    """
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ToolError(f"{path!r} is no path: it holds half a character. Nothing was done.") from None
+    if "\0" in path:
+        raise ToolError(f"{path!r} is no path: it holds a NUL character. Nothing was done.")
+    plain = _expanded(_SPACES.sub(" ", path.removeprefix("@")), cwd)
+    candidates = (_expanded(path, cwd), plain, *_macos_spellings(plain))
+    return next((found for found in candidates if os.path.lexists(found)), plain)
+
+
+def _expanded(path: str, cwd: Path) -> Path:
+    return cwd / os.path.expanduser(path)  # noqa: PTH111, pathlib's fails for unknown users
+
+
+def _macos_spellings(path: Path) -> Iterator[Path]:
+    text = str(path)
+    narrow = re.sub(r" (?=[AP]M\b)", "\u202f", text, flags=re.IGNORECASE)
+    for spelling in (text, narrow):
+        for curly in (spelling, spelling.replace("'", "\u2019")):
+            yield Path(curly)
+            yield Path(unicodedata.normalize("NFD", curly))
+
+
+def failure(action: str, path: str | Path, error: OSError) -> ToolError:
+    """The tool error for a system call's: what could not be done, to what, why, and what may help."""
+    match error:
+        case FileNotFoundError():
+            advice = " Check the path with ls or find."
+        case IsADirectoryError():
+            advice = " It is a folder; ls shows what is in it."
+        case PermissionError():
+            advice = " Check its owner and mode."
+        case _:
+            advice = ""
+    return ToolError(f"Could not {action} {path}: {error.strerror or error}.{advice}")

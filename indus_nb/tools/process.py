@@ -1,0 +1,141 @@
+"""A child process with its group: what it prints, chunk by chunk, and the certainty that it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+_CHUNK = 1 << 16
+_PIPE = 1 << 20
+_GRACE = 0.1
+"""Seconds to go on reading when the process has ended but a descendant still holds the pipe."""
+_REAP = 5.0
+
+
+class Child:
+    """A program running in a process group of its own, without input.
+
+    As a context manager it leaves nothing of the group behind when the block is left by an exception (cancellation
+    included) or before the program ended. A program that ended by itself keeps the background processes it started.
+    Raises ``OSError`` or ``ValueError`` when the program cannot be started.
+    """
+
+    def __init__(self, arguments: Sequence[str], *, cwd: Path, stderr: int | IO[bytes] = subprocess.STDOUT) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._exited = asyncio.Event()
+        self._ended = False
+        self._give_up_at: float | None = None
+        self._pipe, write_end = os.pipe()
+        os.set_blocking(self._pipe, False)
+        try:
+            self._loop.add_reader(self._pipe, self._wake.set)
+            # Popen and not asyncio's own: its start cannot be cancelled half-way, its end is told apart from the
+            # pipe's, and it needs no child watcher, so that any loop in any thread will do.
+            self._process = subprocess.Popen(
+                arguments,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._close_pipe()
+            raise
+        finally:
+            os.close(write_end)
+        try:
+            threading.Thread(target=self._reap, name=f"wait for {self._process.pid}", daemon=True).start()
+        except BaseException:
+            self.kill()
+            self._process.wait()
+            self._close_pipe()
+            raise
+
+    def _close_pipe(self) -> None:
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; ``None`` while it runs."""
+        return self._process.returncode
+
+    def _reap(self) -> None:
+        self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            self._loop.call_soon_threadsafe(self._on_exit)
+
+    def _on_exit(self) -> None:
+        self._exited.set()
+        self._wake.set()
+
+    async def read(self, until: float | None = None) -> bytes:
+        """The next output, empty at the end; raises ``TimeoutError`` when the loop's clock passes ``until``.
+
+        The end is when the program has ended and its pipe is closed, or, should a descendant hold the pipe, a tenth of
+        a second later.
+        """
+        # Also with output at hand, others get their turn and a cancellation its chance.
+        await asyncio.sleep(0)
+        while True:
+            if until is not None and self._loop.time() >= until:
+                raise TimeoutError
+            self._wake.clear()
+            over = self._give_up_at is not None and self._loop.time() >= self._give_up_at
+            if chunk := self._read_now():
+                self._ended = over
+                return chunk
+            if self._exited.is_set():
+                if self._ended or over:
+                    return b""
+                if self._give_up_at is None:
+                    self._give_up_at = self._loop.time() + _GRACE
+            limits = [limit for limit in (until, self._give_up_at) if limit is not None]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(limits, default=None)):
+                    await self._wake.wait()
+
+    def _read_now(self) -> bytes:
+        if self._ended:
+            return b""
+        try:
+            chunk = os.read(self._pipe, _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not chunk:
+            self._ended = True
+            self._loop.remove_reader(self._pipe)
+        return chunk
+
+    def kill(self) -> bytes:
+        """End the whole group, at once and for sure; returns what it had still printed."""
+        # No process left, or (macOS) none but zombies.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        # A process that fled from the group may print for ever: what fits into a pipe is enough.
+        return b"".join(self._read_now() for _ in range(_PIPE // _CHUNK))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None or not self._exited.is_set():
+            self.kill()
+        try:
+            with contextlib.suppress(TimeoutError):  # stuck in the kernel: the waiting thread will see its end
+                async with asyncio.timeout(_REAP):
+                    await self._exited.wait()
+        finally:
+            self._close_pipe()

@@ -1,0 +1,241 @@
+"""The ``read`` tool: text by lines, and images."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import shlex
+import stat
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from pydantic import Field
+
+from indus_nb.events import ToolOutput
+from indus_nb.messages import ImageContent, TextContent
+from indus_nb.tools.paths import failure, resolve
+from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_text
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_BLOCK = 1 << 20
+_MAX_SIDE = 2000
+# 5 MB of base64 is what the Anthropic API takes for an image; this leaves some room.
+_MAX_IMAGE = 4_500_000 * 3 // 4
+_MAX_IMAGE_FILE = 64 << 20
+_MAX_PIXELS = 100_000_000
+
+
+class ReadArguments(Arguments):
+    """What the model gives."""
+
+    path: str = Field(description="The file, relative to the working directory or absolute")
+    offset: int = Field(default=1, ge=1, description="The first line to show, counted from 1")
+    limit: int | None = Field(default=None, ge=1, description="How many lines to show at most")
+
+
+def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArguments]:
+    """The ``read`` tool for paths relative to ``cwd``."""
+
+    async def run(arguments: ReadArguments, _context: ToolContext) -> ToolOutput:
+        path = resolve(arguments.path, cwd)
+
+        def read(stop: threading.Event) -> ToolOutput:
+            if stat.S_ISDIR(path.stat().st_mode):
+                raise IsADirectoryError(0, "It is a folder")
+            if not path.is_file():
+                raise ToolError(f"{arguments.path} is no regular file: reading it might never end. Nothing was read.")
+            with path.open("rb") as file:
+                mime_type = _image_type(file.read(12))
+                file.seek(0)
+                if mime_type is not None:
+                    return _image_output(arguments.path, file, mime_type, resize=auto_resize_images)
+                return _text_output(arguments, path, file, stop)
+
+        try:
+            return await in_thread(read)
+        except OSError as error:
+            raise failure("read", arguments.path, error) from error
+
+    return FunctionTool(
+        name="read",
+        description=(
+            f"Read a text file, at most {MAX_LINES} lines or {MAX_BYTES // 1024} KB at once; continue with offset. "
+            "JPEG, PNG, GIF and WebP files are shown as images."
+        ),
+        arguments=ReadArguments,
+        run=run,
+        read_only=True,
+        snippet="Read text files and look at images",
+        guidelines=("Look at files with read, not with cat or sed.",),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    lines: list[bytes]
+    cut: Literal["lines", "bytes"] | None
+    total_lines: int
+    total_bytes: int
+    too_long: int = 0
+    """The bytes of the first line, if it alone is above the limit."""
+
+
+def _text_output(arguments: ReadArguments, path: Path, file: BinaryIO, stop: threading.Event) -> ToolOutput:
+    first = arguments.offset
+    wanted = MAX_LINES if arguments.limit is None else min(arguments.limit, MAX_LINES)
+    selection = _select(file, first, wanted, stop)
+    total = selection.total_lines
+    if first > max(total, 1):
+        raise ToolError(f"offset {first} is beyond the end of {arguments.path}, which has {total} lines.")
+    text = b"".join(selection.lines).decode(errors="replace")
+    if first == 1:
+        text = text.removeprefix("\ufeff")
+    last = first + len(selection.lines) - 1
+    by_limit = selection.cut == "lines" and wanted == arguments.limit
+    truncation = Truncation(
+        content=text,
+        truncated=selection.cut is not None and not by_limit,
+        truncated_by=None if by_limit else selection.cut,
+        total_lines=total,
+        total_bytes=selection.total_bytes,
+        output_lines=len(selection.lines),
+        output_bytes=sum(map(len, selection.lines)),
+        first_line_exceeds_limit=bool(selection.too_long),
+    )
+    if selection.too_long:
+        cut = f"sed -n '{first}p' {shlex.quote(str(path))} | head -c {MAX_BYTES}"
+        notice = (
+            f"[Line {first} has {size_text(selection.too_long)}, more than the {size_text(MAX_BYTES)} that can be "
+            f"shown. Cut it with bash: {cut}]"
+        )
+        return text_output(notice, truncation.details())
+    if by_limit:
+        notice = f"[{total - last} more lines in the file. Continue with offset={last + 1}]"
+    elif selection.cut is not None:
+        reason = f", cut at {size_text(MAX_BYTES)}" if selection.cut == "bytes" else ""
+        notice = f"[Lines {first}-{last} of {total}{reason}. Continue with offset={last + 1}]"
+    else:
+        return text_output(text or "(empty file)")
+    return text_output(f"{text.removesuffix(chr(10))}\n\n{notice}", truncation.details())
+
+
+def _select(file: BinaryIO, first: int, wanted: int, stop: threading.Event) -> _Selection:
+    """At most ``wanted`` whole lines from ``first`` on; of a long file no more is held than can be shown."""
+    lines: list[bytes] = []
+    size = 0
+    cut: Literal["lines", "bytes"] | None = None
+    number = 1
+    line_open = False
+    while (line := file.readline(MAX_BYTES + 1)) and not stop.is_set():
+        if number >= first:
+            if len(lines) == wanted:
+                cut = "lines"
+            elif size + len(line) > MAX_BYTES:
+                cut = "bytes"
+            if cut is not None:
+                break
+            lines.append(line)
+            size += len(line)
+        line_open = not line.endswith(b"\n")
+        number += not line_open
+    # The rest is only counted.
+    total_bytes = file.seek(-len(line), os.SEEK_CUR)
+    line_ends = number - 1
+    line_size = 0
+    while (block := file.read(_BLOCK)) and not stop.is_set():
+        if line_ends < number:
+            line_size += block.find(b"\n") + 1 or len(block)
+        line_ends += block.count(b"\n")
+        total_bytes += len(block)
+        line_open = not block.endswith(b"\n")
+    return _Selection(
+        lines,
+        cut,
+        total_lines=line_ends + line_open,
+        total_bytes=total_bytes,
+        too_long=line_size if cut == "bytes" and not lines else 0,
+    )
+
+
+def _image_type(start: bytes) -> str | None:
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else None
+
+
+def _image_output(path: str, file: BinaryIO, mime_type: str, *, resize: bool) -> ToolOutput:
+    if os.fstat(file.fileno()).st_size > _MAX_IMAGE_FILE:
+        raise ToolError(
+            f"{path} is an image of more than {size_text(_MAX_IMAGE_FILE)}. Make it smaller with bash first."
+        )
+    data = file.read()
+    note = f"Image {path} [{mime_type}]"
+    if resize:
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            data, mime_type, sizes = _fitted(data, mime_type)
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+            raise ToolError(f"{path} was not read: its image is too large when unpacked. {error}") from error
+        except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:  # what Pillow raises for bad files
+            raise ToolError(f"{path} looks like {mime_type} but cannot be decoded: {error}.") from error
+        note += sizes
+    return ToolOutput(
+        content=[
+            TextContent(text=note),
+            ImageContent(data=base64.b64encode(data).decode("ascii"), mime_type=mime_type),
+        ]
+    )
+
+
+def _fitted(data: bytes, mime_type: str) -> tuple[bytes, str, str]:
+    """The image, made small enough for a model: its bytes, their type, and a note on both sizes if they differ."""
+    from PIL import Image, ImageOps
+
+    with Image.open(io.BytesIO(data)) as opened:
+        width, height = opened.size
+        if max(width, height) <= _MAX_SIDE and len(data) <= _MAX_IMAGE:
+            return data, mime_type, ""
+        if width * height > _MAX_PIXELS:
+            raise Image.DecompressionBombError(f"It has {width} x {height} pixels; make it smaller with bash first.")
+        # JPEG can be decoded at a fraction of its size.
+        opened.draft(None, (_MAX_SIDE, _MAX_SIDE))
+        image = ImageOps.exif_transpose(opened)
+        if (image.width > image.height) != (width > height):
+            width, height = height, width
+    if image.mode not in ("RGB", "RGBA", "L"):
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    side = _MAX_SIDE
+    while True:
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+        for encoded, encoded_type in _encodings(image, prefer_jpeg=mime_type == "image/jpeg"):
+            if len(encoded) <= _MAX_IMAGE:
+                note = (
+                    f"\n[Shown with {image.width} x {image.height} of {width} x {height} pixels. "
+                    f"Multiply coordinates by {width / image.width:.2f} to get those of the file.]"
+                )
+                return encoded, encoded_type, note if image.width != width else ""
+        side = max(image.size) * 3 // 4
+
+
+def _encodings(image: Image, *, prefer_jpeg: bool) -> Iterator[tuple[bytes, str]]:
+    """The image in ways that get smaller and smaller."""
+    if not prefer_jpeg:
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", optimize=True)
+        yield buffer.getvalue(), "image/png"
+    for quality in (85, 60, 40):
+        buffer = io.BytesIO()
+        image.convert("RGB").save(buffer, "JPEG", quality=quality)
+        yield buffer.getvalue(), "image/jpeg"

@@ -1,0 +1,282 @@
+"""The tools that search: ``grep`` and ``find``.
+
+They run ripgrep and fd where these are installed, and ``walk`` in their stead where they are not; neither is ever
+downloaded. What comes out is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+from pydantic import Field
+
+from indus_nb.events import ToolOutput
+from indus_nb.tools.paths import failure, resolve
+from indus_nb.tools.process import Child
+from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.tools.truncate import MAX_BYTES, head, size_text
+
+_MAX_MATCHES = 100
+_MAX_LINE = 500
+_MAX_FOUND = 1000
+_MOST_FOUND = 10_000
+_LONGEST_RECORD = 1 << 17
+_LINE_NUMBER = re.compile(rb"(\d+)([:-])")
+
+
+class _SearchFailedError(Exception):
+    """A search program gave nothing but a complaint."""
+
+
+async def _records(arguments: Sequence[str], cwd: Path, separator: bytes) -> AsyncGenerator[bytes, None]:
+    """What a program prints, piece by piece; closing the generator kills it."""
+    with tempfile.TemporaryFile() as complaints:
+        anything = False
+        try:
+            child = Child(arguments, cwd=cwd, stderr=complaints)
+        except (OSError, ValueError) as error:
+            raise _SearchFailedError(f"{arguments[0]}: {error}") from error
+        async with child:
+            rest = b""
+            while chunk := await child.read():
+                *whole, rest = (rest + chunk).split(separator)
+                rest = rest[:_LONGEST_RECORD]
+                for record in whole:
+                    anything = True
+                    yield record
+            if rest:
+                anything = True
+                yield rest
+        if child.exit_code and not anything:
+            complaints.seek(0)
+            if complaint := complaints.read(2000).decode(errors="replace").strip():
+                raise _SearchFailedError(complaint)
+
+
+def _walk(*arguments: str) -> list[str]:
+    program = str(Path(__file__).with_name("walk.py"))
+    # Without -P this folder's modules would come before the standard library's.
+    return [sys.executable, "-P", "-X", "utf8", "-W", "ignore", program, *arguments]
+
+
+def _outside_git(folder: Path) -> list[str]:
+    """The option that makes ignore files count where there is no repository."""
+    if any(os.path.lexists(above / ".git") for above in (folder, *folder.parents)):
+        return []
+    return ["--no-require-git"]
+
+
+class GrepArguments(Arguments):
+    """What the model gives."""
+
+    pattern: str = Field(description="A regular expression, or plain text with literal")
+    path: str = Field(default=".", description="A folder or file; by default the working directory")
+    glob: str | None = Field(default=None, description="Only files that match, for example '*.py' or 'src/**/*.ts'")
+    ignore_case: bool = Field(default=False, description="Whether case does not matter")
+    literal: bool = Field(default=False, description="Whether pattern is plain text")
+    context: int = Field(default=0, ge=0, le=1000, description="Lines to show before and after each match")
+    limit: int = Field(default=_MAX_MATCHES, ge=1, description="How many matches to show at most")
+
+
+def grep_tool(cwd: Path) -> FunctionTool[GrepArguments]:
+    """The ``grep`` tool for paths relative to ``cwd``."""
+
+    async def run(arguments: GrepArguments, _context: ToolContext) -> ToolOutput:
+        path = resolve(arguments.path, cwd)
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise failure("search", arguments.path, error) from error
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            raise ToolError(f"{arguments.path} is neither a folder nor a regular file. Nothing was searched.")
+        root = path if stat.S_ISDIR(mode) else path.parent
+        found = _Matches(arguments.limit, arguments.context)
+        try:
+            async with aclosing(_records(_grep_command(arguments, root, path), root, b"\n")) as records:
+                async for record in records:
+                    if not found.add(record):
+                        break
+        except _SearchFailedError as error:
+            raise ToolError(f"The search for {arguments.pattern!r} failed: {error}") from error
+        return found.output()
+
+    return FunctionTool(
+        name="grep",
+        description=(
+            "Search the contents of files for a pattern. Hidden files are searched, ignored ones (.gitignore) are not. "
+            f"Each match is shown as path:line: text, with paths relative to path; at most {_MAX_MATCHES} matches "
+            f"or {MAX_BYTES // 1024} KB, and of long lines {_MAX_LINE} characters."
+        ),
+        arguments=GrepArguments,
+        run=run,
+        read_only=True,
+        snippet="Search file contents for a pattern",
+    )
+
+
+def _grep_command(arguments: GrepArguments, root: Path, path: Path) -> list[str]:
+    file = "" if path == root else f"./{path.name}"
+    program = shutil.which("rg")
+    if program is None:
+        flags = "i" * arguments.ignore_case + "F" * arguments.literal
+        return _walk("grep", file, arguments.pattern, flags, str(arguments.context), arguments.glob or "")
+    command = [program, "--no-config", "--no-messages", "--color=never", "--no-heading", "--with-filename"]
+    command += ["--line-number", "--null", "--hidden", "--crlf", "--sort=path", "--no-context-separator"]
+    command += ["--max-columns=4096", "--max-columns-preview", f"--context={arguments.context}", *_outside_git(root)]
+    if arguments.ignore_case:
+        command.append("--ignore-case")
+    if arguments.literal:
+        command.append("--fixed-strings")
+    if arguments.glob:
+        command.append(f"--glob={arguments.glob}")
+    return [*command, "--glob=!.git", "-e", arguments.pattern, "--", file or "./"]
+
+
+class _Matches:
+    """Matches and their context, until there are enough of them."""
+
+    def __init__(self, limit: int, context: int) -> None:
+        self._limit = limit
+        self._context = context
+        self._lines: list[str] = []
+        self._size = 0
+        self._count = 0
+        self._last: tuple[bytes, int] = (b"", 0)
+        self._more = False
+        self._long_lines = False
+
+    def add(self, record: bytes) -> bool:
+        """Take one line of output; whether there is room for more."""
+        name, nul, rest = record.partition(b"\0")
+        numbered = _LINE_NUMBER.match(rest)
+        if not nul or numbered is None:
+            return True  # a remark on a binary file
+        number, is_match = int(numbered[1]), numbered[2] == b":"
+        if is_match and self._count == self._limit:
+            self._more = True
+            return False
+        if is_match:
+            self._count += 1
+            self._last = name, number
+        elif self._count == self._limit and (self._last[0] != name or number > self._last[1] + self._context):
+            return True  # context of a match that is no longer shown
+        text = rest[numbered.end() :].decode(errors="replace").rstrip("\r")
+        if len(text) > _MAX_LINE:
+            text = f"{text[:_MAX_LINE]}... [cut]"
+            self._long_lines = True
+        shown_name = name.removeprefix(b"./").decode(errors="replace")
+        line = f"{shown_name}:{number}: {text}" if is_match else f"{shown_name}-{number}- {text}"
+        self._lines.append(line)
+        self._size += len(line) + 1
+        return self._size <= MAX_BYTES
+
+    def output(self) -> ToolOutput:
+        """What the model reads."""
+        if not self._count:
+            return text_output("No matches found")
+        shown = head("\n".join(self._lines), max_lines=None)
+        notices: list[str] = []
+        if self._more:
+            notices.append(f"{self._limit} matches are shown and there are more: raise limit or narrow the pattern")
+        if shown.truncated:
+            notices.append(f"Cut at {size_text(MAX_BYTES)}: narrow the search to see the rest")
+        if self._long_lines:
+            notices.append(f"Lines cut at {_MAX_LINE} characters: use read to see them whole")
+        text = shown.content.removesuffix("\n")
+        return text_output(f"{text}\n\n[{'. '.join(notices)}]" if notices else text, shown.details())
+
+
+class FindArguments(Arguments):
+    """What the model gives."""
+
+    pattern: str = Field(description="A glob for names, as '*.py'; with a slash for paths, as 'src/**/*.ts'")
+    path: str = Field(default=".", description="The folder to search; by default the working directory")
+    limit: int = Field(default=_MAX_FOUND, ge=1, description="How many results to show at most")
+
+
+def find_tool(cwd: Path) -> FunctionTool[FindArguments]:
+    """The ``find`` tool for paths relative to ``cwd``."""
+
+    async def run(arguments: FindArguments, _context: ToolContext) -> ToolOutput:
+        root = resolve(arguments.path, cwd)
+        if not root.is_dir():
+            raise ToolError(f"Could not search {arguments.path}: there is no such folder. Check the path with ls.")
+        limit = min(arguments.limit, _MOST_FOUND)
+        try:
+            found = await _found(arguments.pattern, root, limit + 1)
+        except _SearchFailedError as error:
+            raise ToolError(f"The search for {arguments.pattern!r} failed: {error}") from error
+        if not found:
+            return text_output("No files found matching pattern")
+        names = await in_thread(lambda stop: _marked(found[:limit], root, stop))
+        shown = head("\n".join(names), max_lines=None)
+        text = shown.content.removesuffix("\n")
+        if shown.truncated:
+            text += f"\n\n[Cut at {size_text(MAX_BYTES)}: narrow the pattern to see the rest]"
+        elif len(found) > limit:
+            text += f"\n\n[{limit} results are shown and there are more: raise limit or narrow the pattern]"
+        return text_output(text, shown.details())
+
+    return FunctionTool(
+        name="find",
+        description=(
+            "Find files and folders by a glob. Hidden ones are found, ignored ones (.gitignore) are not. Results are "
+            f"relative to path, folders end with a slash; at most {_MAX_FOUND} results or {MAX_BYTES // 1024} KB."
+        ),
+        arguments=FindArguments,
+        run=run,
+        read_only=True,
+        snippet="Find files by name",
+    )
+
+
+async def _found(pattern: str, root: Path, most: int) -> list[bytes]:
+    """At most ``most`` paths in the order of a walk by name."""
+    whole_path = "/" in pattern
+    if whole_path and not pattern.startswith(("/", "**/")):
+        pattern = f"**/{pattern}"
+    stand_in = _walk("find", pattern, "path" if whole_path else "name")
+    program = shutil.which("fd") or shutil.which("fdfind")
+    if program is None:
+        return await _paths(stand_in, root, most)
+    command = [program, "--glob", "--hidden", "--color=never", "--print0", "--exclude=.git", *_outside_git(root)]
+    if whole_path:
+        command.append("--full-path")
+    try:
+        return await _paths([*command, "--", pattern], root, most)
+    except _SearchFailedError as error:
+        if "--no-require-git" in str(error):  # an fd too old to know it
+            return await _paths(stand_in, root, most)
+        raise
+
+
+async def _paths(command: Sequence[str], root: Path, most: int) -> list[bytes]:
+    paths: list[bytes] = []
+    async with aclosing(_records(command, root, b"\0")) as records:
+        async for record in records:
+            paths.append(record.removeprefix(b"./"))
+            if len(paths) == most:
+                break
+    return sorted(paths, key=lambda path: path.rstrip(b"/").split(b"/"))
+
+
+def _marked(paths: Sequence[bytes], root: Path, stop: threading.Event) -> list[str]:
+    """The paths as text, folders with a slash, which not every fd prints."""
+    names: list[str] = []
+    for path in paths:
+        if stop.is_set():
+            break
+        name = path.rstrip(b"/")
+        full = Path(os.fsdecode(os.path.join(os.fsencode(root), name)))  # noqa: PTH118, of bytes
+        slash = "/" if full.is_dir() and not full.is_symlink() else ""
+        names.append(name.decode(errors="replace") + slash)
+    return names

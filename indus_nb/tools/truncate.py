@@ -1,0 +1,202 @@
+"""The part of a long text that a model is shown: its head, or its tail while it still grows."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from indus_nb.wire import JsonObject, WireModel
+
+MAX_LINES = 2000
+MAX_BYTES = 50 * 1024
+
+
+class Truncation(WireModel):
+    r"""What is shown of a text (``content``) and how much there was.
+
+    Bytes are counted in UTF-8. A line end closes a line and does not begin another, so ``"a\nb\n"`` has two lines.
+    """
+
+    content: str
+    truncated: bool = False
+    truncated_by: Literal["lines", "bytes"] | None = None
+    total_lines: int
+    total_bytes: int
+    output_lines: int
+    output_bytes: int
+    last_line_partial: bool = False
+    first_line_exceeds_limit: bool = False
+    max_lines: int | None = MAX_LINES
+    max_bytes: int = MAX_BYTES
+
+    def details(self) -> JsonObject | None:
+        """What a tool's details say of it: nothing while all is shown."""
+        return {"truncation": self.to_wire()} if self.truncated else None
+
+
+def head(text: str, *, max_lines: int | None = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:
+    r"""The first whole lines of ``text`` that keep both limits, none if the first one is too long.
+
+    >>> head("ä\nb\nc\n", max_bytes=6).content
+    'ä\nb\n'
+    """
+    shown: list[str] = []
+    size = 0
+    cut: Literal["lines", "bytes"] | None = None
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        line_size = byte_size(text[start:end])
+        if size + line_size > max_bytes:
+            cut = "bytes"
+            break
+        if len(shown) == max_lines:
+            cut = "lines"
+            break
+        shown.append(text[start:end])
+        size += line_size
+        start = end
+    return Truncation(
+        content="".join(shown),
+        truncated=cut is not None,
+        truncated_by=cut,
+        total_lines=text.count("\n") + (not text.endswith("\n") and text != ""),
+        total_bytes=byte_size(text),
+        output_lines=len(shown),
+        output_bytes=size,
+        first_line_exceeds_limit=cut == "bytes" and not shown,
+        max_lines=max_lines,
+        max_bytes=max_bytes,
+    )
+
+
+def byte_size(text: str) -> int:
+    """The bytes of ``text`` in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def size_text(count: int) -> str:
+    """``count`` bytes for a reader.
+
+    >>> size_text(900), size_text(51200), size_text(3 << 20)
+    ('900 bytes', '50.0 KB', '3.0 MB')
+    """
+    if count < 1024:
+        return f"{count} bytes"
+    return f"{count / 1024:.1f} KB" if count < 1 << 20 else f"{count / (1 << 20):.1f} MB"
+
+
+class GrowingTail:
+    """The end of a text that grows, in bounded memory; once a limit is passed, all of it goes into a file.
+
+    The file is ``indusagi-<label>-<16 hex digits>.log`` in the folder for temporary files, readable by the user alone.
+    It is left there for whoever is told its name; ``close`` when nothing more comes.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.path: Path | None = None
+        self.file_problem: str | None = None
+        self._label = label
+        self._file: BinaryIO | None = None
+        self._pieces: list[str] = []
+        self._held = 0
+        self._bytes = 0
+        self._line_ends = 0
+        self._open_line = False
+
+    def append(self, text: str) -> None:
+        """Add ``text`` at the end."""
+        if not text:
+            return
+        self._pieces.append(text)
+        self._held += len(text)
+        self._bytes += byte_size(text)
+        self._line_ends += text.count("\n")
+        self._open_line = not text.endswith("\n")
+        if self._file is not None:
+            self._write(text)
+        elif self.path is None and (self._bytes > MAX_BYTES or self._lines > MAX_LINES):
+            self._open()
+            self._write("".join(self._pieces))
+        if self._held > 4 * MAX_BYTES:
+            # One character more than can be shown proves that the first line held is not whole.
+            self._pieces = ["".join(self._pieces)[-MAX_BYTES - 1 :]]
+            self._held = len(self._pieces[0])
+
+    @property
+    def _lines(self) -> int:
+        return self._line_ends + self._open_line
+
+    def _open(self) -> None:
+        path = Path(tempfile.gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
+        try:
+            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        except OSError as error:
+            self.file_problem = str(error)
+        else:
+            self.path = path
+
+    def _write(self, text: str) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(text.encode(errors="replace"))
+        except OSError as error:  # the disk is full; the command goes on
+            self.file_problem = str(error)
+            self._discard_file()
+
+    def _discard_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError as error:
+                self.file_problem = str(error)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._discard_file()
+
+    def shown(self) -> Truncation:
+        """The last lines that keep the limits; the file holds everything by then."""
+        if self._file is not None:
+            try:
+                self._file.flush()
+            except OSError as error:
+                self.file_problem = str(error)
+                self._discard_file()
+        self._pieces = ["".join(self._pieces)]
+        text = self._pieces[0]
+        start, lines, size = len(text), 0, 0
+        cut: Literal["lines", "bytes"] | None = None
+        if self._bytes > MAX_BYTES or self._lines > MAX_LINES:
+            while lines < MAX_LINES:
+                line_start = text.rfind("\n", 0, max(start - 1, 0)) + 1
+                line_size = byte_size(text[line_start:start])
+                if size + line_size > MAX_BYTES:
+                    cut = "bytes"
+                    break
+                start, lines, size = line_start, lines + 1, size + line_size
+            else:
+                cut = "lines"
+            content = text[start:]
+        else:
+            content, lines, size = text, self._lines, self._bytes
+        partial = cut == "bytes" and lines == 0
+        if partial:
+            line = text[text.rfind("\n", 0, len(text) - 1) + 1 :].encode(errors="replace")
+            content = line[-MAX_BYTES:].decode(errors="ignore")
+            lines, size = 1, byte_size(content)
+        return Truncation(
+            content=content,
+            truncated=cut is not None,
+            truncated_by=cut,
+            total_lines=self._lines,
+            total_bytes=self._bytes,
+            output_lines=lines,
+            output_bytes=size,
+            last_line_partial=partial,
+        )

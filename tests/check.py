@@ -1,0 +1,80 @@
+"""Everything that must hold before a change is good: one command that sets itself up and runs every check.
+
+    python3 tests/check.py            make .venv, install, then lint, types, layers and all tests
+    python3 tests/check.py --quick    lint, types and layers only
+    python3 tests/check.py tests/kernel -k interrupt    further arguments go to pytest instead
+
+It needs Python 3.11 or newer and git. The browser tests need Chromium: it is looked for, then installed if that can be
+done without questions, and if neither works the tests say how to get it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = ROOT / ".venv"
+BIN = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
+
+
+def main(arguments: list[str]) -> None:
+    """Run the checks in order and leave with the status of the first that fails."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - this runs before anything checked the version
+        sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0])
+    install()
+    quick = "--quick" in arguments
+    selected = [argument for argument in arguments if argument != "--quick"]
+    if quick or not selected:
+        run("ruff", "check")
+        run("ruff", "format", "--check")
+        run("pyright")
+        run("lint-imports")
+    if not quick:
+        find_browser()
+        run("python", "-m", "pytest", *selected)
+
+
+def install() -> None:
+    """Make the environment and install the package with what its tests need, unless that is done already."""
+    if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
+        venv.create(ENVIRONMENT, with_pip=True)
+    wanted = (ROOT / "pyproject.toml").read_bytes()
+    installed = ENVIRONMENT / "installed.toml"
+    if not installed.exists() or installed.read_bytes() != wanted:
+        run("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[test]")
+        installed.write_bytes(wanted)
+
+
+def find_browser() -> None:
+    """See to it that there is a browser, if that can be done without asking anybody."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    if os.environ.get("INDUS_NB_CHROMIUM") or any(map(shutil.which, names)):
+        return
+    if shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0:
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", "update", "-qq"], check=False, env=quiet)
+        subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], check=False, env=quiet)
+    else:
+        subprocess.run([str(BIN / "playwright"), "install", "chromium"], check=False)
+
+
+def run(program: str, *arguments: str) -> None:
+    """Run a program of the environment; its failure ends everything."""
+    print("$", program, *arguments, flush=True)
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}",
+        "VIRTUAL_ENV": str(ENVIRONMENT),
+    }
+    status = subprocess.run([str(BIN / program), *arguments], cwd=ROOT, env=environment, check=False).returncode
+    if status:
+        sys.exit(status)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,275 @@
+"""``%agent`` in real kernels: what arrives while the cell runs, what stays, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from kernels import Cell, Kernel, private_environment
+from messages_api import Gate, HttpError, MessagesApi, Reply, Text, Thinking, ToolUse
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    """One kernel for this file; ``claude`` and ``offline`` start conversations of their own in it."""
+    root = tmp_path_factory.mktemp("kernel")
+    folder = root / "work"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("remember the milk\n")
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(folder, environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
+    assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+    api.requests.clear()
+    return kernel
+
+
+@pytest.fixture
+def offline(kernel: Kernel) -> Kernel:
+    assert kernel.run("%agent --new --provider offline --thinking off").status == "ok"
+    return kernel
+
+
+def fails_shortly(cell: Cell) -> str:
+    """The one line that a failed cell shows instead of a traceback."""
+    assert cell.status == "error"
+    assert cell.error is not None
+    assert len(cell.error["traceback"]) == 1
+    assert "\n" not in cell.error["traceback"][0]
+    return cell.error["traceback"][0]
+
+
+def test_an_answer_appears_in_the_cell_while_it_is_still_being_written(claude: Kernel, api: MessagesApi) -> None:
+    first, second = Gate(), Gate()
+    api.add(Reply(Text("One. ", first, "Two. ", second, "Three.")))
+    cell = claude.begin("%agent count")
+    cell.wait_for(lambda cell: cell.shown == ["… waiting for Claude Sonnet 4.5"])
+    cell.wait_for(lambda cell: cell.shown == ["One. "])
+    first.open()
+    cell.wait_for(lambda cell: cell.shown == ["One. Two. "])
+    second.open()
+    cell.finish()
+    assert cell.shown[0] == "One. Two. Three."
+    assert re.fullmatch(r"claude-sonnet-4-5 · 100 tokens in, 20 out · \$0\.0006 · \d+\.\d s", cell.shown[1])
+    assert cell.status == "ok"
+    assert cell.streams == ""
+
+
+def test_a_tool_call_is_shown_with_its_arguments_and_output(offline: Kernel) -> None:
+    cell = offline.run("%agent list the files here")
+    call = next(text for text in cell.shown if "✓ ls" in text)
+    assert "notes.txt" in call
+    assert "notes.txt" in cell.shown[-2]
+
+
+def test_every_display_can_be_read_without_scripts_widgets_and_kernel(offline: Kernel) -> None:
+    cell = offline.run("%agent read notes.txt")
+    for bundles in cell.displays.values():
+        assert set(bundles[-1]) == {"text/html", "text/markdown", "text/plain"}
+        assert "<script" not in bundles[-1]["text/html"]
+
+
+def test_thinking_is_folded_away(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(Thinking("First I count."), "Four."))
+    cell = claude.run("%agent --thinking high count")
+    assert "First I count." in cell.shown[0]
+    assert next(iter(cell.displays.values()))[-1]["text/html"].count("<details>") == 1
+    assert cell.shown[1] == "Four."
+
+
+def test_the_conversation_goes_on_from_cell_to_cell(claude: Kernel, api: MessagesApi) -> None:
+    api.add("Noted.", "It was blue.")
+    claude.run("%agent my colour is blue")
+    claude.run("%agent which colour was it")
+    said = [message["content"] for message in api.requests[1].body["messages"]]
+    assert [content[0]["text"] for content in said] == ["my colour is blue", "Noted.", "which colour was it"]
+
+
+def test_a_new_conversation_knows_nothing_of_the_old_one(claude: Kernel, api: MessagesApi) -> None:
+    api.add("Noted.", "I do not know.")
+    claude.run("%agent my colour is blue")
+    claude.run("%agent --new which colour was it")
+    assert len(api.requests[1].body["messages"]) == 1
+    assert api.requests[1].body["model"] == "claude-sonnet-4-5"
+
+
+def test_another_model_takes_over_the_conversation(claude: Kernel, api: MessagesApi) -> None:
+    api.add("Noted.", "Blue.")
+    claude.run("%agent my colour is blue")
+    cell = claude.run("%agent --model haiku-4-5 which colour was it")
+    assert len(api.requests[1].body["messages"]) == 3
+    assert api.requests[1].body["model"] == "claude-haiku-4-5"
+    assert cell.shown[-1].startswith("claude-haiku-4-5")
+
+
+def test_the_prompt_is_taken_as_it_stands(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("name = 'expanded'")
+    lines = ["""say "$name" {name} isn't `it` (odd""", "what is 2 + 2?", "--- dashes --new", "!ls %who ??"]
+    api.add(*("ok" for _ in lines))
+    for line in lines:
+        assert claude.run(f"%agent {line}").status == "ok"
+    api.add("ok", "ok")
+    claude.run("if name:\n    %agent indented?")
+    claude.run("%%agent\n  two $name\n\nlines {name}?\n")
+    assert [request.texts[0] for request in api.requests] == [*lines, "indented?", "  two $name\n\nlines {name}?"]
+
+
+def test_options_alone_set_the_conversation_up_and_say_so(offline: Kernel) -> None:
+    cell = offline.run("%agent --new --no-session --tools read,ls")
+    assert cell.shown == ["Ready: Offline demonstration (no language model) · thinking off · not saved"]
+
+
+def test_help_is_shown_for_help_and_for_nothing(kernel: Kernel) -> None:
+    for code in ("%agent", "%agent help"):
+        cell = kernel.run(code)
+        assert "--provider NAME" in cell.shown[0]
+        assert cell.status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--modell x hello", "There is no option --modell. Did you mean --model?"),
+        ("--model", "--model needs a value"),
+        ("--new=1 x", "--new takes no value"),
+        ("--new --continue x", "--new and --continue exclude each other"),
+        ("--thinking deeply x", "Unknown thinking level: deeply"),
+        ("--provider nobody x", "Unknown provider: nobody. Known providers: anthropic, offline."),
+        ("--model no-such-model x", "Model not found: no-such-model"),
+        ("--session 0000dead x", "0000dead"),
+        ("--tools read x", "add --new"),
+        ("--new --tools fly x", "Unknown tool: fly"),
+    ],
+)
+def test_a_mistake_in_the_options_is_one_sentence_and_fails_the_cell(offline: Kernel, line: str, sentence: str) -> None:
+    assert sentence in fails_shortly(offline.run(f"%agent {line}"))
+
+
+def test_without_a_model_the_cell_says_what_to_do(tmp_path: Path) -> None:
+    with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
+        kernel.run("%load_ext indus_nb")
+        assert "ANTHROPIC_API_KEY" in fails_shortly(kernel.run("%agent hello"))
+        assert "--provider offline" in kernel.run("%agent --thinking low").shown[0]
+
+
+def test_a_models_failure_fails_the_cell_after_what_was_said(claude: Kernel, api: MessagesApi) -> None:
+    api.add(HttpError(400, "invalid_request_error", "the prompt is too odd"))
+    cell = claude.run("%agent hello")
+    assert cell.shown[0].startswith("✗ Error\n")
+    assert "the prompt is too odd" in cell.shown[0]
+    assert fails_shortly(cell).startswith("RunFailedError: ")
+    api.add("better now")
+    assert claude.run("%agent again").shown[0] == "better now"
+
+
+def test_cells_below_a_failed_one_do_not_run(claude: Kernel, api: MessagesApi) -> None:
+    api.add(HttpError(400, "invalid_request_error", "no"))
+    cell = claude.run("%agent hello\nprint('went on')")
+    assert "went on" not in cell.streams
+
+
+def seconds_until_interrupted(kernel: Kernel, cell: Cell) -> float:
+    began = time.monotonic()
+    kernel.interrupt()
+    cell.finish()
+    return time.monotonic() - began
+
+
+def test_an_interrupt_stops_a_running_tool_and_leaves_no_process_behind(offline: Kernel) -> None:
+    cell = offline.begin("%agent run sleep 60\nprint('went on')")
+    cell.wait_for(lambda cell: any("▶ bash" in text for text in cell.shown))
+    sleeping = [child for child in offline.children() if "sleep" in " ".join(child.cmdline())]
+    assert sleeping
+    assert seconds_until_interrupted(offline, cell) < 5
+    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in sleeping)
+    assert any("✗ bash" in text for text in cell.shown)
+    assert cell.shown[-1].endswith("stopped")
+    assert fails_shortly(cell).startswith("Interrupted: ")
+    assert "went on" not in cell.streams
+
+
+def test_after_an_interrupt_the_kernel_and_the_conversation_go_on(offline: Kernel) -> None:
+    cell = offline.begin("%agent run sleep 60")
+    cell.wait_for(lambda cell: any("▶ bash" in text for text in cell.shown))
+    seconds_until_interrupted(offline, cell)
+    assert offline.run("print(6 * 7)").streams == "42\n"
+    assert "✓ ls" in "".join(offline.run("%agent list the files here").shown)
+    plain = offline.begin("import time\nprint('asleep', flush=True)\ntime.sleep(60)")
+    plain.wait_for(lambda cell: "asleep" in cell.streams)
+    assert seconds_until_interrupted(offline, plain) < 5
+    assert plain.error is not None
+    assert plain.error["ename"] == "KeyboardInterrupt"
+
+
+def test_an_interrupt_keeps_what_the_model_has_said_so_far(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(Text("Half an ", Gate())), "whole")
+    cell = claude.begin("%agent hello")
+    cell.wait_for(lambda cell: cell.shown == ["Half an "])
+    assert seconds_until_interrupted(claude, cell) < 5
+    assert cell.shown[0] == "Half an "
+    assert api.requests[0].disconnected.wait(5)
+    assert claude.run("%agent go on").shown[0] == "whole"
+
+
+def test_a_kernel_that_is_shut_down_leaves_no_process_of_its_tools_behind(tmp_path: Path) -> None:
+    with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
+        kernel.run("%load_ext indus_nb")
+        cell = kernel.begin("%agent --provider offline run sleep 60")
+        cell.wait_for(lambda cell: any("▶ bash" in text for text in cell.shown))
+        children = kernel.children()
+        assert children
+        kernel.shut_down()
+        _, alive = psutil.wait_procs(children, timeout=5)
+        assert not alive
+
+
+def test_loading_takes_no_time_worth_mentioning_and_imports_no_sdk(tmp_path: Path) -> None:
+    with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
+        kernel.run("import sys, time; began = time.perf_counter()\n%load_ext indus_nb\ntook = time.perf_counter() - began")
+        assert float(kernel.run("print(took)").streams) < 1
+        assert kernel.run("print('anthropic' in sys.modules, 'ipywidgets' in sys.modules)").streams == "False False\n"
+
+
+def test_unloading_takes_the_magic_away_and_lets_go_of_the_session(tmp_path: Path) -> None:
+    with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
+        kernel.run("%load_ext indus_nb")
+        kernel.run("%agent --provider offline list the files here")
+        kernel.run("%unload_ext indus_nb")
+        assert "not found" in kernel.run("%agent hello").streams
+        kernel.run("%load_ext indus_nb")
+        cell = kernel.run("%agent --continue which files")
+        assert cell.status == "ok"
+
+
+def test_the_conversation_is_continued_in_another_kernel(tmp_path: Path) -> None:
+    environment = private_environment(tmp_path)
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        kernel.run("%agent --provider offline list the files here")
+        cell = kernel.run("%agent --continue")  # the conversation that is open here already
+        assert cell.status == "ok"
+        with Kernel(tmp_path, environment) as other:
+            other.run("%load_ext indus_nb")
+            assert "open for writing" in fails_shortly(other.run("%agent --continue"))
+            kernel.shut_down()
+            cell = other.run("%agent --continue")
+            assert cell.status == "ok", cell.error
+            path = Path(cell.shown[0].split("saved in ")[1])
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    assert any(entry["type"] == "message" for entry in entries)

@@ -1,0 +1,128 @@
+"""Real Jupyter kernels in a world of their own, for tests: nothing of the user's is read or written."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+from jupyter_client.manager import KernelManager
+
+
+def private_environment(root: Path, **more: str) -> dict[str, str]:
+    """An environment in which every folder that Jupyter, IPython and the agent use lies below ``root``."""
+    folders = {
+        "HOME": "home",
+        "IPYTHONDIR": "ipython",
+        "JUPYTER_CONFIG_DIR": "jupyter/config",
+        "JUPYTER_DATA_DIR": "jupyter/data",
+        "JUPYTER_RUNTIME_DIR": "jupyter/runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "jupyter/lab-settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "jupyter/lab-workspaces",
+        "XDG_CACHE_HOME": "cache",
+        "INDUSAGI_CODING_AGENT_DIR": "agent",
+    }
+    own = {name: str(root / folder) for name, folder in folders.items()}
+    for folder in own.values():
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    keys = ("ANTHROPIC_", "INDUSAGI_", "PI_", "JUPYTER")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(keys)}
+    return {**inherited, **own, "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", **more}
+
+
+@dataclass
+class Cell:
+    """A cell that runs or ran: every bundle of every display in order of appearance, its streams, and its end."""
+
+    client: Any
+    message_id: str
+    displays: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    streams: str = ""
+    error: dict[str, Any] | None = None
+    idle: bool = False
+    status: str | None = None
+
+    @property
+    def shown(self) -> list[str]:
+        """What the displays show now, as plain text."""
+        return [bundles[-1]["text/plain"] for bundles in self.displays.values()]
+
+    def wait_for(self, condition: Callable[[Self], bool], timeout: float = 20) -> None:
+        """Take messages until the condition holds."""
+        deadline = time.monotonic() + timeout
+        while not condition(self):
+            try:
+                message = self.client.get_iopub_msg(timeout=max(0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError(f"waited in vain; shown: {self.shown}, streams: {self.streams!r}") from None
+            if message["parent_header"].get("msg_id") == self.message_id:
+                self._take(message["msg_type"], message["content"])
+
+    def finish(self, timeout: float = 30) -> Self:
+        """Take messages until the cell has ended."""
+        self.wait_for(lambda cell: cell.idle, timeout)
+        while self.status is None:
+            reply = self.client.get_shell_msg(timeout=timeout)
+            if reply["parent_header"].get("msg_id") == self.message_id:
+                self.status = reply["content"]["status"]
+        return self
+
+    def _take(self, kind: str, content: dict[str, Any]) -> None:
+        match kind:
+            case "display_data" | "update_display_data":
+                key = content["transient"].get("display_id") or f"#{len(self.displays)}"
+                self.displays.setdefault(key, []).append(content["data"])
+            case "stream":
+                self.streams += content["text"]
+            case "error":
+                self.error = content
+            case "status":
+                self.idle = content["execution_state"] == "idle"
+            case _:
+                pass
+
+
+class Kernel:
+    """A running kernel whose working directory is ``folder``."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._manager = KernelManager(kernel_name="python3")
+        self._manager.start_kernel(cwd=str(folder), env=dict(environment))
+        self._client = self._manager.blocking_client()
+        self._client.start_channels()
+        self._client.wait_for_ready(timeout=60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+        self._manager.cleanup_resources()
+
+    def begin(self, code: str) -> Cell:
+        """Start a cell."""
+        return Cell(self._client, self._client.execute(code))
+
+    def run(self, code: str, timeout: float = 30) -> Cell:
+        """Run a cell to its end."""
+        return self.begin(code).finish(timeout)
+
+    def interrupt(self) -> None:
+        """What the interrupt button does."""
+        self._manager.interrupt_kernel()
+
+    def shut_down(self) -> None:
+        """What the shut-down button does."""
+        self._manager.shutdown_kernel()
+
+    def children(self) -> list[psutil.Process]:
+        """The processes that the kernel started and that still live."""
+        kernel = psutil.Process(self._manager.provisioner.process.pid)
+        return [child for child in kernel.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]

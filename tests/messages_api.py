@@ -1,0 +1,380 @@
+"""A local HTTP server that speaks the streaming Messages API and answers from a script, for tests of all kinds.
+
+It runs in a thread on a real socket, so it serves coroutines, subprocesses and kernels alike::
+
+    with MessagesApi(Reply("Hello"), Reply(Thinking("hm"), ToolUse("bash", {"command": "ls"}))) as api:
+        ...  # ANTHROPIC_BASE_URL=api.url
+        assert api.requests[0].body["messages"][-1]["role"] == "user"
+
+Each request takes the next reply. What a reply is made of besides blocks of text, thinking and tool calls tells the
+server to pause (``Gate``), to break off (``Cut``, ``End``) or to misbehave (``SseError``, ``Raw``) at that very place,
+between blocks or, as parts of a ``Text``, within one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+
+class Gate:
+    """Holds the stream until ``open`` is called; ``reached`` is set once the server stands here."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._opened = threading.Event()
+
+    def open(self) -> None:
+        """Let the stream go on."""
+        self._opened.set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the stream may go on."""
+        return self._opened.is_set()
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The connection breaks here."""
+
+
+@dataclass(frozen=True)
+class End:
+    """The response ends here, in order as far as HTTP knows, but before the message is complete."""
+
+
+@dataclass(frozen=True)
+class SseError:
+    """An ``error`` event, and the end of the response."""
+
+    type: str = "overloaded_error"
+    message: str = "Overloaded"
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Bytes to put into the stream as they are."""
+
+    data: bytes
+
+
+Control = Gate | Cut | End | SseError | Raw
+
+
+class Text:
+    """A text block; ``parts`` are its text and what happens in the middle of it."""
+
+    def __init__(self, *parts: str | Control) -> None:
+        self.parts = parts
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """A thinking block."""
+
+    text: str
+    signature: str = "c2ln"
+
+
+@dataclass(frozen=True)
+class Redacted:
+    """A redacted thinking block."""
+
+    data: str
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A tool call; a string as ``input`` is sent as it is, JSON or not."""
+
+    name: str
+    input: Mapping[str, Any] | str
+    id: str | None = None
+
+
+Block = str | Text | Thinking | Redacted | ToolUse
+
+
+@dataclass
+class Reply:
+    """A streamed answer; text, thinking and arguments come in deltas of ``chunk`` characters.
+
+    ``stop_reason`` is by default ``tool_use`` or ``end_turn``, as the blocks are. ``usage`` goes into ``message_start``
+    and ``final_usage`` into ``message_delta``.
+    """
+
+    def __init__(
+        self,
+        *content: Block | Control,
+        chunk: int = 24,
+        stop_reason: str | None = None,
+        usage: Mapping[str, Any] | None = None,
+        final_usage: Mapping[str, Any] | None = None,
+        stop_details: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.content = content
+        self.chunk = chunk
+        calls = any(isinstance(block, ToolUse) for block in content)
+        self.stop_reason = stop_reason or ("tool_use" if calls else "end_turn")
+        self.usage = {"input_tokens": 100, "output_tokens": 1, **(usage or {})}
+        self.final_usage = {"output_tokens": 20} if final_usage is None else final_usage
+        self.stop_details = stop_details
+
+
+@dataclass(frozen=True)
+class HttpError:
+    """An answer with an error status; ``body`` replaces the usual JSON."""
+
+    status: int
+    type: str = "api_error"
+    message: str = "Something is wrong"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str | None = None
+
+
+Answer = Reply | HttpError | str
+
+
+@dataclass
+class Recorded:
+    """A request; ``disconnected`` is set when the client went away before the answer was complete."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    disconnected: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the last message, those of tool results included."""
+        content = self.body["messages"][-1]["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        inner = [part for block in blocks for part in (block["content"] if block["type"] == "tool_result" else [block])]
+        return [part["text"] for part in inner if part["type"] == "text"]
+
+
+class MessagesApi:
+    """The server. Answers are given to it at the start or with ``add``; each request takes one.
+
+    A function among them is called with the request and returns the answer. When there is none left, ``default``
+    answers, or else an error that says so.
+    """
+
+    def __init__(self, *answers: Answer | Callable[[Recorded], Answer], default: Answer | None = None) -> None:
+        self.requests: list[Recorded] = []
+        self.default = default
+        self._answers = list(answers)
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._connections: set[socket.socket] = set()
+        self._server = _Server(("127.0.0.1", 0), _handler_for(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """What to set ANTHROPIC_BASE_URL to."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def add(self, *answers: Answer | Callable[[Recorded], Answer]) -> None:
+        """Append to the script."""
+        with self._changed:
+            self._answers.extend(answers)
+
+    def wait_for_requests(self, count: int, timeout: float = 10) -> None:
+        """Return when that many requests have come; raises ``TimeoutError`` if they do not."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self.requests) >= count, timeout):
+                raise TimeoutError(f"{len(self.requests)} of {count} requests came within {timeout} s")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._thread.join()
+        for connection in tuple(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._server.server_close()
+
+    def _take(self, request: Recorded) -> tuple[int, Answer]:
+        with self._changed:
+            self.requests.append(request)
+            self._changed.notify_all()
+            number = len(self.requests)
+            answer = self._answers.pop(0) if self._answers else self.default
+        if callable(answer):
+            answer = answer(request)
+        return number, answer or HttpError(400, "invalid_request_error", f"no answer is scripted for request {number}")
+
+
+class _GoneError(Exception):
+    """The client, or the test, has left."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # so that closing waits for them and no socket outlives the test
+    request_queue_size = 32
+
+
+def _handler_for(api: MessagesApi) -> type[BaseHTTPRequestHandler]:
+    class Handler(_Handler):
+        owner = api
+
+    return Handler
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: MessagesApi
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.owner._connections.add(self.connection)
+
+    def finish(self) -> None:
+        self.owner._connections.discard(self.connection)
+        with contextlib.suppress(OSError):
+            super().finish()
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        request = Recorded(self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(body))
+        number, answer = self.owner._take(request)
+        if isinstance(answer, str):
+            answer = Reply(answer)
+        try:
+            if isinstance(answer, HttpError):
+                self._send_error(answer)
+            else:
+                self._send_stream(request, number, answer)
+        except (_GoneError, ConnectionError):
+            request.disconnected.set()
+            self.close_connection = True
+
+    def _send_error(self, answer: HttpError) -> None:
+        error = {"type": "error", "error": {"type": answer.type, "message": answer.message}}
+        body = (json.dumps(error) if answer.body is None else answer.body).encode()
+        self.send_response(answer.status)
+        self.send_header("content-type", "application/json" if answer.body is None else "text/html")
+        self.send_header("content-length", str(len(body)))
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _send_stream(self, request: Recorded, number: int, reply: Reply) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for step in _steps(reply, request, number):
+            match step:
+                case Gate():
+                    self._wait(step)
+                case Cut():
+                    self.close_connection = True
+                    return
+                case End():
+                    break
+                case SseError():
+                    error = {"type": step.type, "message": step.message}
+                    self._send_chunk(_sse({"type": "error", "error": error}))
+                    break
+                case Raw():
+                    self._send_chunk(step.data)
+                case _:
+                    self._send_chunk(_sse(step))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _send_chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def _wait(self, gate: Gate) -> None:
+        gate.reached.set()
+        while not gate.is_open:
+            if self.owner._closing.is_set():
+                raise _GoneError
+            if select.select([self.connection], [], [], 0.01)[0] and not self.connection.recv(1, socket.MSG_PEEK):
+                raise _GoneError
+
+
+def _sse(event: Mapping[str, Any]) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+
+
+def _steps(reply: Reply, request: Recorded, number: int) -> Iterator[Mapping[str, Any] | Control]:
+    message = {
+        "id": f"msg_{number:02}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.body.get("model"),
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": reply.usage,
+    }
+    yield {"type": "message_start", "message": message}
+    yield {"type": "ping"}
+    index = 0
+    for item in reply.content:
+        if isinstance(item, Gate | Cut | End | SseError | Raw):
+            yield item
+            continue
+        opening, deltas = _block(item, f"toolu_{number:02}_{index}", reply.chunk)
+        yield {"type": "content_block_start", "index": index, "content_block": opening}
+        for delta in deltas:
+            if isinstance(delta, dict):
+                yield {"type": "content_block_delta", "index": index, "delta": delta}
+            else:
+                yield delta
+        yield {"type": "content_block_stop", "index": index}
+        index += 1
+    ending: dict[str, Any] = {"stop_reason": reply.stop_reason, "stop_sequence": None}
+    if reply.stop_details is not None:
+        ending["stop_details"] = reply.stop_details
+    yield {"type": "message_delta", "delta": ending, "usage": reply.final_usage}
+    yield {"type": "message_stop"}
+
+
+def _block(item: Block, call_id: str, chunk: int) -> tuple[dict[str, Any], list[dict[str, Any] | Control]]:
+    def cut(text: str) -> list[str]:
+        return [text[start : start + chunk] for start in range(0, len(text), chunk)]
+
+    match item:
+        case str() | Text():
+            deltas: list[dict[str, Any] | Control] = []
+            for part in (item,) if isinstance(item, str) else item.parts:
+                if isinstance(part, str):
+                    deltas.extend({"type": "text_delta", "text": piece} for piece in cut(part))
+                else:
+                    deltas.append(part)
+            return {"type": "text", "text": ""}, deltas
+        case Thinking():
+            thoughts = [{"type": "thinking_delta", "thinking": piece} for piece in cut(item.text)]
+            signature = {"type": "signature_delta", "signature": item.signature}
+            return {"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, signature]
+        case Redacted():
+            return {"type": "redacted_thinking", "data": item.data}, []
+        case ToolUse():
+            text = item.input if isinstance(item.input, str) else json.dumps(item.input)
+            pieces = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *cut(text)]]
+            return {"type": "tool_use", "id": item.id or call_id, "name": item.name, "input": {}}, [*pieces]

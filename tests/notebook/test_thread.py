@@ -1,0 +1,207 @@
+"""The wait of a cell for the agent: whose thread does what, and what an interrupt does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
+
+
+@pytest.fixture(scope="module")
+def agent_thread() -> AgentThread:
+    return AgentThread()
+
+
+def nothing() -> None:
+    pass
+
+
+def test_the_work_runs_in_the_agents_thread_and_jobs_in_the_callers(agent_thread: AgentThread) -> None:
+    inbox, seen = Inbox(), []
+
+    async def work() -> str:
+        for number in range(3):
+            inbox.put(lambda number=number: seen.append((number, threading.current_thread())))
+        return threading.current_thread().name
+
+    assert agent_thread.drive(work, inbox, nothing) == "indus_nb agent"
+    assert seen == [(number, threading.current_thread()) for number in range(3)]
+
+
+def test_the_caller_ticks_while_it_waits(agent_thread: AgentThread) -> None:
+    ticks = []
+    released = asyncio.Event()
+
+    async def work() -> None:
+        await released.wait()
+
+    def tick() -> None:
+        ticks.append(1)
+        if len(ticks) == 5:
+            agent_thread._loop.call_soon_threadsafe(released.set)
+
+    agent_thread.drive(work, Inbox(), tick)
+    assert len(ticks) >= 5
+
+
+def test_what_the_work_raises_is_raised(agent_thread: AgentThread) -> None:
+    async def work() -> None:
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError, match="gone"):
+        agent_thread.drive(work, Inbox(), nothing)
+
+
+def test_work_that_exits_does_not_take_the_thread_along(agent_thread: AgentThread) -> None:
+    async def leave() -> None:
+        sys.exit(3)
+
+    async def stay() -> int:
+        return 7
+
+    with pytest.raises(SystemExit):
+        agent_thread.drive(leave, Inbox(), nothing)
+    assert agent_thread.drive(stay, Inbox(), nothing) == 7
+
+
+def test_the_work_sees_the_context_of_its_cell(agent_thread: AgentThread) -> None:
+    variable = contextvars.ContextVar("variable", default="unset")
+    variable.set("cell 5")
+
+    async def work() -> str:
+        return variable.get()
+
+    assert agent_thread.drive(work, Inbox(), nothing) == "cell 5"
+
+
+def test_when_drawing_fails_the_work_is_stopped_first(agent_thread: AgentThread) -> None:
+    stopped = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(True)
+
+    def tick() -> None:
+        raise ValueError("cannot draw")
+
+    with pytest.raises(ValueError, match="cannot draw"):
+        agent_thread.drive(work, Inbox(), tick)
+    assert stopped == [True]
+
+
+def interrupted_after_start(agent_thread: AgentThread, work, presses: int = 1) -> None:
+    """Drive ``work``, with SIGINT sent as soon as it runs."""
+
+    async def body():
+        for _ in range(presses):
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.1)
+        return await work()
+
+    agent_thread.drive(body, Inbox(), nothing)
+
+
+def test_an_interrupt_lets_the_work_end_in_order_and_is_then_raised(agent_thread: AgentThread) -> None:
+    ended = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.1)
+            ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        interrupted_after_start(agent_thread, lambda: work())
+    assert ended == [] or ended == [True]
+    assert isinstance(caught.value, Interrupted)
+    assert len(caught.value._render_traceback_()) == 1
+
+
+def test_an_interrupt_counts_even_if_the_work_ended_at_that_moment(agent_thread: AgentThread) -> None:
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        agent_thread.drive(work, Inbox(), nothing)
+
+
+def test_the_handler_of_interrupts_is_put_back(agent_thread: AgentThread) -> None:
+    def mine(*_: object) -> None:
+        pass
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        with pytest.raises(Interrupted):
+            agent_thread.drive(work, Inbox(), nothing)
+        assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_impatient_user_gets_away_from_work_that_does_not_stop(agent_thread: AgentThread) -> None:
+    release = threading.Event()
+
+    async def work() -> None:
+        while not release.is_set():
+            try:
+                await asyncio.sleep(0.05)
+            except asyncio.CancelledError:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    inbox = Inbox()
+
+    async def body() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await work()
+
+    began = time.monotonic()
+    with pytest.raises(Interrupted, match="Restart the kernel"):
+        agent_thread.drive(body, inbox, nothing)
+    assert 2 < time.monotonic() - began < 6
+    release.set()
+
+
+def test_a_cell_in_another_thread_than_the_main_one_can_wait_too(agent_thread: AgentThread) -> None:
+    async def work() -> int:
+        return 4
+
+    results: list[int] = []
+    cell = threading.Thread(target=lambda: results.append(agent_thread.drive(work, Inbox(), nothing)))
+    cell.start()
+    cell.join()
+    assert results == [4]
+
+
+def test_no_interrupt_is_lost_however_it_falls() -> None:
+    program = """
+import asyncio, os, random, signal, threading, time
+from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
+agent_thread, caught = AgentThread(), 0
+async def work():
+    threading.Timer(random.random() / 50, os.kill, (os.getpid(), signal.SIGINT)).start()
+    await asyncio.Event().wait()
+for _ in range(60):
+    try:
+        agent_thread.drive(work, Inbox(), lambda: None)
+    except Interrupted:
+        caught += 1
+print(caught)
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.strip() == "60"

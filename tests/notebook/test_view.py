@@ -1,0 +1,310 @@
+"""Events of a run, as displays: what appears, when, and what that costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from indus_nb.events import (
+    AgentEnd,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    ToolOutput,
+    TurnEnd,
+    TurnStart,
+)
+from indus_nb.messages import Cost, TextContent, ToolResultMessage, Usage
+from indus_nb.notebook.view import RunView, TerminalScreen
+from indus_nb.streaming import GrowingMessage
+from indus_nb.tools.tool import text_output
+
+
+@dataclass
+class Sheet:
+    """A screen that remembers every bundle of every display."""
+
+    displays: list[list[dict[str, str]]] = field(default_factory=list)
+    bytes_sent: int = 0
+
+    def show(self, bundle, *, final):
+        self.displays.append([])
+        return Place(self, self.displays[-1]).update(bundle, final=final)
+
+    def texts(self) -> list[str]:
+        return [display[-1]["text/plain"] for display in self.displays]
+
+
+@dataclass
+class Place:
+    sheet: Sheet
+    bundles: list[dict[str, str]]
+
+    def update(self, bundle, *, final):
+        self.bundles.append(bundle)
+        self.sheet.bytes_sent += sum(map(len, bundle.values()))
+        return self
+
+
+class Run:
+    """Feeds a view as a session does, with a clock that the test turns."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.sheet = Sheet()
+        self.view = RunView(self.sheet, "Model M", lambda: self.now)
+        self.feed(AgentStart(), TurnStart())
+        self.begin()
+
+    def begin(self) -> None:
+        self.growing = GrowingMessage(api="a", provider="p", model="m-1")
+        self.feed(MessageStart(message=self.growing.snapshot()))
+
+    def feed(self, *events) -> None:
+        for event in events:
+            self.view.feed(event)
+
+    def update(self, *events) -> int:
+        for event in events:
+            self.feed(MessageUpdate(assistant_message_event=event, growing=self.growing))
+        return getattr(events[-1], "content_index", -1)
+
+    def say(self, text: str, *, thinking: bool = False) -> None:
+        index = self.update(self.growing.open_thinking() if thinking else self.growing.open_text())
+        self.update(self.growing.append(index, text))
+        self.update(self.growing.close(index))
+
+    def call(self, call_id: str, name: str, arguments: str) -> None:
+        index = self.update(self.growing.open_tool_call(call_id, name))
+        self.update(self.growing.append(index, arguments))
+        self.update(self.growing.close(index))
+
+    def end(self, reason: str = "stop", *, error: str | None = None) -> None:
+        last = self.growing.fail(error or "", reason) if reason in ("error", "aborted") else self.growing.finish(reason)
+        self.update(last)
+        message = last.error if reason in ("error", "aborted") else last.message
+        self.feed(MessageEnd(message=message), TurnEnd(message=message, tool_results=[]))
+
+    def tick(self, seconds: float = 0.25) -> list[str]:
+        self.now += seconds
+        self.view.refresh()
+        return self.sheet.texts()
+
+
+def test_a_sign_of_life_is_shown_before_anything_has_come_and_gives_way_to_the_answer() -> None:
+    run = Run()
+    assert run.sheet.texts() == ["… waiting for Model M"]
+    assert run.tick(3) == ["… waiting for Model M · 3 s"]
+    run.say("Hello")
+    assert run.tick() == ["Hello"]
+
+
+def test_an_answer_grows_in_its_display_at_most_five_times_a_second() -> None:
+    run = Run()
+    index = run.update(run.growing.open_text())
+    for number in range(1_000):
+        run.update(run.growing.append(index, f"{number} "))
+        run.tick(0.001)
+    assert len(run.sheet.displays) == 1
+    assert 5 <= len(run.sheet.displays[0]) <= 7
+    assert run.sheet.texts()[0].startswith("0 1 2 3 ")
+
+
+def test_finished_blocks_are_not_touched_again() -> None:
+    run = Run()
+    run.say("First")
+    run.tick()
+    drawn = len(run.sheet.displays[0])
+    run.say("Second")
+    for _ in range(10):
+        run.tick()
+    assert run.sheet.texts() == ["First", "Second"]
+    assert len(run.sheet.displays[0]) == drawn
+
+
+def test_the_cost_of_a_long_answer_is_in_proportion_to_its_length() -> None:
+    def sent(deltas: int) -> int:
+        run = Run()
+        index = run.update(run.growing.open_text())
+        for number in range(deltas):
+            run.update(run.growing.append(index, "word\n\n" if number % 50 == 0 else "word "))
+            run.tick(0.005)
+        run.view.close()
+        assert "".join(run.sheet.texts()[:-1]).count("word") == deltas
+        return run.sheet.bytes_sent
+
+    assert sent(10_000) < 2.6 * sent(5_000)
+    assert sent(10_000) < 4_000_000
+
+
+def test_a_tool_call_is_one_card_from_the_first_letter_to_the_result() -> None:
+    run = Run()
+    index = run.update(run.growing.open_tool_call("c1", "bash"))
+    run.update(run.growing.append(index, '{"command": '))
+    assert run.tick() == ["… bash  (12 characters …)"]
+    run.update(run.growing.append(index, '"make"}'), run.growing.close(index))
+    assert run.tick() == ["… bash  make  (waiting)"]
+    run.end("toolUse")
+    run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="bash", args={"command": "make"}))
+    assert run.tick() == ["▶ bash  make"]
+    run.feed(
+        ToolExecutionUpdate(tool_call_id="c1", tool_name="bash", args={}, partial_result=text_output("compiling\n"))
+    )
+    assert run.tick() == ["▶ bash  make\n  compiling"]
+    assert run.tick(2) == ["▶ bash  make  (2.0 s)\n  compiling"]
+    run.feed(ToolExecutionEnd(tool_call_id="c1", tool_name="bash", result=text_output("built"), is_error=False))
+    assert run.tick() == ["✓ bash  make  (2.5 s)\n  built"]
+    assert len(run.sheet.displays) == 1
+
+
+def test_a_running_tool_with_much_output_shows_its_end_only() -> None:
+    run = Run()
+    run.call("c1", "bash", "{}")
+    run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="bash", args={}))
+    lines = "\n".join(map(str, range(100_000)))
+    run.feed(ToolExecutionUpdate(tool_call_id="c1", tool_name="bash", args={}, partial_result=text_output(lines)))
+    shown = run.tick()[0]
+    assert shown.endswith("99999")
+    assert len(shown) < 500
+
+
+def test_calls_that_run_side_by_side_keep_their_places_and_end_in_any_order() -> None:
+    run = Run()
+    run.call("c1", "read", '{"path": "a"}')
+    run.call("c2", "read", '{"path": "b"}')
+    for call_id in ("c1", "c2"):
+        run.feed(ToolExecutionStart(tool_call_id=call_id, tool_name="read", args={}))
+    run.feed(ToolExecutionEnd(tool_call_id="c2", tool_name="read", result=text_output("B"), is_error=True))
+    first, second = run.tick()
+    assert first.startswith("▶ read  a")
+    assert second.startswith("✗ read  b")
+    run.feed(ToolExecutionEnd(tool_call_id="c1", tool_name="read", result=text_output("A"), is_error=False))
+    assert run.tick()[0].startswith("✓ read  a")
+
+
+def test_calls_that_never_ran_say_so() -> None:
+    run = Run()
+    run.call("c1", "bash", "{}")
+    index = run.update(run.growing.open_tool_call("c2", "bash"))
+    run.update(run.growing.append(index, '{"comm'))
+    run.end("aborted")
+    result = ToolResultMessage(tool_call_id="c1", tool_name="bash", content=[TextContent(text="Not run: aborted.")])
+    run.feed(MessageEnd(message=result))
+    run.view.close()
+    assert run.sheet.texts()[0].startswith("\u2013 bash  (not run)")
+    assert run.sheet.texts()[1].startswith("\u2013 bash  (not run)")
+    assert run.sheet.texts()[2].endswith("stopped")
+
+
+def test_a_call_whose_arguments_are_no_json_shows_what_came() -> None:
+    run = Run()
+    run.call("c1", "bash", "{nonsense")
+    assert "{nonsense" in run.tick()[0]
+
+
+def test_thinking_shows_its_end_while_it_grows_and_is_folded_when_whole() -> None:
+    run = Run()
+    index = run.update(run.growing.open_thinking())
+    run.update(run.growing.append(index, "a" * 5_000 + " end"))
+    run.tick()
+    growing = run.sheet.displays[0][-1]["text/html"]
+    assert "<details open" in growing
+    assert len(growing) < 3_000
+    run.update(run.growing.close(index))
+    run.tick()
+    whole = run.sheet.displays[0][-1]["text/html"]
+    assert "<details>" in whole
+    assert "a" * 5_000 in whole
+
+
+def test_blocks_without_text_take_no_place() -> None:
+    run = Run()
+    run.say("", thinking=True)
+    run.say(" \n")
+    run.say("Answer")
+    run.end()
+    run.view.close()
+    assert [text.split(" · ")[0] for text in run.sheet.texts()] == ["Answer", "m-1"]
+
+
+def test_between_turns_the_model_is_waited_for_again() -> None:
+    run = Run()
+    run.call("c1", "ls", "{}")
+    run.end("toolUse")
+    run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="ls", args={}))
+    run.feed(ToolExecutionEnd(tool_call_id="c1", tool_name="ls", result=text_output("a"), is_error=False))
+    run.feed(TurnStart())
+    assert run.tick()[1] == "… waiting for m-1"
+    run.begin()
+    run.say("Done")
+    run.end()
+    run.view.close()
+    assert [text.split("\n")[0].split(" · ")[0] for text in run.sheet.texts()] == ["✓ ls  (0.0 s)", "Done", "m-1"]
+
+
+def test_the_closing_line_sums_up_tokens_cost_and_time_of_the_run() -> None:
+    run = Run()
+    run.growing.usage = Usage(input=1000, output=20, cache_read=500, cost=Cost(total=0.0123))
+    run.end("toolUse")
+    run.begin()
+    run.growing.usage = Usage(input=500, output=5, cost=Cost(total=0.01))
+    run.end()
+    run.now = 75
+    run.view.close()
+    assert run.sheet.texts()[-1] == "m-1 · 2,000 tokens in (500 from cache), 25 out · $0.0223 · 1 min 15 s"
+
+
+def test_an_error_is_shown_in_a_box_below_what_was_said() -> None:
+    run = Run()
+    index = run.update(run.growing.open_text())
+    run.update(run.growing.append(index, "Half an ans"))
+    run.end("error", error="Overloaded")
+    run.view.close()
+    said, box, _ = run.sheet.texts()
+    assert said == "Half an ans"
+    assert box == "✗ Error\n  Overloaded"
+
+
+def test_a_failure_that_is_tried_again_is_a_quiet_line() -> None:
+    run = Run()
+    run.end("error", error="Overloaded")
+    run.feed(AgentEnd(messages=[], will_retry=True), AgentStart(), TurnStart())
+    run.begin()
+    run.say("Now it works")
+    run.end()
+    run.view.close()
+    assert run.sheet.texts()[0] == "The model failed (Overloaded). Trying again …"
+    assert run.sheet.texts()[1] == "Now it works"
+    assert not any("✗" in text for text in run.sheet.texts())
+
+
+def test_everything_is_drawn_at_the_end_even_when_the_last_time_was_just_now() -> None:
+    run = Run()
+    run.tick()
+    run.say("Quick")
+    run.view.refresh()
+    run.end()
+    run.view.close()
+    assert run.sheet.texts()[0] == "Quick"
+
+
+def test_images_of_tools_are_named_and_not_embedded() -> None:
+    run = Run()
+    run.call("c1", "read", '{"path": "a.png"}')
+    output = ToolOutput.model_validate({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]})
+    run.feed(ToolExecutionEnd(tool_call_id="c1", tool_name="read", result=output, is_error=False))
+    assert "[image: image/png, 3 bytes]" in run.tick()[0]
+
+
+def test_a_terminal_prints_each_block_once(capsys) -> None:
+    view = RunView(TerminalScreen(), "Model M")
+    growing = GrowingMessage(api="a", provider="p", model="m-1")
+    events = [growing.start(), growing.open_text(), growing.append(0, "Hel"), growing.append(0, "lo"), growing.close(0)]
+    for event in events:
+        view.feed(MessageUpdate(assistant_message_event=event, growing=growing))
+        view._draw()
+    view.close()
+    assert capsys.readouterr().out.split("\n")[0] == "Hello"

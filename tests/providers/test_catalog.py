@@ -1,0 +1,100 @@
+"""The model catalogue: its data, and how a wish finds a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from indus_nb.errors import ModelNotFoundError, UsageError
+from indus_nb.providers.catalog import all_models, default_model, find_model
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("claude-haiku-4-5", "claude-haiku-4-5"),
+        ("anthropic/claude-haiku-4-5", "claude-haiku-4-5"),
+        ("Anthropic/Claude-Haiku-4-5", "claude-haiku-4-5"),
+        ("claude-haiku-4-5-20251001", "claude-haiku-4-5-20251001"),
+        ("claude-sonnet-4", "claude-sonnet-4-20250514"),
+        ("claude-opus-4-8-20260601", "claude-opus-4-8-20260601"),
+        ("opus-4-6", "claude-opus-4-6"),
+        ("Opus 4.6", "claude-opus-4-6"),
+        ("opus-5", "claude-opus-5"),
+        ("haiku", "claude-haiku-5-5"),
+        ("sonnet-4", "claude-sonnet-4-6"),
+        ("offline", "offline"),
+        ("offline/offline", "offline"),
+    ],
+)
+def test_a_wish_finds_its_model(wanted, found):
+    assert find_model(wanted).id == found
+
+
+def test_a_snapshot_that_is_not_listed_has_the_facts_of_its_model():
+    snapshot, model = find_model("claude-opus-4-8-20260601"), find_model("claude-opus-4-8")
+    assert snapshot == model.model_copy(update={"id": "claude-opus-4-8-20260601"})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "provider", "shown"),
+    [
+        ("nope", "anthropic", "anthropic/nope"),
+        ("anthropic/nope", None, "anthropic/nope"),
+        ("nope", None, "nope"),
+        ("gpt-5", "openai", "openai/gpt-5"),
+        ("", "anthropic", "anthropic/"),
+        ("haiku", "offline", "offline/haiku"),
+    ],
+)
+def test_an_unknown_model_is_named_as_it_was_asked_for(wanted, provider, shown):
+    with pytest.raises(ModelNotFoundError) as caught:
+        find_model(wanted, provider)
+    assert str(caught.value).startswith(f"Model not found: {shown}.")
+    assert caught.value.wanted == shown
+
+
+def test_a_misspelt_model_brings_suggestions():
+    with pytest.raises(ModelNotFoundError, match=r"Did you mean anthropic/claude-opus-4-6\b"):
+        find_model("claude-ospu-4-6")
+
+
+def test_each_provider_has_a_default_and_an_unknown_one_is_refused():
+    assert default_model("anthropic").provider == "anthropic"
+    assert default_model("offline").id == "offline"
+    with pytest.raises(UsageError, match=r"Unknown provider: nope\. Known providers: anthropic, offline\."):
+        default_model("nope")
+
+
+def test_every_model_is_whole_and_found_by_its_own_name():
+    models = all_models()
+    assert len({(model.provider, model.id) for model in models}) == len(models)
+    for model in models:
+        assert find_model(f"{model.provider}/{model.id}") == model
+        assert find_model(model.id, model.provider) == model
+        assert 0 < model.max_tokens < model.context_window
+        if model.provider == "anthropic":
+            prices = model.cost
+            assert 0 < prices.cache_read < prices.input < prices.cache_write < prices.output
+            assert (model.thinking_style == "effort") == (model.top_effort != "high")
+
+
+def test_the_offline_model_costs_nothing_and_claims_nothing():
+    model = find_model("offline")
+    assert "no language model" in model.name
+    assert model.cost.usage(input=10**9, output=10**9).cost.total == 0
+    assert model.reasoning
+    assert model.input == ["text", "image"]
+
+
+def test_long_prompts_have_their_own_price_for_every_token():
+    cost = find_model("claude-haiku-5-5").cost
+    assert cost.usage(input=100_000, output=1000).cost.total == pytest.approx(0.01 + 0.0005)
+    long = cost.usage(input=50_001, output=1000, cache_read=40_000, cache_write=10_000)
+    assert long.cost.output == pytest.approx(0.0025)
+    assert long.cost.cache_read == pytest.approx(0.002)
+    assert long.total_tokens == 101_001
+
+
+def test_the_list_of_models_cannot_be_spoilt_by_a_caller():
+    all_models().clear()
+    assert all_models()

@@ -1,0 +1,236 @@
+"""The console program as a user calls it: JSON and text mode, sessions, and what it says to mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from messages_api import Cut, Gate, HttpError, MessagesApi, Raw, Reply, Text, Thinking, ToolUse
+from rpc_process import environment, indusagi
+
+from indus_nb.version import __version__
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d4944415478da63fcff9fa11e00077f02fe"
+    "c8b4a5ff0000000049454e44ae426082"
+)
+
+
+def claude(messages_api: MessagesApi) -> dict[str, str]:
+    return {"ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "sk-test"}
+
+
+def events_of(output: str) -> list[dict]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_json_mode_prints_the_header_and_a_whole_stream_and_saves_a_session_to_go_on_with(
+    messages_api: MessagesApi, tmp_path: Path
+):
+    messages_api.add(
+        Reply(Thinking("I should look."), "Let me look.", ToolUse("bash", {"command": "echo found"})),
+        Reply("Found it."),
+        Reply("Still here."),
+    )
+    arguments = ("--mode", "json", "--provider", "anthropic", "--model", "claude-haiku-4-5")
+    first = indusagi(*arguments, "look", home=tmp_path, **claude(messages_api))
+    assert (first.returncode, first.stderr) == (0, "")
+    header, *events = events_of(first.stdout)
+    assert (header["type"], header["version"], header["cwd"]) == ("session", 3, str(tmp_path))
+    assert [events[0]["type"], events[-2]["type"], events[-1]["type"]] == ["agent_start", "agent_end", "agent_settled"]
+    for opening, closing in (("turn_start", "turn_end"), ("message_start", "message_end")):
+        kinds = [event["type"] for event in events]
+        assert kinds.count(opening) == kinds.count(closing)
+    updates = [e["assistantMessageEvent"] for e in events if e["type"] == "message_update"]
+    assert {"thinking_delta", "text_delta", "toolcall_delta", "done"} <= {update["type"] for update in updates}
+    (result,) = (event for event in events if event["type"] == "tool_execution_end")
+    assert (result["result"]["content"][0]["text"], result["isError"]) == ("found\n", False)
+    (path,) = (tmp_path / "agent" / "sessions").glob("*/*.jsonl")
+    assert json.loads(path.read_text().splitlines()[0]) == header
+
+    second = indusagi("--continue", "and now?", home=tmp_path, **claude(messages_api))
+    assert (second.returncode, second.stdout) == (0, "Still here.\n")
+    roles = [message["role"] for message in messages_api.requests[2].body["messages"]]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
+    assert messages_api.requests[2].body["model"] == "claude-haiku-4-5"
+
+
+def test_text_mode_prints_the_last_answer_alone(tmp_path: Path, messages_api: MessagesApi):
+    messages_api.add(Reply(ToolUse("bash", {"command": "echo noise"})), Reply("The *answer*."), Reply("Another."))
+    done = indusagi("-p", "one", "two", home=tmp_path, **claude(messages_api))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Another.\n", "")
+
+
+def test_files_images_and_piped_input_come_before_the_first_prompt(tmp_path: Path, messages_api: MessagesApi):
+    messages_api.add(Reply("Seen."))
+    (tmp_path / "a.txt").write_text("file text")
+    (tmp_path / "b.png").write_bytes(PNG)
+    done = indusagi("@a.txt", "@b.png", "explain", home=tmp_path, stdin="piped text\n", **claude(messages_api))
+    assert done.returncode == 0, done.stderr
+    content = messages_api.requests[0].body["messages"][0]["content"]
+    assert re.search("(?s)file text.*piped text.*explain", content[0]["text"])
+    assert content[1]["source"]["media_type"] == "image/png"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (HttpError(400, "invalid_request_error", "max_tokens: too large"), "max_tokens: too large"),
+        (HttpError(500, body="<html>Bad gateway</html>"), "500"),
+        (Reply(Text("half an ans", Cut())), ""),
+        (Reply(Text("half an ans", Raw(b"event: content_block_delta\ndata: {garbage\n\n"))), ""),
+    ],
+)
+@pytest.mark.parametrize("mode", ["text", "json"])
+def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
+    messages_api: MessagesApi, tmp_path: Path, mode: str, answer: object, words: str
+):
+    messages_api.add(answer)
+    done = indusagi("--mode", mode, "hi", home=tmp_path, **claude(messages_api))
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert done.stderr.startswith("indusagi: ")
+    assert "Traceback" not in done.stderr
+    (path,) = (tmp_path / "agent" / "sessions").glob("*/*.jsonl")
+    user, answered = (json.loads(line)["message"] for line in path.read_text().splitlines()[-2:])
+    assert user["content"][0]["text"] == "hi"
+    assert answered["stopReason"] == "error"
+    if isinstance(answer, Reply):
+        assert answered["content"][0]["text"] == "half an ans"
+    if mode == "json":
+        assert events_of(done.stdout)[-1]["type"] == "agent_settled"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("--nonesuch", "hi"), 2, "--nonesuch"),
+        (("--mode", "loud", "hi"), 2, "loud"),
+        (("--model", "claude-haiko-4-5", "hi"), 2, "Model not found: claude-haiko-4-5"),
+        (("--provider", "nobody", "hi"), 2, "Unknown provider: nobody"),
+        (("--provider", "offline", "--tools", "read,fly", "hi"), 2, "Unknown tool: fly"),
+        (("--provider", "offline", "--thinking", "much", "hi"), 2, "much"),
+        (("--provider", "offline", "--no-tools", "--tools", "read", "hi"), 2, "--no-tools"),
+        (("--provider", "offline", "--no-session", "--continue", "hi"), 2, "--no-session"),
+        (("--provider", "offline"), 2, "Nothing to do"),
+        (("--provider", "offline", "@missing.txt", "hi"), 2, "missing.txt"),
+        (("--mode", "rpc", "@file.txt"), 2, "@file arguments"),
+        (("--provider", "offline", "--session", "missing.jsonl", "hi"), 1, "missing.jsonl"),
+        (("--provider", "offline", "--session", "notes.jsonl", "hi"), 1, "notes.jsonl"),
+        (("hi",), 1, "ANTHROPIC_API_KEY"),
+        (("--model", "claude-haiku-4-5", "hi"), 1, "--provider offline"),
+    ],
+)
+def test_a_mistake_gets_one_clear_sentence_and_a_status(
+    tmp_path: Path, arguments: tuple[str, ...], status: int, words: str
+):
+    (tmp_path / "notes.jsonl").write_text("these are notes\n")
+    done = indusagi(*arguments, home=tmp_path)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.startswith("indusagi: ")
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert (tmp_path / "notes.jsonl").read_text() == "these are notes\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{broken", "is no JSON"), ("[]", "JSON object"), ('{"steeringMode": 5}', "steeringMode")]
+)
+def test_broken_settings_are_reported_left_alone_and_ignored(tmp_path: Path, text: str, words: str):
+    settings = tmp_path / "agent" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(text)
+    done = indusagi("--provider", "offline", "--no-session", "hello", home=tmp_path)
+    assert done.returncode == 0
+    assert str(settings) in done.stderr
+    assert words in done.stderr
+    assert settings.read_text() == text
+
+
+def test_project_settings_lie_over_the_users_own(tmp_path: Path):
+    for folder, text in (
+        ("agent", '{"defaultProvider": "anthropic", "defaultModel": "claude-haiku-4-5"}'),
+        (".indusagi", '{"defaultProvider": "offline", "defaultModel": "offline"}'),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "settings.json").write_text(text)
+    done = indusagi("--no-session", "who are you?", home=tmp_path)
+    assert done.returncode == 0
+    assert "no language model" in done.stdout
+
+
+def test_version_is_bare_and_models_are_listed(tmp_path: Path):
+    assert indusagi("--version", home=tmp_path).stdout == f"{__version__}\n"
+    listed = indusagi("--list-models", "opus-4", home=tmp_path)
+    assert listed.returncode == 0
+    assert {"claude-opus-4-5", "claude-opus-4-8"} <= set(listed.stdout.split())
+    assert indusagi("--list-models", "nonesuch", home=tmp_path).returncode == 2
+    assert "--mode" in indusagi("--help", home=tmp_path).stdout
+
+
+def test_prompts_and_tools_are_the_users_choice(messages_api: MessagesApi, tmp_path: Path):
+    messages_api.add(Reply("a"), Reply("b"))
+    (tmp_path / "more.md").write_text("Speak like a pirate.")
+    appended = ("--append-system-prompt", "more.md", "--append-system-prompt", "Be kind.")
+    indusagi("--tools", "read,grep", *appended, "hi", home=tmp_path, **claude(messages_api))
+    body = messages_api.requests[0].body
+    assert [tool["name"] for tool in body["tools"]] == ["read", "grep"]
+    assert re.search("(?s)read:.*Speak like a pirate.*Be kind.*Current date", body["system"][0]["text"])
+    indusagi("--no-tools", "--system-prompt", "Only this.", "hi", home=tmp_path, **claude(messages_api))
+    body = messages_api.requests[1].body
+    assert not body.get("tools")
+    assert body["system"][0]["text"].startswith("Only this.")
+
+
+def test_an_interrupt_ends_the_run_in_order(messages_api: MessagesApi, tmp_path: Path):
+    gate = Gate()
+    messages_api.add(Reply(Text("one ", gate)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "indus_nb", "--mode", "json", "talk"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(tmp_path, **claude(messages_api)),
+    )
+    assert gate.reached.wait(30)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors == "indusagi: Request was aborted.\n"
+    assert [event["type"] for event in events_of(output)[-2:]] == ["agent_end", "agent_settled"]
+
+
+def test_keys_reach_neither_session_nor_output(messages_api: MessagesApi, tmp_path: Path):
+    key = "sk-ant-very-secret"
+    messages_api.add(HttpError(401, "authentication_error", f"invalid x-api-key {key}"), Reply("ok"))
+    for mode in ("json", "text"):
+        done = indusagi("--mode", mode, "--api-key", key, "hi", home=tmp_path, ANTHROPIC_BASE_URL=messages_api.url)
+        assert key not in done.stdout + done.stderr
+    assert messages_api.requests[0].headers["x-api-key"] == key
+    for path in (tmp_path / "agent").rglob("*"):
+        assert path.is_dir() or key not in path.read_text()
+
+
+def test_output_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = subprocess.run(
+        [sys.executable, "-m", "indus_nb", "--mode", "json", "--provider", "offline", "--no-session", "hello"],
+        stdin=subprocess.DEVNULL,
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        timeout=60,
+        check=False,
+    )
+    os.close(write_end)
+    assert b"Traceback" not in process.stderr
