@@ -222,9 +222,9 @@ class AgentSession:
                 self._runner = asyncio.Runner()
             self._runner.run(self.prompt(text, images))
         else:
-            import nest_asyncio2
+            import nest_asyncio2  # pyright: ignore[reportMissingTypeStubs]
 
-            nest_asyncio2.apply(loop)
+            nest_asyncio2.apply(loop)  # pyright: ignore[reportUnknownMemberType]
             loop.run_until_complete(self.prompt(text, images))
         return self.answer_or_raise().text
 

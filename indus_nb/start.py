@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import cast, get_args
+from typing import get_args
 
 from indus_nb.errors import CredentialsError, ModelNotFoundError, SessionFileError, UsageError
 from indus_nb.messages import ThinkingLevel
@@ -164,7 +164,7 @@ def _default_model(wishes: SessionOptions, settings: Settings) -> Model | None:
 def _thinking_level(level: str) -> ThinkingLevel:
     if level not in THINKING_LEVELS:
         raise UsageError(f"Unknown thinking level: {level}. Choose one of {', '.join(THINKING_LEVELS)}.")
-    return cast("ThinkingLevel", level)
+    return level
 
 
 def _choose_tools(names: Sequence[str] | None, cwd: Path, settings: Settings) -> dict[str, Tool]:

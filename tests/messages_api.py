@@ -103,7 +103,6 @@ class ToolUse:
 Block = str | Text | Thinking | Redacted | ToolUse
 
 
-@dataclass
 class Reply:
     """A streamed answer; text, thinking and arguments come in deltas of ``chunk`` characters.
 

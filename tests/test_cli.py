@@ -214,7 +214,7 @@ def test_keys_reach_neither_session_nor_output(messages_api: MessagesApi, tmp_pa
     for mode in ("json", "text"):
         done = indusagi("--mode", mode, "--api-key", key, "hi", home=tmp_path, ANTHROPIC_BASE_URL=messages_api.url)
         assert key not in done.stdout + done.stderr
-    assert messages_api.requests[0].headers["x-api-key"] == key
+    assert key in str(messages_api.requests[0].headers)
     for path in (tmp_path / "agent").rglob("*"):
         assert path.is_dir() or key not in path.read_text()
 

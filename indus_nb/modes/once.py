@@ -16,7 +16,7 @@ from indus_nb.errors import IndusError, UsageError
 from indus_nb.messages import ImageContent
 from indus_nb.modes.stdio import FrameWriter, complain, on_signals, preload
 from indus_nb.session import AgentSession
-from indus_nb.tools import read_image
+from indus_nb.tools import ToolError, read_image
 from indus_nb.wire import clean_text, dump
 
 _BYE_SECONDS = 30.0
@@ -75,7 +75,7 @@ def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
     texts = [argument for argument in arguments if not argument.startswith("@")]
     for argument in arguments:
         if argument.startswith("@"):
-            content = _attachment(Path(argument[1:]).expanduser())
+            content = _attachment(argument[1:])
             if isinstance(content, ImageContent):
                 images.append(content)
             else:
@@ -88,15 +88,18 @@ def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
     return [PromptInput(first, images), *(PromptInput(text) for text in texts[1:])]
 
 
-def _attachment(path: Path) -> str | ImageContent:
+def _attachment(name: str) -> str | ImageContent:
+    path = Path(name).expanduser()
     try:
-        data = path.read_bytes()
-        image = read_image(data)
-        return image or f'<file name="{path.absolute()}">\n{data.decode()}\n</file>'
+        if (shown := read_image(path, name)) is not None:
+            return next(block for block in shown.content if isinstance(block, ImageContent))
+        return f'<file name="{path.absolute()}">\n{path.read_text(encoding="utf-8")}\n</file>'
     except OSError as error:
-        raise UsageError(f"@{path}: the file cannot be read ({error.strerror}).") from error
+        raise UsageError(f"@{name}: the file cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"@{path}: the file is neither text in UTF-8 nor an image.") from error
+        raise UsageError(f"@{name}: the file is neither text in UTF-8 nor an image.") from error
+    except ToolError as error:
+        raise UsageError(f"@{name}: {error}") from error
 
 
 def _piped_input() -> str:

@@ -22,6 +22,7 @@ from indus_nb.session import AgentSession
 from indus_nb.wire import JsonObject, dump, load_object
 
 _log = logging.getLogger("indus_nb")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYE_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
 
@@ -58,7 +59,7 @@ class RpcServer:
         try:
             if isinstance(line, LineTooLongError):
                 raise line
-            frame = load_object(line)
+            frame = load_object(line.removeprefix(_BYTE_ORDER_MARK))
         except ValueError as error:
             self._respond(None, "parse", error=f"Failed to parse command: {error}")
             return

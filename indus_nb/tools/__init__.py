@@ -6,7 +6,7 @@ from pathlib import Path
 
 from indus_nb.tools.bash import Shell, ShellResult, bash_tool
 from indus_nb.tools.files import FileQueue, edit_tool, ls_tool, write_tool
-from indus_nb.tools.read import read_tool
+from indus_nb.tools.read import read_image, read_tool
 from indus_nb.tools.search import find_tool, grep_tool
 from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, ToolError, text_output
 
@@ -19,6 +19,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "builtin_tools",
+    "read_image",
     "text_output",
 ]
 

@@ -51,11 +51,10 @@ def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArgume
                 raise IsADirectoryError(0, "It is a folder")
             if not path.is_file():
                 raise ToolError(f"{arguments.path} is no regular file: reading it might never end. Nothing was read.")
+            image = read_image(path, arguments.path, resize=auto_resize_images)
+            if image is not None:
+                return image
             with path.open("rb") as file:
-                mime_type = _image_type(file.read(12))
-                file.seek(0)
-                if mime_type is not None:
-                    return _image_output(arguments.path, file, mime_type, resize=auto_resize_images)
                 return _text_output(arguments, path, file, stop)
 
         try:
@@ -172,6 +171,17 @@ def _image_type(start: bytes) -> str | None:
     if start.startswith((b"GIF87a", b"GIF89a")):
         return "image/gif"
     return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else None
+
+
+def read_image(path: Path, name: str, *, resize: bool = True) -> ToolOutput | None:
+    """A note and the image in the file at ``path``, or ``None`` when it holds no image.
+
+    Raises ``OSError``, and ``ToolError`` for an image that cannot be shown; both texts call it ``name``.
+    """
+    with path.open("rb") as file:
+        mime_type = _image_type(file.read(12))
+        file.seek(0)
+        return None if mime_type is None else _image_output(name, file, mime_type, resize=resize)
 
 
 def _image_output(path: str, file: BinaryIO, mime_type: str, *, resize: bool) -> ToolOutput:

@@ -73,7 +73,7 @@ def test_an_answer_appears_in_the_cell_while_it_is_still_being_written(claude: K
 
 def test_a_tool_call_is_shown_with_its_arguments_and_output(offline: Kernel) -> None:
     cell = offline.run("%agent list the files here")
-    call = next(text for text in cell.shown if "✓ ls" in text)
+    call = next(text for text in cell.shown if "✓ bash  ls -la" in text)
     assert "notes.txt" in call
     assert "notes.txt" in cell.shown[-2]
 
@@ -209,7 +209,7 @@ def test_after_an_interrupt_the_kernel_and_the_conversation_go_on(offline: Kerne
     cell.wait_for(lambda cell: any("▶ bash" in text for text in cell.shown))
     seconds_until_interrupted(offline, cell)
     assert offline.run("print(6 * 7)").streams == "42\n"
-    assert "✓ ls" in "".join(offline.run("%agent list the files here").shown)
+    assert "✓ bash  ls" in "".join(offline.run("%agent list the files here").shown)
     plain = offline.begin("import time\nprint('asleep', flush=True)\ntime.sleep(60)")
     plain.wait_for(lambda cell: "asleep" in cell.streams)
     assert seconds_until_interrupted(offline, plain) < 5

@@ -543,8 +543,11 @@ async def test_a_monstrous_error_body_is_cut(messages_api):
         (Cut(), "Connection lost: the answer from {url} broke off"),
         (End(), "The stream from {url} ended early"),
         (SseError("overloaded_error", "Overloaded"), "overloaded_error: Overloaded (in the stream from {url})"),
-        (Raw(b"event: x\ndata: {nonsense\n\n"), "The stream from {url} is not what the Messages API sends"),
-        (Raw(b"event: x\ndata: 5\n\n"), "The stream from {url} is not what the Messages API sends"),
+        (
+            Raw(b"event: content_block_delta\ndata: {nonsense\n\n"),
+            "The stream from {url} is not what the Messages API sends",
+        ),
+        (Raw(b"event: content_block_delta\ndata: 5\n\n"), "The stream from {url} is not what the Messages API sends"),
         (Raw(b"\xff\xff\n\n"), "The stream from {url} is not what the Messages API sends"),
         (
             Raw(b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": 7, "delta": {}}\n\n'),
