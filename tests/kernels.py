@@ -56,6 +56,8 @@ class Cell:
         """Take messages until the condition holds."""
         deadline = time.monotonic() + timeout
         while not condition(self):
+            if self.idle:
+                raise AssertionError(f"the cell ended without it; shown: {self.shown}, streams: {self.streams!r}")
             try:
                 message = self.client.get_iopub_msg(timeout=max(0, deadline - time.monotonic()))
             except queue.Empty:

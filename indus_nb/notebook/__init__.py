@@ -33,7 +33,7 @@ def open_door(shell: InteractiveShell) -> None:
     from indus_nb.notebook.magics import Conversation, literal_lines
     from indus_nb.notebook.view import NotebookScreen, TerminalScreen
 
-    conversation = Conversation(NotebookScreen() if hasattr(shell, "kernel") else TerminalScreen())
+    conversation = Conversation(NotebookScreen if hasattr(shell, "kernel") else TerminalScreen)
 
     @no_var_expand
     def agent(line: str, cell: str | None = None) -> None:

@@ -20,12 +20,13 @@ CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"
 _THINKING_TAIL = 1_000
 _OUTPUT_TAIL = 4_000
 _OPEN_LINES = 20
+_NOTABLE = 0.1
 _MAIN_ARGUMENTS = ("command", "path", "pattern", "query", "url", "code")
 _MAIN_LENGTH = 160
 _ICONS: dict[CallState, tuple[str, str]] = {
     "writing": ("…", "busy"),
     "waiting": ("…", "busy"),
-    "running": ("▶", "busy"),
+    "running": ("●", "busy"),
     "done": ("✓", "good"),
     "failed": ("✗", "bad"),
     "not run": ("\u2013", "quiet"),
@@ -216,7 +217,7 @@ def _aside(shown: Call) -> str:
         case "waiting" | "not run":
             return shown.state
         case "running" | "done" | "failed":
-            return _duration(shown.seconds) if shown.seconds is not None else ""
+            return _duration(shown.seconds) if shown.seconds is not None and shown.seconds >= _NOTABLE else ""
 
 
 def _duration(seconds: float) -> str:

@@ -29,11 +29,11 @@ HELP = """\
 --provider NAME     anthropic, or offline (needs neither key nor network)
 --model NAME        an id or a part of a name, such as sonnet
 --thinking LEVEL    off, minimal, low, medium, high or xhigh
---new               start a new conversation
+--new               start a new conversation with the model and tools of the one before
 --continue          go on with the last conversation in this folder
 --session ID        go on with that conversation: a path, or the beginning of an id
 --no-session        start a conversation that is not saved
---tools NAMES       the tools of a new conversation, such as read,grep,ls; "" for none
+--tools NAMES       its tools from the start, such as read,grep,ls; "" for none
 
 The conversation goes on from cell to cell. Interrupt the cell to stop the agent. `--` ends the options."""
 
@@ -146,13 +146,15 @@ def _check(request: Request) -> None:
 class Conversation:
     """The one conversation of a kernel, which the magics talk to."""
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    def __init__(self, new_screen: Callable[[], Screen]) -> None:
+        self._new_screen = new_screen
+        self._screen = new_screen()
         self._thread = AgentThread()
         self._session: AgentSession | None = None
 
     def serve(self, line: str, cell: str | None = None) -> None:
         """Do what a line or cell asks for, and draw it; raises ``IndusError`` or ``Interrupted`` when that failed."""
+        self._screen = self._new_screen()
         request = parse(line, cell)
         if request.empty or (cell is None and request == Request(text="help")):
             self._screen.show(blocks.listing(HELP), final=True)
@@ -183,12 +185,10 @@ class Conversation:
     def _chosen_session(self, request: Request) -> AgentSession:
         session = self._session
         elsewhere = request.session is not None or request.continue_last or request.no_session
-        if session is None or elsewhere or (request.new and request.tools is not None):
+        if session is None or elsewhere or request.new:
             return self._open(request)
         if request.tools is not None:
             raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")
-        if request.new:
-            self._run(session.new_session)
         if request.model is not None or request.provider is not None:
             self._change_model(session, request)
         if request.thinking is not None:
@@ -196,7 +196,8 @@ class Conversation:
         return session
 
     def _open(self, request: Request) -> AgentSession:
-        """Open another conversation; model and thinking stay as they were for a new one, unless chosen."""
+        """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""
+        previous = self._session
         options = SessionOptions(
             provider=request.provider,
             model=request.model,
@@ -206,11 +207,12 @@ class Conversation:
             no_session=request.no_session,
             tools=None if request.tools is None else request.tools.replace(",", " ").split(),
         )
-        previous = self._session
-        if previous is not None and request.session is None and not request.continue_last:
-            if request.provider is None and request.model is None and previous.model is not None:
-                options = replace(options, provider=previous.model.provider, model=previous.model.id)
-            options = replace(options, thinking=request.thinking or previous.thinking_level)
+        if previous is not None:
+            options = replace(options, tools=list(previous.settings.tools) if options.tools is None else options.tools)
+            if request.session is None and not request.continue_last:
+                if request.provider is None and request.model is None and previous.model is not None:
+                    options = replace(options, provider=previous.model.provider, model=previous.model.id)
+                options = replace(options, thinking=request.thinking or previous.thinking_level)
         try:
             session = open_session(options)
         except SessionLockedError as error:

@@ -25,16 +25,19 @@ _MONO = (
 )
 _COMMAND = "background:none;padding:0;font-size:12px;font-family:var(--jp-code-font-family,ui-monospace,monospace);"
 _CARD = (
-    f"border:1px solid {_LINE};border-radius:6px;margin:2px 0;overflow:hidden;"
+    # The plain colours are for viewers that drop variables, as JupyterLab does in notebooks that it does not trust.
+    f"border:1px solid rgba(128,128,128,0.35);border-color:{_LINE};border-radius:6px;margin:4px 0;overflow:hidden;"
     "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px;line-height:1.4;"
 )
 _CODE = (
-    "margin:8px 0;padding:8px 12px;border-radius:4px;background:var(--jp-cell-editor-background,rgba(128,128,128,0.1));"
-    "overflow-x:auto;white-space:pre;line-height:1.4;"
+    "margin:8px 0;padding:8px 12px;border-radius:4px;"
+    "background-color:rgba(128,128,128,0.1);background-color:var(--jp-cell-editor-background,rgba(128,128,128,0.1));"
+    "overflow-x:auto;white-space:pre;line-height:1.4;font-size:13px;"
+    "font-family:var(--jp-code-font-family,ui-monospace,monospace);"
 )
 
 STYLES = {
-    "answer": "max-width:60em;",
+    "answer": "margin:8px 0 -4px 0;",
     "quiet": f"color:{_MUTED};font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px;",
     "card": _CARD,
     "head": "padding:6px 12px;cursor:pointer;overflow-wrap:anywhere;",
@@ -51,8 +54,8 @@ STYLES = {
     "good": "color:var(--jp-success-color1,#2e9e5b);font-weight:600;",
     "bad": "color:var(--jp-error-color1,#d9534f);font-weight:600;",
     "busy": "color:var(--jp-brand-color1,#3b82c4);font-weight:600;",
-    "added": "background:rgba(46,160,67,0.2);",
-    "removed": "background:rgba(248,81,73,0.2);",
+    "added": "display:inline-block;width:100%;background:rgba(46,160,67,0.2);",
+    "removed": "display:inline-block;width:100%;background:rgba(248,81,73,0.2);",
 }
 CLASSES = ("answer", "thinking", "call", "error", "notice", "waiting", "usage")
 
@@ -68,8 +71,8 @@ _TOKEN_STYLES = {
     "Literal.String": "color:var(--jp-mirror-editor-string-color,#c9605d);",
     "Literal.Number": "color:var(--jp-mirror-editor-number-color,#2e9e5b);",
     "Operator": "color:var(--jp-mirror-editor-operator-color,#a25fd0);",
-    "Generic.Inserted": STYLES["added"],
-    "Generic.Deleted": STYLES["removed"],
+    "Generic.Inserted": "background:rgba(46,160,67,0.2);",
+    "Generic.Deleted": "background:rgba(248,81,73,0.2);",
 }
 _LONGEST_FENCE = 200
 _HIGHLIGHT_LIMIT = 20_000

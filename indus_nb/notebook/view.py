@@ -43,6 +43,8 @@ from indus_nb.streaming import (
 from indus_nb.wire import JsonObject
 
 _PACE = 0.2
+_SEPARATE = 30
+_PAGE = 20_000
 _CLEAR_LINE = "\r\x1b[K"
 
 
@@ -63,22 +65,58 @@ class Screen(Protocol):
 
 
 class NotebookScreen:
-    """The output of the cell that runs."""
+    """The output of one run of a cell.
 
-    def show(self, bundle: MimeBundle, *, final: bool) -> Display:  # noqa: ARG002 - it can be updated all the same
+    JupyterLab shows no more than 50 outputs of a cell until somebody asks for the others. So after the first 30
+    displays finished ones move together, as many into one as make a page, and what follows moves up.
+    """
+
+    def __init__(self) -> None:
+        self._displays: list[_NotebookDisplay] = []
+        self._page = _SEPARATE
+
+    def show(self, bundle: MimeBundle, *, final: bool) -> Display:
         """A new display below the others."""
         from IPython.display import DisplayHandle
 
-        display = _NotebookDisplay(DisplayHandle())
-        display.handle.display(bundle, raw=True)
+        handle = self._freed_handle()
+        if handle is None:
+            handle = cast("Any", DisplayHandle())
+            handle.display(bundle, raw=True)
+        else:
+            handle.update(bundle, raw=True)
+        display = _NotebookDisplay(handle, bundle, final)
+        self._displays.append(display)
         return display
+
+    def _freed_handle(self) -> Any:
+        """The last handle, after the display behind the page moved onto it and the others moved up; or ``None``."""
+        while len(self._displays) > self._page + 1:
+            page, following = self._displays[self._page : self._page + 2]
+            if not (page.final and following.final):
+                return None
+            together = {kind: f"{text}\n\n{following.bundle[kind]}" for kind, text in page.bundle.items()}
+            if len(together["text/markdown"]) > _PAGE:
+                self._page += 1
+                continue
+            page.update(together, final=True)
+            handles = [display.handle for display in self._displays]
+            del self._displays[self._page + 1]
+            for display, handle in zip(self._displays[self._page + 1 :], handles[self._page + 1 :], strict=False):
+                display.handle = handle
+                display.update(display.bundle, final=display.final)
+            return handles[-1]
+        return None
 
 
 @dataclass
 class _NotebookDisplay:
     handle: Any
+    bundle: MimeBundle
+    final: bool
 
-    def update(self, bundle: MimeBundle, *, final: bool) -> None:  # noqa: ARG002
+    def update(self, bundle: MimeBundle, *, final: bool) -> None:
+        self.bundle, self.final = bundle, final
         self.handle.update(bundle, raw=True)
 
 

@@ -232,7 +232,10 @@ def _notice(result: ShellResult) -> str:
             f"lines {shown.total_lines - shown.output_lines + 1}-{shown.total_lines} of {shown.total_lines} are shown"
         )
     limit = f"{shown.max_lines} lines" if shown.truncated_by == "lines" else size_text(shown.max_bytes)
-    where = f"Full output: {result.full_output_path}" if result.full_output_path else "The full output is not kept"
-    if result.file_problem:
-        where += f" (not complete: {result.file_problem})"
+    if result.full_output_path is None:
+        where = f"The full output could not be kept: {result.file_problem}"
+    elif result.file_problem:
+        where = f"Output until a failure ({result.file_problem}): {result.full_output_path}"
+    else:
+        where = f"Full output: {result.full_output_path}"
     return f"\n\n[Long output: {what} (limit: {limit}). {where}]"

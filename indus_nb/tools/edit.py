@@ -27,6 +27,8 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _CONTEXT = 4
 _MAX_COMPARED = 250_000
 """Pairs of lines above which changed stretches are no longer compared line by line: that can cost their product."""
+_LONGEST_CLUSTER = 32
+"""Characters that are normalised together: no text has more, and the cost of putting marks in order is quadratic."""
 
 _PLAIN = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
@@ -188,12 +190,17 @@ class _File:
         lines = list(new)
         new_ends = [self.line_end] * len(new)
         if there != old or any(end != self.line_end for end in ends):
-            for i, j, count in _kept(old, new):
+            i = j = 0
+            for kept_i, kept_j, count in [*_kept(old, new), (len(old), len(new), 0)]:
+                # A line that is rewritten keeps the end it had; lines beyond those that were there get the usual one.
+                for rewritten in range(min(kept_i - i, kept_j - j)):
+                    new_ends[j + rewritten] = ends[i + rewritten]
                 for offset in range(count):
-                    edge = (i + offset == 0 and span.before) or (i + offset == len(old) - 1 and span.after)
+                    new_ends[kept_j + offset] = ends[kept_i + offset]
+                    edge = (kept_i + offset == 0 and span.before) or (kept_i + offset == len(old) - 1 and span.after)
                     if not edge:
-                        lines[j + offset] = there[i + offset]
-                    new_ends[j + offset] = ends[i + offset]
+                        lines[kept_j + offset] = there[kept_i + offset]
+                i, j = kept_i + count, kept_j + count
         new_ends[-1] = ""
         body = "".join(line + end for line, end in zip(lines, new_ends, strict=True))
         return span.before + body + span.after
@@ -253,7 +260,7 @@ def _clusters(text: str) -> Iterator[str]:
     """``text`` in parts whose normal forms, put together, are its normal form: a character and what joins it."""
     cluster = ""
     for character in text:
-        if cluster and (unicodedata.combining(character) or not _separate(cluster, character)):
+        if cluster and not _separate(cluster, character):
             cluster += character
             continue
         if cluster:
@@ -264,8 +271,10 @@ def _clusters(text: str) -> Iterator[str]:
 
 
 def _separate(cluster: str, character: str) -> bool:
-    if character.isascii() or len(cluster) > 32:  # only abuse makes clusters that long, and then any cut will do
+    if character.isascii() or len(cluster) == _LONGEST_CLUSTER:
         return True
+    if unicodedata.combining(character):
+        return False
     normal = unicodedata.normalize
     return normal("NFKC", cluster + character) == normal("NFKC", cluster) + normal("NFKC", character)
 

@@ -118,7 +118,7 @@ class GrowingTail:
         self._open_line = not text.endswith("\n")
         if self._file is not None:
             self._write(text)
-        elif self.path is None and (self._bytes > MAX_BYTES or self._lines > MAX_LINES):
+        elif self.path is None and self.file_problem is None and self._above_limits:
             self._open()
             self._write("".join(self._pieces))
         if self._held > 4 * MAX_BYTES:
@@ -129,6 +129,10 @@ class GrowingTail:
     @property
     def _lines(self) -> int:
         return self._line_ends + self._open_line
+
+    @property
+    def _above_limits(self) -> bool:
+        return self._bytes > MAX_BYTES or self._lines > MAX_LINES
 
     def _open(self) -> None:
         path = Path(tempfile.gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
@@ -172,7 +176,7 @@ class GrowingTail:
         text = self._pieces[0]
         start, lines, size = len(text), 0, 0
         cut: Literal["lines", "bytes"] | None = None
-        if self._bytes > MAX_BYTES or self._lines > MAX_LINES:
+        if self._above_limits:
             while lines < MAX_LINES:
                 line_start = text.rfind("\n", 0, max(start - 1, 0)) + 1
                 line_size = byte_size(text[line_start:start])

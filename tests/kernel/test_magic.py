@@ -35,14 +35,14 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
 
 @pytest.fixture
 def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
-    assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+    assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off --tools bash").status == "ok"
     api.requests.clear()
     return kernel
 
 
 @pytest.fixture
 def offline(kernel: Kernel) -> Kernel:
-    assert kernel.run("%agent --new --provider offline --thinking off").status == "ok"
+    assert kernel.run("%agent --new --provider offline --thinking off --tools read,bash,edit,write").status == "ok"
     return kernel
 
 
@@ -85,6 +85,22 @@ def test_every_display_can_be_read_without_scripts_widgets_and_kernel(offline: K
         assert "<script" not in bundles[-1]["text/html"]
 
 
+def test_a_long_run_stays_within_the_outputs_that_jupyterlab_shows(claude: Kernel, api: MessagesApi) -> None:
+    def calls(turn: int) -> list[ToolUse]:
+        return [ToolUse("ls", {"path": f"gone-{turn}-{number}"}) for number in range(4)]
+
+    claude.run("%agent --new --tools ls")
+    api.add(*(Reply(f"Turn {turn}.", *calls(turn)) for turn in range(25)), "The end.")
+    cell = claude.run("%agent look around")
+    assert len(cell.displays) <= 40
+    everything = "\n".join(cell.shown)
+    expected = [f"Turn {turn}.|" + "|".join(f"ls  gone-{turn}-{n}" for n in range(4)) for turn in range(25)]
+    seen = re.findall(r"^(Turn \d+\.|✗ (?:ls  gone-\d+-\d))", everything, re.MULTILINE)
+    assert [text.removeprefix("✗ ") for text in seen] == "|".join(expected).split("|")
+    assert cell.shown[-2:][0].endswith("The end.")
+    assert cell.shown[-1].startswith("claude-sonnet-4-5 · ")
+
+
 def test_thinking_is_folded_away(claude: Kernel, api: MessagesApi) -> None:
     api.add(Reply(Thinking("First I count."), "Four."))
     cell = claude.run("%agent --thinking high count")
@@ -107,6 +123,13 @@ def test_a_new_conversation_knows_nothing_of_the_old_one(claude: Kernel, api: Me
     claude.run("%agent --new which colour was it")
     assert len(api.requests[1].body["messages"]) == 1
     assert api.requests[1].body["model"] == "claude-sonnet-4-5"
+
+
+def test_chosen_tools_stay_chosen_in_the_next_conversation(claude: Kernel, api: MessagesApi) -> None:
+    api.add("a", "b")
+    claude.run("%agent --new --tools read,ls hello")
+    claude.run("%agent --new hello")
+    assert [[tool["name"] for tool in request.body["tools"]] for request in api.requests] == [["read", "ls"]] * 2
 
 
 def test_another_model_takes_over_the_conversation(claude: Kernel, api: MessagesApi) -> None:
@@ -193,7 +216,7 @@ def seconds_until_interrupted(kernel: Kernel, cell: Cell) -> float:
 
 def test_an_interrupt_stops_a_running_tool_and_leaves_no_process_behind(offline: Kernel) -> None:
     cell = offline.begin("%agent run sleep 60\nprint('went on')")
-    cell.wait_for(lambda cell: any("▶ bash" in text for text in cell.shown))
+    cell.wait_for(lambda cell: any("● bash" in text for text in cell.shown))
     sleeping = [child for child in offline.children() if "sleep" in " ".join(child.cmdline())]
     assert sleeping
     assert seconds_until_interrupted(offline, cell) < 5
@@ -206,7 +229,7 @@ def test_an_interrupt_stops_a_running_tool_and_leaves_no_process_behind(offline:
 
 def test_after_an_interrupt_the_kernel_and_the_conversation_go_on(offline: Kernel) -> None:
     cell = offline.begin("%agent run sleep 60")
-    cell.wait_for(lambda cell: any("▶ bash" in text for text in cell.shown))
+    cell.wait_for(lambda cell: any("● bash" in text for text in cell.shown))
     seconds_until_interrupted(offline, cell)
     assert offline.run("print(6 * 7)").streams == "42\n"
     assert "✓ bash  ls" in "".join(offline.run("%agent list the files here").shown)
@@ -231,7 +254,7 @@ def test_a_kernel_that_is_shut_down_leaves_no_process_of_its_tools_behind(tmp_pa
     with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
         kernel.run("%load_ext indus_nb")
         cell = kernel.begin("%agent --provider offline run sleep 60")
-        cell.wait_for(lambda cell: any("▶ bash" in text for text in cell.shown))
+        cell.wait_for(lambda cell: any("● bash" in text for text in cell.shown))
         children = kernel.children()
         assert children
         kernel.shut_down()
@@ -241,7 +264,9 @@ def test_a_kernel_that_is_shut_down_leaves_no_process_of_its_tools_behind(tmp_pa
 
 def test_loading_takes_no_time_worth_mentioning_and_imports_no_sdk(tmp_path: Path) -> None:
     with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
-        kernel.run("import sys, time; began = time.perf_counter()\n%load_ext indus_nb\ntook = time.perf_counter() - began")
+        kernel.run(
+            "import sys, time; began = time.perf_counter()\n%load_ext indus_nb\ntook = time.perf_counter() - began"
+        )
         assert float(kernel.run("print(took)").streams) < 1
         assert kernel.run("print('anthropic' in sys.modules, 'ipywidgets' in sys.modules)").streams == "False False\n"
 

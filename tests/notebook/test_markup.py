@@ -207,14 +207,18 @@ def test_hostile_lengths_cost_time_in_proportion() -> None:
 
 
 def test_a_call_shows_its_main_argument_in_the_title_and_the_others_below() -> None:
-    call = blocks.Call("grep", {"pattern": "x+", "path": "src", "limit": 5}, state="done", output="a:1: x", seconds=0.25)
+    call = blocks.Call(
+        "grep", {"pattern": "x+", "path": "src", "limit": 5}, state="done", output="a:1: x", seconds=0.25
+    )
     bundle = blocks.call(call)
     assert bundle["text/plain"] == "✓ grep  src  (0.2 s)\n  pattern: x+\n  limit: 5\n  a:1: x"
     assert bundle["text/markdown"].startswith("✓ **grep** `src` · 0.2 s")
 
 
 def test_a_call_with_a_diff_shows_it_instead_of_the_texts_to_replace() -> None:
-    call = blocks.Call("edit", {"path": "a.py", "edits": [{"oldText": "1"}]}, state="done", output="ok", diff="-1 a\n+1 b")
+    call = blocks.Call(
+        "edit", {"path": "a.py", "edits": [{"oldText": "1"}]}, state="done", output="ok", diff="-1 a\n+1 b"
+    )
     bundle = blocks.call(call)
     assert "oldText" not in bundle["text/html"]
     assert markup.STYLES["added"] in bundle["text/html"]

@@ -149,12 +149,12 @@ def test_a_tool_call_is_one_card_from_the_first_letter_to_the_result() -> None:
     assert run.tick() == ["… bash  make  (waiting)"]
     run.end("toolUse")
     run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="bash", args={"command": "make"}))
-    assert run.tick() == ["▶ bash  make"]
+    assert run.tick() == ["● bash  make"]
     run.feed(
         ToolExecutionUpdate(tool_call_id="c1", tool_name="bash", args={}, partial_result=text_output("compiling\n"))
     )
-    assert run.tick() == ["▶ bash  make\n  compiling"]
-    assert run.tick(2) == ["▶ bash  make  (2.0 s)\n  compiling"]
+    assert run.tick() == ["● bash  make\n  compiling"]
+    assert run.tick(2) == ["● bash  make  (2.0 s)\n  compiling"]
     run.feed(ToolExecutionEnd(tool_call_id="c1", tool_name="bash", result=text_output("built"), is_error=False))
     assert run.tick() == ["✓ bash  make  (2.5 s)\n  built"]
     assert len(run.sheet.displays) == 1
@@ -179,7 +179,7 @@ def test_calls_that_run_side_by_side_keep_their_places_and_end_in_any_order() ->
         run.feed(ToolExecutionStart(tool_call_id=call_id, tool_name="read", args={}))
     run.feed(ToolExecutionEnd(tool_call_id="c2", tool_name="read", result=text_output("B"), is_error=True))
     first, second = run.tick()
-    assert first.startswith("▶ read  a")
+    assert first.startswith("● read  a")
     assert second.startswith("✗ read  b")
     run.feed(ToolExecutionEnd(tool_call_id="c1", tool_name="read", result=text_output("A"), is_error=False))
     assert run.tick()[0].startswith("✓ read  a")
@@ -242,7 +242,7 @@ def test_between_turns_the_model_is_waited_for_again() -> None:
     run.say("Done")
     run.end()
     run.view.close()
-    assert [text.split("\n")[0].split(" · ")[0] for text in run.sheet.texts()] == ["✓ ls  (0.0 s)", "Done", "m-1"]
+    assert [text.split("\n")[0].split(" · ")[0] for text in run.sheet.texts()] == ["✓ ls", "Done", "m-1"]
 
 
 def test_the_closing_line_sums_up_tokens_cost_and_time_of_the_run() -> None:

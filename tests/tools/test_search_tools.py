@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
+import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from indus_nb.tools import ToolContext, ToolError, builtin_tools
+from indus_nb.tools import ToolContext, ToolError, builtin_tools, walk
 from indus_nb.tools.walk import glob_expression
 
 TREE = {
@@ -44,11 +45,13 @@ BACKENDS = ["with the programs", "without them"]
 
 @pytest.fixture
 def use_backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    path = os.environ["PATH"]
+
     def choose(name: str) -> None:
         if name == "without them":
             monkeypatch.setenv("PATH", "/nowhere")
         else:
-            monkeypatch.setenv("PATH", os.environ["PATH"])
+            monkeypatch.setenv("PATH", path)
 
     return choose
 
@@ -171,6 +174,12 @@ async def test_grep_stops_at_its_limit_and_says_so(tree: Path, backend: None) ->
     assert "more" not in exact
 
 
+async def test_grep_shows_no_context_of_a_match_beyond_the_limit(tmp_path: Path, backend: None) -> None:
+    (tmp_path / "a.txt").write_text("needle\nx\ny\nz\nneedle\n")
+    shown = (await call(tmp_path, "grep", pattern="needle", limit=1, context=1)).split("\n\n")[0]
+    assert shown == "a.txt:1: needle\na.txt-2- x"
+
+
 async def test_grep_cuts_long_lines_and_says_so(tmp_path: Path, backend: None) -> None:
     (tmp_path / "long.txt").write_text("needle" + "ä" * 10_000 + "\n")
     first, *_, notice = (await call(tmp_path, "grep", pattern="needle")).split("\n")
@@ -206,7 +215,7 @@ async def test_a_search_without_the_programs_can_be_cancelled_in_a_hopeless_expr
     (tmp_path / "a.txt").write_text("a" * 60 + "!\n")
     task = asyncio.create_task(call(tmp_path, "grep", pattern="(a+)+$"))
     async with asyncio.timeout(10):
-        while not psutil.Process().children():  # noqa: ASYNC110, a process can only be looked for
+        while not psutil.Process().children():
             await asyncio.sleep(0.01)
         child = psutil.Process().children()[0]
         task.cancel()
@@ -301,18 +310,16 @@ async def test_git_ignore_files_above_a_repository_do_not_count(tmp_path: Path, 
     ],
 )
 def test_globs_mean_what_they_mean_to_fd(glob: str, matches: str, fails: str) -> None:
-    import re
-
     assert re.fullmatch(glob_expression(glob), matches)
     assert not re.fullmatch(glob_expression(glob), fails)
 
 
-def test_the_stand_in_starts_without_the_package() -> None:
-    import sys
-
-    from indus_nb.tools import walk
-
-    code = f"import sys, runpy; sys.argv=['walk.py','find','nothing-like-this','name']; runpy.run_path({walk.__file__!r}); print('indus_nb' in sys.modules, 'pydantic' in sys.modules)"
-    printed = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed == "False False\n"
-    assert shutil.which("python") or sys.executable
+def test_the_stand_in_starts_without_the_package(tmp_path: Path) -> None:
+    code = (
+        "import runpy, sys; sys.argv = ['walk.py', 'find', '*', 'name']\n"
+        f"try: runpy.run_path({walk.__file__!r}, run_name='__main__')\n"
+        "except SystemExit as end: print(end.code, 'indus_nb' in sys.modules, 'pydantic' in sys.modules)"
+    )
+    command = [sys.executable, "-P", "-c", code]
+    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert printed == "0 False False\n"

@@ -1,0 +1,43 @@
+"""The browser and the server that all browser tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from jupyterlab_page import Lab, launch
+from kernels import private_environment
+from messages_api import MessagesApi
+from playwright.sync_api import Browser, Page, sync_playwright
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as api:
+        yield api
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
+    root = tmp_path_factory.mktemp("lab")
+    folder = root / "work"
+    folder.mkdir()
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Lab(folder, environment) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1200, "height": 1000})
+    page.set_default_timeout(30_000)
+    yield page
+    page.close()

@@ -1,0 +1,189 @@
+"""A JupyterLab of its own and a real browser in front of it, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import nbformat
+from playwright.sync_api import Browser, Error, Page, Playwright, expect
+
+TOKEN = "tests-only"
+SCREENSHOTS = Path(__file__).parent / "browser" / "screenshots"
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def launch(playwright: Playwright) -> Browser:
+    """The browser named by INDUS_NB_CHROMIUM, a Chromium on PATH, or Playwright's own."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    path = os.environ.get("INDUS_NB_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    try:
+        return playwright.chromium.launch(executable_path=path, headless=True, args=[*FLAGS])
+    except Error as error:
+        raise AssertionError(
+            "The browser tests need Chromium: install it (Debian: `apt-get install chromium`; elsewhere `playwright "
+            f"install chromium`) or set INDUS_NB_CHROMIUM to its path. Trying it ended with: {error.message}"
+        ) from None
+
+
+class Lab:
+    """A JupyterLab server whose root is ``folder``."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._environment = environment
+        self._log = (folder.parent / "lab.log").open("wb")
+        page_config = Path(environment["JUPYTER_CONFIG_DIR"]) / "labconfig" / "page_config.json"
+        page_config.parent.mkdir(parents=True, exist_ok=True)
+        disabled = {"@jupyterlab/apputils-extension:announcements": True}
+        page_config.write_text(json.dumps({"disabledExtensions": disabled}))
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                *("-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0", "--expose-app-in-browser"),
+                *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"),
+                *("--ServerApp.ip=127.0.0.1", "--LabApp.collaborative=False"),
+            ],
+            env=dict(environment),
+            stdout=self._log,
+            stderr=self._log,
+        )
+        self.url = self._wait_until_ready()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+    def write(self, name: str, *cells: str) -> None:
+        """Put a notebook with these code cells into the folder; a cell that begins with ``# `` is Markdown."""
+        made = nbformat.v4.new_notebook(
+            cells=[
+                nbformat.v4.new_markdown_cell(cell) if cell.startswith("# ") else nbformat.v4.new_code_cell(cell)
+                for cell in cells
+            ]
+        )
+        made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        nbformat.write(made, self.folder / name)
+
+    def open(self, page: Page, name: str) -> Notebook:
+        """Open a notebook, which starts its kernel."""
+        page.goto(f"{self.url}/lab/tree/{name}?reset&token={TOKEN}")
+        page.locator(".jp-Notebook").wait_for(timeout=60_000)
+        page.wait_for_function(
+            """() => {
+                const context = window.jupyterapp?.shell.currentWidget?.sessionContext;
+                const kernel = context?.isReady && context.session?.kernel;
+                return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
+            }""",
+            timeout=60_000,
+        )
+        return Notebook(page)
+
+    def open_without_kernel(self, page: Page, name: str) -> Notebook:
+        """Open a notebook without starting a kernel for it."""
+        page.goto(f"{self.url}/lab?reset&token={TOKEN}")
+        page.wait_for_function("window.jupyterapp !== undefined")
+        page.evaluate(
+            """async name => {
+                await window.jupyterapp.started;
+                await window.jupyterapp.commands.execute('docmanager:open', {
+                    path: name, factory: 'Notebook', kernelPreference: {shouldStart: false, autoStartDefault: false}
+                });
+            }""",
+            name,
+        )
+        page.locator(".jp-Notebook").wait_for(timeout=60_000)
+        return Notebook(page)
+
+    def shut_down_kernels(self) -> None:
+        """Shut down every kernel."""
+        for session in self._request("GET", "api/sessions"):
+            self._request("DELETE", f"api/sessions/{session['id']}")
+
+    def _request(self, method: str, path: str) -> Any:
+        request = urllib.request.Request(
+            f"{self.url}/{path}", method=method, headers={"Authorization": f"token {TOKEN}"}
+        )
+        with urllib.request.urlopen(request, timeout=20) as response:
+            body = response.read()
+        return json.loads(body) if body else None
+
+    def _wait_until_ready(self) -> str:
+        deadline = time.monotonic() + 60
+        runtime = Path(self._environment["JUPYTER_RUNTIME_DIR"])
+        while time.monotonic() < deadline and self._process.poll() is None:
+            for path in runtime.glob("jpserver-*.json"):
+                try:
+                    url = str(json.loads(path.read_text())["url"]).rstrip("/")
+                    urllib.request.urlopen(f"{url}/api", timeout=5).close()
+                except (OSError, ValueError):
+                    continue
+                return url
+            time.sleep(0.1)
+        raise AssertionError(f"JupyterLab did not start:\n{Path(self._log.name).read_text()[-3000:]}")
+
+
+class Notebook:
+    """An open notebook; cells are counted from 0."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def cell(self, number: int) -> Any:
+        """The element of a cell."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(number)
+
+    def run(self, number: int) -> None:
+        """Click into the cell and press shift-enter."""
+        self.cell(number).locator(".cm-content").click()
+        self.page.keyboard.press("Shift+Enter")
+
+    def wait_until_run(self, number: int) -> None:
+        """Return when the cell has got its number, which is when it has ended."""
+        expect(self.cell(number).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"), timeout=30_000)
+
+    def interrupt(self) -> None:
+        """Press the button."""
+        self.page.locator('.jp-NotebookPanel-toolbar [data-command="notebook:interrupt-kernel"]').first.click()
+
+    def save(self) -> None:
+        """Press the keys, and wait until the file is written."""
+        self.page.keyboard.press("Control+s")
+        self.page.locator(".jp-mod-dirty").first.wait_for(state="detached", timeout=20_000)
+
+    def use_theme(self, name: str) -> None:
+        """Switch to a theme."""
+        self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
+
+    def screenshot(self, name: str) -> None:
+        """Keep a picture of the page for people to look at."""
+        SCREENSHOTS.mkdir(exist_ok=True)
+        self.page.mouse.move(0, 0)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
