@@ -11,13 +11,13 @@ from messages_api import MessagesApi
 from playwright.sync_api import Browser, Page, sync_playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def api() -> Iterator[MessagesApi]:
     with MessagesApi() as api:
         yield api
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
     root = tmp_path_factory.mktemp("lab")
     folder = root / "work"
@@ -27,8 +27,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
         yield lab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    # Playwright holds an event loop on this thread while it is open: asynchronous tests must not run meanwhile.
     with sync_playwright() as playwright:
         browser = launch(playwright)
         yield browser

@@ -243,7 +243,8 @@ def test_the_first_answer_comes_without_sdk_ipython_or_widgets(tmp_path: Path):
     answered = tmp_path / "answered"
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys, time\n"
-        "heavy = {'anthropic', 'openai', 'IPython', 'ipykernel', 'ipywidgets', 'anywidget', 'httpx', 'PIL', 'pygments'}\n"
+        "heavy = {'anthropic', 'openai', 'IPython', 'ipykernel', 'ipywidgets', 'anywidget', 'httpx', 'PIL', "
+        "'pygments'}\n"
         "def hold(event, arguments):\n"
         "    if event == 'import' and arguments[0].split('.')[0] in heavy:\n"
         f"        while not os.path.exists({str(answered)!r}):\n"
