@@ -61,7 +61,7 @@ class AgentSession:
 
         with open_session(SessionOptions(provider="offline")) as session:
             await session.prompt("list the files here")
-            print(session.last_answer.text)
+            print(session.last_text)
     """
 
     def __init__(
@@ -244,15 +244,16 @@ class AgentSession:
     async def set_model(self, wanted: str, provider: str | None = None) -> Model:
         """Talk to another model from the next request on.
 
-        Raises ``ModelNotFoundError``, or ``CredentialsError`` when a run is going on that could not use it.
+        Raises ``ModelNotFoundError``, ``SessionFileError``, or ``CredentialsError`` when a run is going on that could
+        not use it; nothing has changed then.
         """
         model = find_model(wanted, provider)
-        if self._run is not None:
-            self._run.options = self._options(model, self._providers(model.provider))
-            self._run.provider = self._providers(model.provider)
-            self._run.model = model
-        self.model = model
+        reached_by = self._providers(model.provider)
+        options = self._options(model, reached_by) if self._run is not None else None
         self.store.append("model_change", provider=model.provider, modelId=model.id)
+        self.model = model
+        if self._run is not None and options is not None:
+            self._run.model, self._run.provider, self._run.options = model, reached_by, options
         await self._emit(ModelChanged(provider=model.provider, model_id=model.id))
         await self.set_thinking_level(self.thinking_level)
         return model
@@ -261,8 +262,8 @@ class AgentSession:
         """Think more or less from the next request on; returns the nearest level that the model knows."""
         level = self._clamped(level)
         if level != self.thinking_level:
-            self.thinking_level = level
             self.store.append("thinking_level_change", thinkingLevel=level)
+            self.thinking_level = level
             await self._emit(ThinkingLevelChanged(level=level))
         if self._run is not None:
             self._run.options = self._options(self._run.model, self._run.provider)
