@@ -48,7 +48,7 @@ class SessionSettings:
 
     system_prompt: str
     tools: Mapping[str, Tool]
-    api_keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    api_keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     tool_execution: ToolExecution = "auto"
     interrupt_mode: InterruptMode = "immediate"

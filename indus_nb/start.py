@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import get_args
@@ -35,7 +35,7 @@ class SessionOptions:
     provider: str | None = None
     model: str | None = None
     thinking: str | None = None
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     system_prompt: str | None = None
     append_system_prompt: Sequence[str] = ()
     tools: Sequence[str] | None = None

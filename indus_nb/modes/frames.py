@@ -6,7 +6,7 @@ it arrives, and a frame is put together from the pieces.
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never, cast
+from typing import assert_never, cast
 
 import pydantic_core
 
@@ -34,7 +34,6 @@ from indus_nb.streaming import (
 )
 from indus_nb.wire import dump
 
-Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 
 

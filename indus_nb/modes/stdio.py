@@ -17,9 +17,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
-from indus_nb.modes.frames import DELTAS, Delta, FrameEncoder
+from indus_nb.modes.frames import DELTAS, FrameEncoder
 from indus_nb.providers import provider_for
 from indus_nb.session import AgentSession
+from indus_nb.streaming import BlockDelta
 
 LINE_LIMIT = 64 * 1024 * 1024
 _CHUNK = 64 * 1024
@@ -74,7 +75,7 @@ class _JoinedDelta:
     """Deltas of one block that the reader has not seen yet; they go out as one."""
 
     update: MessageUpdate
-    delta: Delta
+    delta: BlockDelta
     pieces: list[str] = field(default_factory=list[str])
 
     def event(self) -> MessageUpdate:

@@ -37,7 +37,7 @@ class Context:
 class StreamOptions:
     """How a model is to answer. ``thinking_budgets`` (tokens by level) replaces the defaults."""
 
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     thinking: ThinkingLevel = "off"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
 
