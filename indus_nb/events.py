@@ -18,8 +18,8 @@ The life of one prompt::
     agent_settled                         nothing will go on by itself
 
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
-whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``. They reach extensions first,
-then the store, then subscribers.
+whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``. What an event tells is
+stored before any subscriber hears of it.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class RpcServer:
         name = type(command).model_fields["type"].default
         try:
             data = handler(command)
-        except IndusError as error:
-            self._respond(command.id, name, error=str(error))
+        except Exception as error:  # noqa: BLE001 - see _failed
+            self._failed(command, name, error)
             return
         if asyncio.iscoroutine(data):
             task = asyncio.create_task(self._finish(command, name, data))
@@ -99,13 +99,18 @@ class RpcServer:
     async def _finish(self, command: Command, name: str, work: Awaitable[Any]) -> None:
         try:
             data = await work
-        except IndusError as error:
-            self._respond(command.id, name, error=str(error))
-        except Exception as error:  # noqa: BLE001 - an id that is never answered hangs the client
-            self._respond(command.id, name, error=f"Internal error: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - see _failed
+            self._failed(command, name, error)
         else:
             if data is not _ANSWERED:
                 self._respond(command.id, name, data=data)
+
+    def _failed(self, command: Command, name: str, error: Exception) -> None:
+        # Also a defect of ours is answered: an id without an answer hangs the client.
+        if not isinstance(error, IndusError):
+            _log.error("The command %s failed", name, exc_info=error)
+        text = str(error) if isinstance(error, IndusError) else f"Internal error: {type(error).__name__}: {error}"
+        self._respond(command.id, name, error=text)
 
     def _respond(self, command_id: str | int | None, name: str, *, data: Any = None, error: str | None = None) -> None:
         frame: JsonObject = {} if command_id is None else {"id": command_id}
