@@ -10,6 +10,7 @@ reads, so neither stands here. Every message says what happened, where, and what
     ├── CredentialsError        the provider needs a key and there is none    .provider
     ├── SessionBusyError        a prompt while another run is going on
     ├── RunFailedError          the last answer of a run ended badly          .stop_reason
+    ├── CompactionError         a summary that could not be made; nothing has changed
     └── SessionFileError        a session file that cannot be used            .path
         ├── SessionNotFoundError
         └── SessionLockedError  somebody else is writing to it                .owner
@@ -63,6 +64,10 @@ class RunFailedError(IndusError):
     def __init__(self, message: str, stop_reason: str) -> None:
         super().__init__(message)
         self.stop_reason = stop_reason
+
+
+class CompactionError(IndusError):
+    """The conversation could not be compacted, or the branch not summarised; everything is as it was."""
 
 
 class SessionFileError(IndusError):

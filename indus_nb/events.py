@@ -14,12 +14,15 @@ The life of one prompt::
         message_start, message_end        one tool result per call, in the model's order
       turn_end                            the answer and its tool results
       turn_start ... turn_end             until the model calls no more tools and nothing is queued
-    agent_end                             the messages of this run
+    agent_end                             the messages of this run; willRetry says that another follows by itself
+    auto_retry_start                      the answer failed for a reason that may pass: a wait, then a new run
+    auto_retry_end                        after the first good message_end, or when no attempt is left
+    compaction_start, compaction_end      before a run, or after it; after an overflow a new run follows
     agent_settled                         nothing will go on by itself
 
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
-whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``. What an event tells is
-stored before any subscriber hears of it.
+whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``, ``session_info_changed``,
+``bash_execution_update``. What an event tells is stored before any subscriber hears of it.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ from indus_nb.messages import (
 )
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject, WireModel
+
+CompactionReason = Literal["manual", "threshold", "overflow"]
 
 
 class AgentStart(WireModel):
@@ -161,6 +166,58 @@ class ThinkingLevelChanged(WireModel):
     level: ThinkingLevel
 
 
+class AutoRetryStart(WireModel):
+    """The answer failed for a reason that may pass; after ``delay_ms`` it is asked for again."""
+
+    type: Literal["auto_retry_start"] = "auto_retry_start"
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error_message: str
+
+
+class AutoRetryEnd(WireModel):
+    """Retrying is over; ``attempt`` is the one that decided."""
+
+    type: Literal["auto_retry_end"] = "auto_retry_end"
+    success: bool
+    attempt: int
+    final_error: str | None = None
+
+
+class CompactionStart(WireModel):
+    """The older part of the conversation is about to be summarised."""
+
+    type: Literal["compaction_start"] = "compaction_start"
+    reason: CompactionReason
+
+
+class CompactionEnd(WireModel):
+    """A compaction ended; without a ``result`` nothing has changed, and ``aborted`` or ``error_message`` tells why."""
+
+    type: Literal["compaction_end"] = "compaction_end"
+    reason: CompactionReason
+    result: JsonObject | None
+    aborted: bool = False
+    will_retry: bool = False
+    error_message: str | None = None
+
+
+class SessionInfoChanged(WireModel):
+    """The session was given a name."""
+
+    type: Literal["session_info_changed"] = "session_info_changed"
+    name: str | None
+
+
+class BashExecutionUpdate(WireModel):
+    """More output of a command that the user runs; ``command_id`` is the caller's name for it."""
+
+    type: Literal["bash_execution_update"] = "bash_execution_update"
+    command_id: str | int | None = Field(default=None, serialization_alias="id")
+    delta: str
+
+
 AgentEvent: TypeAlias = (
     AgentStart
     | AgentEnd
@@ -174,5 +231,16 @@ AgentEvent: TypeAlias = (
     | ToolExecutionEnd
 )
 SessionEvent: TypeAlias = Annotated[
-    AgentEvent | AgentSettled | QueueUpdate | ModelChanged | ThinkingLevelChanged, Field(discriminator="type")
+    AgentEvent
+    | AgentSettled
+    | QueueUpdate
+    | ModelChanged
+    | ThinkingLevelChanged
+    | AutoRetryStart
+    | AutoRetryEnd
+    | CompactionStart
+    | CompactionEnd
+    | SessionInfoChanged
+    | BashExecutionUpdate,
+    Field(discriminator="type"),
 ]

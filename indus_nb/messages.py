@@ -118,6 +118,13 @@ class Usage(WireModel):
     total_tokens: int = 0
     cost: Cost = Field(default_factory=Cost)
 
+    def __add__(self, other: Usage) -> Usage:
+        """The usage of two requests together."""
+        return Usage(
+            **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields if name != "cost"},
+            cost=Cost(**{name: getattr(self.cost, name) + getattr(other.cost, name) for name in Cost.model_fields}),
+        )
+
 
 class UserMessage(WireModel):
     """What the user said."""

@@ -4,39 +4,80 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Self, TypeAlias
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
 from indus_nb import agent
-from indus_nb.agent import InterruptMode, MessageQueue, ToolExecution
-from indus_nb.errors import CredentialsError, RunFailedError, SessionBusyError, SessionFileError
+from indus_nb.agent import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
+from indus_nb.compaction import (
+    BranchSummarySettings,
+    CompactionResult,
+    CompactionSettings,
+    Summariser,
+    context_tokens,
+    is_good_answer,
+)
+from indus_nb.compactor import Compactor, is_stale
+from indus_nb.errors import (
+    CompactionError,
+    CredentialsError,
+    ModelNotFoundError,
+    RunFailedError,
+    SessionBusyError,
+    SessionFileError,
+    UsageError,
+)
 from indus_nb.events import (
     AgentEnd,
     AgentSettled,
+    AutoRetryEnd,
+    AutoRetryStart,
+    CompactionReason,
     MessageEnd,
     ModelChanged,
     QueueUpdate,
     SessionEvent,
+    SessionInfoChanged,
     ThinkingLevelChanged,
 )
 from indus_nb.messages import (
     AssistantMessage,
+    BashExecutionMessage,
+    CustomMessage,
     ImageContent,
     Message,
     TextContent,
     ThinkingLevel,
+    Usage,
     UserMessage,
+    text_of,
 )
 from indus_nb.providers import Model, Provider, StreamOptions, provider_for
-from indus_nb.providers.catalog import find_model
+from indus_nb.providers.catalog import all_models, find_model
+from indus_nb.retry import RetrySettings, is_overflow
+from indus_nb.session_format import Entry
 from indus_nb.store import SessionStore
+from indus_nb.tools import Shell
+from indus_nb.tools.bash import ShellResult
 from indus_nb.tools.tool import Tool
+from indus_nb.user_shell import UserShell
+from indus_nb.wire import JsonObject, WireModel
 
 StreamingBehavior = Literal["steer", "followUp"]
+T = TypeVar("T")
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 
 _log = logging.getLogger("indus_nb")
+
+
+@dataclass(slots=True)
+class Equipment:
+    """What depends on the directory that a session works in."""
+
+    system_prompt: str
+    tools: Mapping[str, Tool]
 
 
 @dataclass(slots=True)
@@ -46,12 +87,37 @@ class SessionSettings:
     ``api_keys`` are keys given by name of the provider that they are for; they go to no other.
     """
 
-    system_prompt: str
-    tools: Mapping[str, Tool]
     api_keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     tool_execution: ToolExecution = "auto"
     interrupt_mode: InterruptMode = "immediate"
+    shell: Shell = field(default_factory=Shell)
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
+
+
+class ContextUsage(WireModel):
+    """How full a model's context is; ``tokens`` is ``None`` between a compaction and the next answer."""
+
+    tokens: int | None
+    context_window: int
+    percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """What came of going to another entry: a text to edit, and the summary's entry if one was written."""
+
+    editor_text: str | None = None
+    cancelled: bool = False
+    aborted: bool = False
+    summary_entry: Entry | None = None
+
+
+async def _interruptible(signal: AbortSignal, work: Awaitable[T]) -> T:
+    with signal.interruptible():
+        return await work
 
 
 class AgentSession:
@@ -71,21 +137,31 @@ class AgentSession:
         *,
         model: Model | None,
         thinking_level: ThinkingLevel,
-        new_store: Callable[[str | None], SessionStore],
+        equip: Callable[[Path], Equipment],
+        new_store: Callable[[Path, str | None], SessionStore],
         providers: Callable[[str], Provider] = provider_for,
     ) -> None:
         self.store = store
         self.settings = settings
+        self.equipment = equip(store.cwd)
         self.model = model
         self.steering = MessageQueue()
         self.follow_up_queue = MessageQueue()
+        self._equip = equip
         self._new_store = new_store
         self._providers = providers
         self._listeners: list[Listener] = []
         self._run: agent.Run | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._settling = False
         self._unsaved: list[Message] = []
+        self._held_back: list[BashExecutionMessage] = []
+        self._attempt = 0
+        self._overflow_met = False
+        self._retry_wait: asyncio.Event | None = None
+        self._navigation = AbortSignal()
+        self._compactor = Compactor(settings.compaction, self._emit)
+        self._shell = UserShell(settings.shell, self._emit)
         self._runner: asyncio.Runner | None = None
         self.problems: list[str] = [*store.warnings]
         stored = store.context()
@@ -99,6 +175,11 @@ class AgentSession:
     def is_running(self) -> bool:
         """Whether a run is going on, or about to go on by itself."""
         return self._task is not None and not self._settling
+
+    @property
+    def is_compacting(self) -> bool:
+        """Whether a summary is being written."""
+        return self._compactor.running
 
     @property
     def last_answer(self) -> AssistantMessage | None:
@@ -153,12 +234,7 @@ class AgentSession:
         run = self._prepare()
         accept()
         self._run = run
-        self._task = asyncio.create_task(self._drive(run, [message]), name="indus_nb run")
-        try:
-            await asyncio.shield(self._task)
-        except asyncio.CancelledError:
-            await self.abort()
-            raise
+        await self._occupy(self._drive(run, [message]))
 
     async def steer(self, text: str, images: Sequence[ImageContent] = ()) -> None:
         """Queue a message for after the tool call at hand; while idle it waits for the next run."""
@@ -169,10 +245,41 @@ class AgentSession:
         await self._enqueue(self.follow_up_queue, UserMessage(content=[TextContent(text=text), *images]))
 
     async def abort(self) -> None:
-        """End the run, if any, and return when the session is idle. What was said is kept, and so are the queues."""
+        """End whatever goes on, and return when the session is idle. What was said is kept, and so are the queues."""
+        self._request_abort()
+        await self.wait_until_idle()
+
+    def _request_abort(self) -> None:
         if self._run is not None:
             self._run.abort.request()
-        await self.wait_until_idle()
+        self._compactor.abort.request()
+        self._navigation.request()
+
+    def abort_retry(self) -> None:
+        """Do not wait for another attempt: the failed answer is the last one."""
+        if self._retry_wait is not None:
+            self._retry_wait.set()
+
+    async def clear_queue(self) -> tuple[list[str], list[str]]:
+        """Take back what waits; returns the texts of both queues, steering first."""
+        taken = self.steering.texts, self.follow_up_queue.texts
+        if self.pending_count:
+            self.steering.waiting.clear()
+            self.follow_up_queue.waiting.clear()
+            await self._queues_changed()
+        return taken
+
+    async def _occupy(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do ``work`` as what the session is busy with, which ``abort`` ends; cancelling the call does the same."""
+        task = self._task = asyncio.create_task(work, name="indus_nb run")
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await self.abort()
+            raise
+        finally:
+            if self._task is task and task.done():
+                self._task = None
 
     async def wait_until_idle(self) -> None:
         """Return when no run is going on."""
@@ -275,20 +382,226 @@ class AgentSession:
         if self._run is not None:
             self._run.interrupt_mode = mode
 
+    def available_models(self) -> list[Model]:
+        """The models of every provider that needs no key or has one."""
+        usable: dict[str, bool] = {}
+        for model in all_models():
+            if model.provider not in usable:
+                try:
+                    self._providers(model.provider).find_key(self.settings.api_keys.get(model.provider))
+                    usable[model.provider] = True
+                except CredentialsError:
+                    usable[model.provider] = False
+        return [model for model in all_models() if usable[model.provider]]
+
+    async def cycle_model(self) -> Model | None:
+        """Talk to the next of the available models; ``None`` when there is no other.
+
+        The offline demonstration takes no part unless it is chosen already: it is used only when asked for.
+        """
+        offline = self.model is not None and self.model.provider == "offline"
+        models = [model for model in self.available_models() if offline or model.provider != "offline"]
+        at = next((index for index, model in enumerate(models) if model == self.model), -1)
+        if len(models) < 2:
+            return None
+        chosen = models[(at + 1) % len(models)]
+        return await self.set_model(chosen.id, chosen.provider)
+
+    async def cycle_thinking_level(self) -> ThinkingLevel | None:
+        """Think more, or after the most not at all; ``None`` when the model knows only one level."""
+        levels = self.model.thinking_levels if self.model is not None else ()
+        if len(levels) < 2:
+            return None
+        return await self.set_thinking_level(levels[(levels.index(self.thinking_level) + 1) % len(levels)])
+
+    async def set_name(self, name: str) -> None:
+        """Give the session a name; raises ``UsageError`` for an empty one."""
+        if not name.strip():
+            raise UsageError("Session name cannot be empty")
+        self.store.append("session_info", name=name.strip())
+        await self._emit(SessionInfoChanged(name=self.store.name))
+
+    # Another session, another branch
+
     async def new_session(self, parent_session: str | None = None) -> None:
         """Start over with an empty conversation in a file of its own; a run that is going on is aborted first."""
         await self.abort()
-        store = self._new_store(parent_session)
+        await self._replace_store(self._new_store(self.store.cwd, parent_session))
+
+    async def switch_session(self, path: Path) -> None:
+        """Go on with the session in the file at ``path``; a run that is going on is aborted first.
+
+        Raises ``SessionFileError`` when it cannot be used; this session goes on then, and that file is as it was.
+        """
+        if self.store.is_at(path):
+            return
+        store = SessionStore.open(path)
+        try:
+            store.check_cwd()
+            equipment = self._equip(store.cwd) if store.cwd != self.store.cwd else self.equipment
+            await self.abort()
+        except BaseException:
+            store.close()
+            raise
+        self.equipment = equipment
+        await self._replace_store(store)
+
+    async def fork(self, entry_id: str) -> str:
+        """Go on in a new session that ends before the user's message ``entry_id``; returns that message's text.
+
+        Raises ``UsageError`` when there is no such message.
+        """
+        entry = next((entry for entry in self.store.entries if entry.id == entry_id), None)
+        message = entry.message if entry is not None and entry.type == "message" else None
+        if entry is None or not isinstance(message, UserMessage):
+            raise UsageError(f"Invalid entry ID for forking: {entry_id} is no message of the user in this session.")
+        await self.abort()
+        await self._replace_store(self.store.fork(entry.parent_id, self._directory))
+        return text_of(message.content)
+
+    async def clone(self) -> None:
+        """Go on in a new session that begins with this one's conversation; raises ``UsageError`` without one."""
+        if self.store.leaf_id is None:
+            raise UsageError("There is nothing to clone yet: the session is empty.")
+        await self.abort()
+        await self._replace_store(self.store.fork(self.store.leaf_id, self._directory))
+
+    @property
+    def _directory(self) -> Path | None:
+        return self.store.path.parent if self.store.path is not None else None
+
+    async def _replace_store(self, store: SessionStore) -> None:
         self.store.close()
         self.store = store
-        self.messages = store.context().messages
+        self.problems += store.warnings
         self._unsaved.clear()
-        had_queued = self.pending_count
-        self.steering.waiting.clear()
-        self.follow_up_queue.waiting.clear()
-        self._record_start(None, None)
-        if had_queued:
-            await self._queues_changed()
+        self._held_back.clear()
+        self._overflow_met = False
+        stored = store.context()
+        self.messages = stored.messages
+        if stored.model is not None:
+            try:
+                self.model = find_model(stored.model[1], stored.model[0])
+            except ModelNotFoundError as error:
+                self.problems.append(f"The session's own model is not to be had; another one goes on. {error}")
+        if stored.thinking_level in get_args(ThinkingLevel):
+            self.thinking_level = self._clamped(cast("ThinkingLevel", stored.thinking_level))
+        self._record_start(stored.model, stored.thinking_level)
+        await self.clear_queue()
+
+    async def navigate(
+        self,
+        entry_id: str,
+        *,
+        summarize: bool = False,
+        instructions: str | None = None,
+        replace_instructions: bool = False,
+        label: str | None = None,
+    ) -> Navigation:
+        """Go on from another entry of this session; what was said since stays in the tree.
+
+        From a user's or an extension's message one goes on before it, and its text is offered for editing. With
+        ``summarize`` a summary of what is left behind is put at the new place; aborting that leaves all as it was.
+        Raises ``SessionBusyError`` while a run is going on, ``UsageError``, ``CredentialsError`` and
+        ``CompactionError``.
+        """
+        if self._task is not None:
+            raise SessionBusyError("The agent is running. Wait until it has finished, or abort it, and navigate then.")
+        target = self.store.entry(entry_id)
+        left = self.store.leaf_id
+        if left == entry_id:
+            return Navigation()
+        message = target.message if target.type in ("message", "custom_message") else None
+        asks = isinstance(message, UserMessage | CustomMessage)
+        place = target.parent_id if asks else entry_id
+        ahead = {entry.id for entry in self.store.branch(entry_id)}
+        behind = [entry for entry in self.store.branch() if entry.id not in ahead]
+        summary: tuple[str, JsonObject, Usage] | None = None
+        if summarize and behind:
+            self._navigation = AbortSignal()
+            summarising = self._summariser().summarise_branch(
+                behind, self.settings.branch_summary, instructions, replace_instructions=replace_instructions
+            )
+            self._settling = True
+            try:
+                summary = await self._occupy(_interruptible(self._navigation, summarising))
+            except RunAborted:
+                return Navigation(cancelled=True, aborted=True)
+            finally:
+                self._settling = False
+        self.store.move_leaf(place)
+        entry: Entry | None = None
+        if summary is not None:
+            text, details, usage = summary
+            fields = {"summary": text, "fromId": left or "root", "details": details, "usage": usage.to_wire()}
+            entry = self.store.entry(self.store.append("branch_summary", **fields))
+        if label:
+            self.store.append("label", target_id=entry.id if entry is not None else entry_id, label=label)
+        self.messages[:] = self.store.context().messages
+        return Navigation(editor_text=text_of(message.content) if asks else None, summary_entry=entry)
+
+    # Compaction and the user's shell
+
+    async def compact(self, instructions: str | None = None) -> CompactionResult:
+        """Put a summary in the place of the conversation's older part; a run that is going on is aborted first.
+
+        ``instructions`` say what matters most. Raises ``CompactionError``, ``CredentialsError`` or
+        ``SessionFileError``; the conversation is as it was then.
+        """
+        await self.abort()
+        summariser = self._summariser()
+        self._settling = True
+        try:
+            return await self._occupy(
+                self._compactor.compact(self.store, self.messages, summariser, "manual", instructions)
+            )
+        finally:
+            self._settling = False
+
+    def context_usage(self) -> ContextUsage | None:
+        """How full the model's context is; ``None`` without a model."""
+        if self.model is None or not self.model.context_window:
+            return None
+        window = self.model.context_window
+        if is_stale(self.messages):
+            return ContextUsage(tokens=None, context_window=window, percent=None)
+        tokens = context_tokens(self.messages)
+        return ContextUsage(tokens=tokens, context_window=window, percent=100 * tokens / window)
+
+    async def bash(
+        self, command: str, *, exclude_from_context: bool = False, command_id: str | int | None = None
+    ) -> ShellResult:
+        """Run a shell command beside the agent; the model is shown it with the next prompt, unless excluded.
+
+        Raises ``UsageError`` when it could not be started.
+        """
+        store = self.store
+        result = await self._shell.run(command, store.cwd, command_id)
+        message = BashExecutionMessage(
+            command=command,
+            output=result.output,
+            exit_code=result.exit_code,
+            cancelled=result.cancelled,
+            truncated=result.truncation.truncated,
+            full_output_path=result.full_output_path,
+            exclude_from_context=exclude_from_context or None,
+        )
+        if store is self.store:
+            self._held_back.append(message)
+            if self._task is None:
+                self._add_held_back()
+        return result
+
+    async def abort_bash(self) -> None:
+        """End the user's shell commands, and return when they have ended."""
+        await self._shell.abort()
+
+    def _add_held_back(self) -> None:
+        """Say what the user ran meanwhile: between a tool call and its result it had no place."""
+        held_back, self._held_back = self._held_back, []
+        for message in held_back:
+            self.messages.append(message)
+            self._save(message)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call ``listener`` with every event, in order; returns what ends that.
@@ -306,8 +619,7 @@ class AgentSession:
 
     def close(self) -> None:
         """Let go of the session file. A run that is going on is asked to end, but not waited for."""
-        if self._run is not None:
-            self._run.abort.request()
+        self._request_abort()
         if self._runner is not None:
             self._runner.close()
             self._runner = None
@@ -322,20 +634,15 @@ class AgentSession:
     # A run
 
     def _prepare(self) -> agent.Run:
-        if self.model is None:
-            raise CredentialsError(
-                "none",
-                "No model is chosen. Set ANTHROPIC_API_KEY to use Claude, or start with --provider offline, "
-                "which needs neither key nor network (and is no language model).",
-            )
-        provider = self._providers(self.model.provider)
+        model = self._chosen_model()
+        provider = self._providers(model.provider)
         return agent.Run(
-            model=self.model,
+            model=model,
             provider=provider,
-            system_prompt=self.settings.system_prompt,
+            system_prompt=self.equipment.system_prompt,
             messages=self.messages,
-            tools=self.settings.tools,
-            options=self._options(self.model, provider),
+            tools=self.equipment.tools,
+            options=self._options(model, provider),
             emit=self._emit,
             tool_execution=self.settings.tool_execution,
             interrupt_mode=self.settings.interrupt_mode,
@@ -351,11 +658,30 @@ class AgentSession:
             thinking_budgets=self.settings.thinking_budgets,
         )
 
+    def _chosen_model(self) -> Model:
+        if self.model is None:
+            raise CredentialsError(
+                "none",
+                "No model is chosen. Set ANTHROPIC_API_KEY to use Claude, or start with --provider offline, "
+                "which needs neither key nor network (and is no language model).",
+            )
+        return self.model
+
+    def _summariser(self) -> Summariser:
+        model = self._chosen_model()
+        provider = self._providers(model.provider)
+        options = self._options(model, provider)
+        return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens))
+
     async def _drive(self, run: agent.Run, prompts: Sequence[UserMessage]) -> None:
         try:
+            self._add_held_back()
+            self._attempt = 0
+            self._overflow_met = False
+            if self._compactor.is_due(self.messages, run.model):
+                await self._compact_by_itself(run, "threshold")
             await agent.run(run, prompts)
-            # A message may have been queued after the run looked for the last time.
-            while self.pending_count and self._ended_well():
+            while await self._goes_on(run):
                 self._settling = False
                 await agent.run(run, [])
             self._settling = True
@@ -363,10 +689,79 @@ class AgentSession:
         finally:
             self._settling = False
             self._run = self._task = None
+            self._add_held_back()
 
-    def _ended_well(self) -> bool:
+    async def _goes_on(self, run: agent.Run) -> bool:
+        """Whether another run follows by itself; waits for a retry and compacts where that is needed."""
         answer = self.last_answer
-        return answer is not None and answer.stop_reason not in ("error", "aborted")
+        if answer is None or run.abort.requested:
+            return False
+        if (delay := self._retry_delay(answer)) is not None:
+            return await self._wait_for_retry(run, answer, delay)
+        if self._attempt and answer.stop_reason == "error":
+            attempt, self._attempt = self._attempt, 0
+            await self._emit(AutoRetryEnd(success=False, attempt=attempt, final_error=answer.error_message))
+        if self._overflows(answer):
+            self._overflow_met = True
+            if answer.stop_reason == "error":
+                self._forget(answer)
+            return await self._compact_by_itself(run, "overflow")
+        if answer.stop_reason == "error":
+            return False
+        if self._compactor.is_due(self.messages, run.model):
+            await self._compact_by_itself(run, "threshold")
+        # A message may have been queued after the run looked for the last time.
+        return self.pending_count > 0 and not run.abort.requested
+
+    def _will_retry(self, answer: AssistantMessage) -> bool:
+        return self._retry_delay(answer) is not None or self._overflows(answer)
+
+    def _retry_delay(self, answer: AssistantMessage) -> int | None:
+        return self.settings.retry.delay_ms(answer, self._attempt + 1)
+
+    def _overflows(self, answer: AssistantMessage) -> bool:
+        model = self.model
+        if model is None or self._overflow_met or not self.settings.compaction.enabled:
+            return False
+        same = (answer.provider, answer.model) == (model.provider, model.id)
+        return same and is_overflow(answer, model.context_window)
+
+    async def _wait_for_retry(self, run: agent.Run, answer: AssistantMessage, delay_ms: int) -> bool:
+        self._attempt += 1
+        self._retry_wait = asyncio.Event()
+        await self._emit(
+            AutoRetryStart(
+                attempt=self._attempt,
+                max_attempts=self.settings.retry.max_retries,
+                delay_ms=delay_ms,
+                error_message=answer.error_message or "",
+            )
+        )
+        self._forget(answer)
+        try:
+            with run.abort.interruptible():
+                async with asyncio.timeout(delay_ms / 1000):
+                    await self._retry_wait.wait()
+        except TimeoutError:
+            return True
+        except RunAborted:
+            pass
+        finally:
+            self._retry_wait = None
+        attempt, self._attempt = self._attempt, 0
+        await self._emit(AutoRetryEnd(success=False, attempt=attempt, final_error="Retry cancelled"))
+        return False
+
+    def _forget(self, answer: AssistantMessage) -> None:
+        # The file keeps it.
+        self.messages[:] = [message for message in self.messages if message is not answer]
+
+    async def _compact_by_itself(self, run: agent.Run, reason: CompactionReason) -> bool:
+        try:
+            await self._compactor.compact(self.store, self.messages, self._summariser(), reason)
+        except (CompactionError, CredentialsError, SessionFileError):
+            return False  # compaction_end told why, and the conversation goes on as it is
+        return not run.abort.requested
 
     async def _enqueue(self, queue: MessageQueue, message: UserMessage) -> None:
         queue.waiting.append(message)
@@ -379,7 +774,10 @@ class AgentSession:
         if isinstance(event, MessageEnd):
             self._save(event.message)
         elif isinstance(event, AgentEnd):
-            self._settling = True  # whoever sees the end of a run may prompt at once
+            answer = self.last_answer
+            aborted = self._run is not None and self._run.abort.requested
+            event.will_retry = answer is not None and not aborted and self._will_retry(answer)
+            self._settling = not event.will_retry  # whoever sees the end of the last run may prompt at once
         for listener in tuple(self._listeners):
             try:
                 waiting = listener(event)
@@ -387,6 +785,9 @@ class AgentSession:
                     await waiting
             except Exception:  # noqa: BLE001 - one watcher's defect must end neither the run nor the others' view of it
                 _log.exception("A subscriber failed on %s", event.type)
+        if self._attempt and isinstance(event, MessageEnd) and is_good_answer(event.message):
+            attempt, self._attempt = self._attempt, 0
+            await self._emit(AutoRetryEnd(success=True, attempt=attempt))
 
     def _save(self, message: Message) -> None:
         self._unsaved.append(message)

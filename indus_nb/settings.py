@@ -12,8 +12,10 @@ import pydantic_core
 from pydantic import Field, ValidationError
 
 from indus_nb.agent import InterruptMode, QueueMode, ToolExecution
+from indus_nb.compaction import BranchSummarySettings, CompactionSettings
 from indus_nb.errors import SettingsError
 from indus_nb.messages import ThinkingLevel
+from indus_nb.retry import RetrySettings
 from indus_nb.wire import JsonObject, WireModel
 
 PROJECT_FOLDER = ".indusagi"
@@ -36,6 +38,9 @@ class Settings(WireModel):
     follow_up_mode: QueueMode = "one-at-a-time"
     interrupt_mode: InterruptMode = "immediate"
     tool_execution: ToolExecution = "auto"
+    compaction: CompactionSettings = Field(default_factory=CompactionSettings)
+    branch_summary: BranchSummarySettings = Field(default_factory=BranchSummarySettings)
+    retry: RetrySettings = Field(default_factory=RetrySettings)
     images: ImageSettings = Field(default_factory=ImageSettings)
     shell_path: str | None = None
     shell_command_prefix: str | None = None

@@ -8,12 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
-from indus_nb.errors import CredentialsError, ModelNotFoundError, SessionFileError, UsageError
+from indus_nb.errors import CredentialsError, ModelNotFoundError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.prompts import system_prompt
 from indus_nb.providers import Model, provider_for
 from indus_nb.providers.catalog import default_model, find_model
-from indus_nb.session import AgentSession, SessionSettings
+from indus_nb.session import AgentSession, Equipment, SessionSettings
 from indus_nb.settings import Settings, agent_directory, load_settings, variable
 from indus_nb.store import SessionStore, find_session, most_recent_session, session_directory
 from indus_nb.tools import DEFAULT_TOOLS, Shell, Tool, builtin_tools
@@ -63,31 +63,36 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
     directory = _session_directory(wishes, settings, cwd, agent_dir)
     store = _open_store(wishes, directory, cwd)
     try:
-        _check_working_directory(store)
+        store.check_cwd()
         problems = [str(problem) for problem in loaded.problems]
         stored = store.context()
         model, level = _choose_model(wishes, settings, stored.model, problems)
         level = level or wishes.thinking or stored.thinking_level or settings.default_thinking_level
-        tools = _choose_tools(wishes.tools, store.cwd, settings)
+        base = _text_or_file(wishes.system_prompt) if wishes.system_prompt is not None else None
+        appended = [_text_or_file(text) for text in wishes.append_system_prompt]
+
+        def equip(cwd: Path) -> Equipment:
+            tools = _choose_tools(wishes.tools, cwd, settings)
+            today = datetime.now().astimezone().date()
+            prompt = system_prompt(tools=tools.values(), cwd=cwd, today=today, base=base, appended=appended)
+            return Equipment(prompt, tools)
+
         session = AgentSession(
             store,
             SessionSettings(
-                system_prompt=system_prompt(
-                    tools=tools.values(),
-                    cwd=store.cwd,
-                    today=datetime.now().astimezone().date(),
-                    base=_text_or_file(wishes.system_prompt) if wishes.system_prompt is not None else None,
-                    appended=[_text_or_file(text) for text in wishes.append_system_prompt],
-                ),
-                tools=tools,
                 api_keys={model.provider: wishes.api_key} if model and wishes.api_key else {},
                 thinking_budgets=settings.thinking_budgets,
                 tool_execution=settings.tool_execution,
                 interrupt_mode=settings.interrupt_mode,
+                shell=_shell(settings),
+                retry=settings.retry,
+                compaction=settings.compaction,
+                branch_summary=settings.branch_summary,
             ),
             model=model,
             thinking_level=_thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
-            new_store=lambda parent: _new_store(wishes, directory, store.cwd, parent),
+            equip=equip,
+            new_store=lambda cwd, parent: _new_store(wishes, directory, cwd, parent),
         )
     except BaseException:
         store.close()
@@ -115,14 +120,6 @@ def _new_store(wishes: SessionOptions, directory: Path, cwd: Path, parent: str |
     if wishes.no_session:
         return SessionStore.in_memory(cwd)
     return SessionStore.create(cwd, directory, parent_session=parent)
-
-
-def _check_working_directory(store: SessionStore) -> None:
-    if store.path is not None and not store.cwd.is_dir():
-        raise SessionFileError(
-            store.path,
-            f"the session's working directory {store.cwd} is gone. Create it again, or start a new session.",
-        )
 
 
 def _choose_model(
@@ -167,9 +164,12 @@ def _thinking_level(level: str) -> ThinkingLevel:
     return level
 
 
+def _shell(settings: Settings) -> Shell:
+    return Shell(path=settings.shell_path, prefix=settings.shell_command_prefix)
+
+
 def _choose_tools(names: Sequence[str] | None, cwd: Path, settings: Settings) -> dict[str, Tool]:
-    shell = Shell(path=settings.shell_path, prefix=settings.shell_command_prefix)
-    known = builtin_tools(cwd, shell=shell, auto_resize_images=settings.images.auto_resize)
+    known = builtin_tools(cwd, shell=_shell(settings), auto_resize_images=settings.images.auto_resize)
     wanted = DEFAULT_TOOLS if names is None else names
     for name in wanted:
         if name not in known:

@@ -174,6 +174,20 @@ class SessionStore:
         """The directory that the session works in; the process's own when the file does not say."""
         return Path(as_text(self.header.get("cwd")) or Path.cwd())
 
+    def check_cwd(self) -> None:
+        """Raise ``SessionFileError`` when the directory that a saved session works in is gone."""
+        if self.path is not None and not self.cwd.is_dir():
+            raise SessionFileError(
+                self.path,
+                f"the session's working directory {self.cwd} is gone. Create it again, or start a new session.",
+            )
+
+    def is_at(self, path: Path) -> bool:
+        """Whether ``path`` names this session's own file."""
+        with suppress(OSError):
+            return self.path is not None and path.samefile(self.path)
+        return False
+
     @property
     def name(self) -> str | None:
         """What the session was called last."""

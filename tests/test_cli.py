@@ -92,6 +92,8 @@ def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
     messages_api: MessagesApi, tmp_path: Path, mode: str, answer: object, words: str
 ):
     messages_api.add(answer)
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "settings.json").write_text('{"retry": {"enabled": false}}')
     done = indusagi("--mode", mode, "hi", home=tmp_path, **claude(messages_api))
     assert done.returncode == 1
     assert words in done.stderr

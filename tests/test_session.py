@@ -201,6 +201,7 @@ async def test_a_failed_answer_is_data_and_the_next_prompt_works(
 ):
     messages_api.add(answer, Reply("Better now."))
     session = open_()
+    session.settings.retry.enabled = False
     events = watch(session)
     await session.prompt("first")
     assert outline(events)[-4:] == ["message_end assistant", "turn_end", "agent_end", "agent_settled"]
@@ -289,7 +290,7 @@ async def test_steering_skips_the_calls_that_have_not_started(open_: Open, messa
         await session.steer("change of plan")
         return "first is done"
 
-    session.settings.tools = {"slow": tool("slow", steer)}
+    session.equipment.tools = {"slow": tool("slow", steer)}
     events = watch(session)
     await session.prompt("go")
     results = [m for m in session.messages if isinstance(m, ToolResultMessage)]
@@ -312,7 +313,7 @@ async def test_interrupt_mode_wait_runs_the_whole_batch_first(open_: Open, messa
             await session.steer("change of plan")
         return "done"
 
-    session.settings.tools = {"slow": tool("slow", steer)}
+    session.equipment.tools = {"slow": tool("slow", steer)}
     await session.prompt("go")
     assert len(runs) == 2
     assert texts(session.messages)[-2:] == ["change of plan", "Changed."]
@@ -388,7 +389,7 @@ async def test_neighbouring_reads_run_side_by_side_and_effects_alone_and_in_orde
         return "done"
 
     looks_done: list[int] = []
-    session.settings.tools = {"look": tool("look", look, read_only=True), "act": tool("act", act)}
+    session.equipment.tools = {"look": tool("look", look, read_only=True), "act": tool("act", act)}
     await asyncio.wait_for(session.prompt("go"), 10)
     assert overlaps == []
     assert len(looks_done) == 3
@@ -423,6 +424,7 @@ async def test_the_model_can_be_changed_and_the_thinking_level_follows(open_: Op
 def test_run_answers_from_plain_code_and_raises_when_the_answer_failed(open_: Open, messages_api: MessagesApi):
     messages_api.add(Reply("One."), Reply("Two."), HttpError(500, "api_error", "broken"))
     session = open_()
+    session.settings.retry.enabled = False
     assert session.run("1") == "One."
     assert session.run("2") == "Two."
     with pytest.raises(RunFailedError, match="500"):

@@ -149,12 +149,12 @@ def test_a_key_reaches_neither_the_session_file_nor_a_representation(opened: Ope
 
 def test_tools_are_offered_as_wished_and_described_in_the_prompt(opened: Opened) -> None:
     session = opened(no_session=True, provider="offline", tools=["read", "ls", "read"])
-    assert list(session.settings.tools) == ["read", "ls"]
-    assert "- read: " in session.settings.system_prompt
-    assert "- bash: " not in session.settings.system_prompt
+    assert list(session.equipment.tools) == ["read", "ls"]
+    assert "- read: " in session.equipment.system_prompt
+    assert "- bash: " not in session.equipment.system_prompt
     nothing = opened(no_session=True, provider="offline", tools=[])
-    assert nothing.settings.tools == {}
-    assert "(none)" in nothing.settings.system_prompt
+    assert nothing.equipment.tools == {}
+    assert "(none)" in nothing.equipment.system_prompt
 
 
 def test_the_system_prompt_can_be_replaced_and_added_to_by_texts_and_files(home: Path, opened: Opened) -> None:
@@ -165,7 +165,7 @@ def test_the_system_prompt_can_be_replaced_and_added_to_by_texts_and_files(home:
         system_prompt=str(home / "base.md"),
         append_system_prompt=["Speak Latin.", "a name " * 1000],
     )
-    prompt = session.settings.system_prompt
+    prompt = session.equipment.system_prompt
     assert prompt.startswith("Be brief.\n\nSpeak Latin.\n\na name ")
     assert prompt.endswith(f"Current working directory: {(home / 'work').as_posix()}")
     assert "Guidelines" not in prompt
@@ -173,7 +173,7 @@ def test_the_system_prompt_can_be_replaced_and_added_to_by_texts_and_files(home:
 
 def test_guidelines_of_the_prompt_follow_the_tools(opened: Opened) -> None:
     def prompt(*tools: str) -> str:
-        return opened(no_session=True, provider="offline", tools=tools).settings.system_prompt
+        return opened(no_session=True, provider="offline", tools=tools).equipment.system_prompt
 
     assert "through bash" in prompt("bash")
     assert "with grep, ls rather than with bash" in prompt("bash", "grep", "ls")

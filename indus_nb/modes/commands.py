@@ -44,6 +44,18 @@ class FollowUp(_WithMessage):
     type: Literal["follow_up"] = "follow_up"
 
 
+class AbortAndPrompt(_WithMessage):
+    """End the run, and say something once the session is idle. Answered like a prompt."""
+
+    type: Literal["abort_and_prompt"] = "abort_and_prompt"
+
+
+class ClearQueue(Command):
+    """Take back the messages that wait; returns both queues."""
+
+    type: Literal["clear_queue"] = "clear_queue"
+
+
 class Abort(Command):
     """End the run; answered when the session is idle."""
 
@@ -89,11 +101,29 @@ class GetAvailableModels(Command):
     type: Literal["get_available_models"] = "get_available_models"
 
 
+class CycleModel(Command):
+    """Talk to the next available model; null when there is no other."""
+
+    type: Literal["cycle_model"] = "cycle_model"
+
+
 class SetThinkingLevel(Command):
-    """Think more or less."""
+    """Think more or less; the nearest level that the model knows is taken."""
 
     type: Literal["set_thinking_level"] = "set_thinking_level"
     level: ThinkingLevel
+
+
+class CycleThinkingLevel(Command):
+    """Take the model's next thinking level; null when there is no other."""
+
+    type: Literal["cycle_thinking_level"] = "cycle_thinking_level"
+
+
+class GetAvailableThinkingLevels(Command):
+    """The thinking levels that the model knows."""
+
+    type: Literal["get_available_thinking_levels"] = "get_available_thinking_levels"
 
 
 class SetSteeringMode(Command):
@@ -115,3 +145,127 @@ class SetInterruptMode(Command):
 
     type: Literal["set_interrupt_mode"] = "set_interrupt_mode"
     mode: InterruptMode
+
+
+class Compact(Command):
+    """Summarise the older part of the conversation; a run that is going on is aborted first."""
+
+    type: Literal["compact"] = "compact"
+    custom_instructions: str | None = None
+
+
+class SetAutoCompaction(Command):
+    """Whether the conversation is compacted by itself when the model's context is nearly full."""
+
+    type: Literal["set_auto_compaction"] = "set_auto_compaction"
+    enabled: bool
+
+
+class SetAutoRetry(Command):
+    """Whether an answer that failed for a passing reason is asked for again by itself."""
+
+    type: Literal["set_auto_retry"] = "set_auto_retry"
+    enabled: bool
+
+
+class AbortRetry(Command):
+    """End the wait for another attempt."""
+
+    type: Literal["abort_retry"] = "abort_retry"
+
+
+class Bash(Command):
+    """Run a shell command; the model is shown it with the next prompt, unless it is excluded."""
+
+    type: Literal["bash"] = "bash"
+    command: str
+    exclude_from_context: bool = False
+
+
+class AbortBash(Command):
+    """End the shell commands that were started by this client."""
+
+    type: Literal["abort_bash"] = "abort_bash"
+
+
+class GetSessionStats(Command):
+    """Counts, tokens and cost of the whole session."""
+
+    type: Literal["get_session_stats"] = "get_session_stats"
+
+
+class SwitchSession(Command):
+    """Go on with the session in another file."""
+
+    type: Literal["switch_session"] = "switch_session"
+    session_path: str
+
+
+class Fork(Command):
+    """Go on in a new session that ends before a message of the user; returns that message's text."""
+
+    type: Literal["fork", "branch"] = "fork"
+    entry_id: str
+
+
+class GetForkMessages(Command):
+    """The messages of the user that can be forked from."""
+
+    type: Literal["get_fork_messages", "get_branch_messages"] = "get_fork_messages"
+
+
+class Clone(Command):
+    """Go on in a new session that begins with this one's conversation."""
+
+    type: Literal["clone"] = "clone"
+
+
+class GetEntries(Command):
+    """All entries of the session, or those after the entry ``since``."""
+
+    type: Literal["get_entries"] = "get_entries"
+    since: str | None = None
+
+
+class GetTree(Command):
+    """The entries as trees, with labels."""
+
+    type: Literal["get_tree"] = "get_tree"
+
+
+class NavigateTree(Command):
+    """Go on from another entry of this session, with a summary of what is left behind if wanted."""
+
+    type: Literal["navigate_tree"] = "navigate_tree"
+    target_id: str
+    summarize: bool = False
+    custom_instructions: str | None = None
+    replace_instructions: bool = False
+    label: str | None = None
+
+
+class SetLabel(Command):
+    """Mark an entry; an empty label takes the mark away."""
+
+    type: Literal["set_label"] = "set_label"
+    entry_id: str
+    label: str | None = None
+
+
+class SetSessionName(Command):
+    """Give the session a name."""
+
+    type: Literal["set_session_name"] = "set_session_name"
+    name: str
+
+
+class ListSessions(Command):
+    """The saved sessions next to this one, newest first."""
+
+    type: Literal["list_sessions"] = "list_sessions"
+
+
+class GetCommands(Command):
+    """The commands that a prompt may begin with."""
+
+    type: Literal["get_commands", "get_available_commands"] = "get_commands"

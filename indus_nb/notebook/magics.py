@@ -208,7 +208,7 @@ class Conversation:
             tools=None if request.tools is None else request.tools.replace(",", " ").split(),
         )
         if previous is not None:
-            options = replace(options, tools=list(previous.settings.tools) if options.tools is None else options.tools)
+            options = replace(options, tools=list(previous.equipment.tools) if options.tools is None else options.tools)
             if request.session is None and not request.continue_last:
                 if request.provider is None and request.model is None and previous.model is not None:
                     options = replace(options, provider=previous.model.provider, model=previous.model.id)

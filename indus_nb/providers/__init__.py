@@ -35,11 +35,15 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a model is to answer. ``thinking_budgets`` (tokens by level) replaces the defaults."""
+    """How a model is to answer.
+
+    ``thinking_budgets`` (tokens by level) replaces the defaults. ``max_tokens`` limits the answer, thinking aside.
+    """
 
     api_key: str | None = field(default=None, repr=False)
     thinking: ThinkingLevel = "off"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
+    max_tokens: int | None = None
 
 
 class Provider(Protocol):

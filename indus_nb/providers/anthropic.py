@@ -192,7 +192,7 @@ def _budget(options: StreamOptions) -> int:
 def _max_tokens(model: Model, options: StreamOptions) -> int:
     if model.thinking_style == "effort" and options.thinking == "xhigh":
         return model.max_tokens  # there is no budget to go by, and thinking counts towards this limit
-    return min(_OUTPUT_TOKENS + (_budget(options) if model.reasoning else 0), model.max_tokens)
+    return min((options.max_tokens or _OUTPUT_TOKENS) + (_budget(options) if model.reasoning else 0), model.max_tokens)
 
 
 def _thinking(model: Model, options: StreamOptions) -> JsonObject:

@@ -7,7 +7,7 @@ import codecs
 import contextlib
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,13 +92,14 @@ class Shell:
         cwd: Path,
         timeout: float | None = None,  # noqa: ASYNC109, a command that is out of time has a result like any other
         on_output: Callable[[ShellResult], None] | None = None,
+        on_text: Callable[[str], Awaitable[None]] | None = None,
     ) -> ShellResult:
         """Run ``command`` to its end, for at most ``timeout`` seconds.
 
         Stdout and stderr come together. ``on_output`` is called at once, then with the output so far when there is
-        more, at most every tenth of a second. Cancelling the task kills the command and its process group and gives a
-        result that says ``cancelled``: whoever waits decides whether to go on. Raises ``ToolError`` when the command
-        cannot be started.
+        more, at most every tenth of a second. ``on_text`` is given every new piece, and the command waits for it.
+        Cancelling the task kills the command and its process group and gives a result that says ``cancelled``: whoever
+        waits decides whether to go on. Raises ``ToolError`` when the command cannot be started.
         """
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
@@ -111,19 +112,25 @@ class Shell:
             path = str(tail.path) if tail.path else None
             return ShellResult(shown, exit_code, timed_out, cancelled, path, tail.file_problem)
 
+        async def take(data: bytes, *, final: bool = False) -> None:
+            text = plain.feed(data, final=final)
+            tail.append(text)
+            if on_text is not None and text:
+                await on_text(text)
+
         if on_output is not None:
             on_output(so_far())
         async with self._started(command, cwd) as child:
             with contextlib.closing(tail):
                 try:
-                    await _follow(child, lambda data: tail.append(plain.feed(data)), so_far, on_output, until)
+                    await _follow(child, take, so_far, on_output, until)
+                    await take(b"", final=True)
                 except TimeoutError:
                     timed_out = True
                 except asyncio.CancelledError:
                     cancelled = True
                 if timed_out or cancelled:
-                    tail.append(plain.feed(child.kill()))
-                tail.append(plain.feed(b"", final=True))
+                    tail.append(plain.feed(child.kill(), final=True))
                 code = None if timed_out or cancelled else child.exit_code
                 return so_far(128 - code if code is not None and code < 0 else code)
 
@@ -140,7 +147,7 @@ class Shell:
 
 async def _follow(
     child: Child,
-    append: Callable[[bytes], None],
+    take: Callable[[bytes], Awaitable[None]],
     so_far: Callable[[], ShellResult],
     on_output: Callable[[ShellResult], None] | None,
     until: float | None,
@@ -160,7 +167,7 @@ async def _follow(
         if data == b"":
             return
         if data:
-            append(data)
+            await take(data)
             news = True
         if on_output is not None and news and loop.time() >= next_report:
             on_output(so_far())

@@ -1,0 +1,70 @@
+"""When a failed answer is worth another try, and how long to wait for it."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field
+
+from indus_nb.messages import AssistantMessage
+from indus_nb.wire import WireModel
+
+_PASSING = re.compile(
+    r"overloaded|provider returned (?:an )?error|rate.?limit|too many requests|service.?unavailable"
+    r"|\b(?:429|500|502|503|504|529)\b|(?:server|internal|network|connection).?error|internal server"
+    r"|connection.?(?:refused|lost|reset|closed)|websocket.?(?:closed|error)|other side closed|fetch failed"
+    r"|upstream.?connect|reset before headers|socket hang.?up|ended (?:early|without)|without (?:a )?response"
+    r"|broke off|time[ds]?.?out|terminated|retry delay|retry after",
+    re.IGNORECASE,
+)
+_FINAL = re.compile(r"4(?!08|09|29)\d\d ")  # the request is at fault, whatever numbers the text behind it holds
+_TOO_LONG = re.compile(
+    r"prompt is too long|(?:context|input|prompt).{0,40}(?:too long|exceed|larger than|maximum)|exceeds.{0,30}context"
+    r"|maximum context length|context.?(?:length|window).?exceeded|request_too_large|too many tokens",
+    re.IGNORECASE,
+)
+_ASKED_DELAY = re.compile(r"\(retry after (\d+(?:\.\d+)?) s\)")
+
+
+class RetrySettings(WireModel):
+    """Trying again after failures that pass; times in ms."""
+
+    enabled: bool = True
+    max_retries: int = Field(default=3, ge=0)
+    base_delay_ms: int = Field(default=2000, ge=0)
+    max_delay_ms: int = Field(default=60_000, ge=0)
+    """The longest wait that a server may ask for; one that asks for more is not tried again."""
+
+    def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
+        """The wait before retry number ``attempt`` of a failed ``answer``; ``None`` when there shall be none.
+
+        It doubles with each attempt, and is longer when the server asked for that.
+
+        >>> failed = {"content": [], "api": "", "provider": "", "model": "", "stopReason": "error"}
+        >>> answer = AssistantMessage.model_validate({**failed, "errorMessage": "529 Overloaded"})
+        >>> [RetrySettings().delay_ms(answer, attempt) for attempt in (1, 2, 3, 4)]
+        [2000, 4000, 8000, None]
+        """
+        if not self.enabled or attempt > self.max_retries or not is_passing(answer):
+            return None
+        asked = _ASKED_DELAY.search(answer.error_message or "")
+        wanted = round(float(asked[1]) * 1000) if asked else 0
+        return max(wanted, self.base_delay_ms * 2 ** (attempt - 1)) if wanted <= self.max_delay_ms else None
+
+
+def is_passing(answer: AssistantMessage) -> bool:
+    """Whether ``answer`` failed for a reason that may be gone soon."""
+    text = answer.error_message or ""
+    if answer.stop_reason != "error" or _FINAL.match(text) or _TOO_LONG.search(text):
+        return False
+    return bool(_PASSING.search(text))
+
+
+def is_overflow(answer: AssistantMessage, context_window: int) -> bool:
+    """Whether ``answer`` says that the conversation is longer than the model's context, or shows it without a word."""
+    if answer.stop_reason == "error":
+        return bool(_TOO_LONG.search(answer.error_message or ""))
+    read = answer.usage.input + answer.usage.cache_read
+    if answer.stop_reason == "length" and answer.usage.output == 0:
+        return read >= 0.99 * context_window
+    return answer.stop_reason != "aborted" and read > context_window
