@@ -33,6 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="what to say; several are said one after another")
     parser.add_argument("--mode", choices=("text", "json", "rpc"), default="text", help="what goes to standard output")
+    parser.add_argument(
+        "--wire",
+        choices=("snapshot", "delta", "strict"),
+        default="snapshot",
+        help="the shape of events: whole answers with each delta, deltas alone, or only what the first documents name",
+    )
     parser.add_argument("-p", "--print", action="store_true", help="text mode, which is the default anyway")
     model = parser.add_argument_group("model")
     model.add_argument("--provider", metavar="NAME", help="anthropic, or offline")
@@ -117,8 +123,8 @@ async def _run(options: argparse.Namespace) -> int:
     if options.mode == "rpc":
         from indus_nb.modes.rpc import serve
 
-        return await serve(session, descriptor_in, descriptor_out)
-    return await answer(session, prompts, options.mode, descriptor_out)
+        return await serve(session, descriptor_in, descriptor_out, options.wire)
+    return await answer(session, prompts, options.mode, descriptor_out, options.wire)
 
 
 def _list_models(pattern: str) -> int:

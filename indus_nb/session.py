@@ -255,10 +255,11 @@ class AgentSession:
         self._compactor.abort.request()
         self._navigation.request()
 
-    def abort_retry(self) -> None:
-        """Do not wait for another attempt: the failed answer is the last one."""
+    async def abort_retry(self) -> None:
+        """Do not wait for another attempt: the failed answer is the last one. Does nothing when nothing waits."""
         if self._retry_wait is not None:
             self._retry_wait.set()
+            await self.wait_until_idle()
 
     async def clear_queue(self) -> tuple[list[str], list[str]]:
         """Take back what waits; returns the texts of both queues, steering first."""
@@ -421,6 +422,10 @@ class AgentSession:
         self.store.append("session_info", name=name.strip())
         await self._emit(SessionInfoChanged(name=self.store.name))
 
+    def set_label(self, entry_id: str, label: str | None) -> None:
+        """Mark an entry, or with an empty label take its mark away; raises ``UsageError`` for an unknown id."""
+        self.store.append("label", target_id=self.store.entry(entry_id).id, label=(label or "").strip())
+
     # Another session, another branch
 
     async def new_session(self, parent_session: str | None = None) -> None:
@@ -536,7 +541,7 @@ class AgentSession:
             fields = {"summary": text, "fromId": left or "root", "details": details, "usage": usage.to_wire()}
             entry = self.store.entry(self.store.append("branch_summary", **fields))
         if label:
-            self.store.append("label", target_id=entry.id if entry is not None else entry_id, label=label)
+            self.set_label(entry.id if entry is not None else entry_id, label)
         self.messages[:] = self.store.context().messages
         return Navigation(editor_text=text_of(message.content) if asks else None, summary_entry=entry)
 

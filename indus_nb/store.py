@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Self, cast
@@ -405,6 +405,15 @@ def _listed(what: str, names: list[str]) -> str:
     return f"{plural} {', '.join(names[:5])}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
 
 
+def user_text(entry: Entry) -> str:
+    """The text of a user's message; empty for every other entry."""
+    message: object = entry.data.get("message") if entry.type == "message" else None
+    if not isinstance(message, dict):
+        return ""
+    said = cast("JsonObject", message)
+    return _user_text(said.get("content")) if said.get("role") == "user" else ""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
     """A session as a list shows it. Times are in ms since the epoch."""
@@ -419,6 +428,11 @@ class SessionInfo:
     message_count: int
     first_message: str
     """The first text of the user, cut at 1000 characters; empty without one."""
+
+    def to_wire(self) -> JsonObject:
+        """The JSON object that a client is given."""
+        values = {to_camel(name.name): getattr(self, name.name) for name in fields(self)}
+        return {name: str(value) if name == "path" else value for name, value in values.items() if value is not None}
 
 
 def session_directory(cwd: Path, agent_dir: Path) -> Path:

@@ -71,11 +71,11 @@ class RpcProcess:
         self._process.stdin.write(data)
         self._process.stdin.flush()
 
-    def ask(self, type_: str, **fields: Any) -> dict[str, Any]:
+    def ask(self, type_: str, /, **fields: Any) -> dict[str, Any]:
         """Send a command and return its response."""
         command = {"id": f"ask-{len(self.frames)}-{type_}", "type": type_, **fields}
         self.send(command)
-        return self.wait(lambda frame: frame.get("id") == command["id"])
+        return self.wait(lambda frame: frame["type"] == "response" and frame.get("id") == command["id"])
 
     def wait(self, wanted: Callable[[dict[str, Any]], bool] | str) -> dict[str, Any]:
         """The next frame not seen yet that is wanted (a function, or a type)."""

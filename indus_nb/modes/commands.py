@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import base64
+import binascii
+from typing import Literal, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from indus_nb.agent import InterruptMode, QueueMode
 from indus_nb.messages import ImageContent, ThinkingLevel
 from indus_nb.session import StreamingBehavior
 from indus_nb.wire import WireModel
+
+_IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 class Command(WireModel):
@@ -19,10 +23,28 @@ class Command(WireModel):
 
     id: str | int | None = None
 
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names that it goes by."""
+        return get_args(cls.model_fields["type"].annotation)
+
 
 class _WithMessage(Command):
     message: str
     images: list[ImageContent] = Field(default_factory=list[ImageContent])
+
+    @field_validator("images")
+    @classmethod
+    def _check_images(cls, images: list[ImageContent]) -> list[ImageContent]:
+        for image in images:
+            if image.source is None and image.mime_type not in _IMAGE_TYPES:
+                raise ValueError(f"mimeType must be one of {', '.join(_IMAGE_TYPES)}")
+            if image.source is None:
+                try:
+                    base64.b64decode(image.data or "", validate=True)
+                except binascii.Error as error:
+                    raise ValueError(f"data must be base64 ({error})") from error
+        return images
 
 
 class Prompt(_WithMessage):

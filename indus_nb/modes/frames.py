@@ -6,13 +6,22 @@ it arrives, and a frame is put together from the pieces.
 
 from __future__ import annotations
 
-from typing import assert_never, cast
+from typing import Literal, assert_never, cast
 
 import pydantic_core
 
 from indus_nb.events import (
+    AgentEnd,
+    AgentSettled,
+    BashExecutionUpdate,
+    CompactionEnd,
+    CompactionStart,
     MessageUpdate,
+    ModelChanged,
+    QueueUpdate,
     SessionEvent,
+    SessionInfoChanged,
+    ThinkingLevelChanged,
 )
 from indus_nb.messages import Usage
 from indus_nb.streaming import (
@@ -32,21 +41,41 @@ from indus_nb.streaming import (
     ToolCallStart,
     partial_arguments,
 )
-from indus_nb.wire import dump
+from indus_nb.wire import JsonObject, dump
 
+Wire = Literal["snapshot", "delta", "strict"]
+
+_NEWER = (AgentSettled, QueueUpdate, ModelChanged, ThinkingLevelChanged, SessionInfoChanged, BashExecutionUpdate)
+"""Events that the protocol's first documents do not name."""
 DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 
 
 class FrameEncoder:
-    """Makes a stream's frames, one event after the other."""
+    """Makes a stream's frames, one event after the other.
 
-    def __init__(self) -> None:
+    ``snapshot`` repeats the whole answer with each delta, as the protocol's first documents say; ``delta`` leaves it
+    out, so that a stream is as long as what it tells; ``strict`` is ``snapshot`` without what those documents lack.
+    """
+
+    def __init__(self, wire: Wire = "snapshot") -> None:
+        self._wire: Wire = wire
         self._answer: _EncodedAnswer | None = None
 
-    def encode(self, event: SessionEvent) -> bytes:
-        """The frame of ``event``, without a line end."""
-        if not isinstance(event, MessageUpdate):
-            return dump(event)
+    def encode(self, event: SessionEvent) -> bytes | None:
+        """The frame of ``event``, without a line end; ``None`` when readers of this shape are not told."""
+        if self._wire == "strict" and isinstance(event, _NEWER):
+            return None
+        match event:
+            case MessageUpdate():
+                return _delta(event) if self._wire == "delta" else self._snapshot(event)
+            case CompactionStart() | CompactionEnd():
+                return _compaction(event, self._wire)
+            case AgentEnd() if self._wire == "strict":
+                return dump({"type": event.type, "messages": event.messages})
+            case _:
+                return dump(event)
+
+    def _snapshot(self, event: MessageUpdate) -> bytes:
         growing = cast("GrowingMessage", event.growing)
         happened = event.assistant_message_event
         if self._answer is None or isinstance(happened, StreamStart):
@@ -62,6 +91,27 @@ class FrameEncoder:
             dump(happened)[:-1],
             message,
         )
+
+
+def _delta(event: MessageUpdate) -> bytes:
+    growing = cast("GrowingMessage", event.growing)
+    return b'{"type":"message_update","usage":%b,"assistantMessageEvent":%b}' % (
+        dump(growing.usage),
+        dump(event.assistant_message_event),
+    )
+
+
+def _compaction(event: CompactionStart | CompactionEnd, wire: Wire) -> bytes | None:
+    frame: JsonObject = event.to_wire()
+    if isinstance(event, CompactionEnd):
+        frame["result"] = event.result
+    if wire == "delta":
+        return dump(frame)
+    if event.reason == "manual":
+        return None
+    if isinstance(event, CompactionEnd):
+        del frame["reason"]
+    return dump({**frame, "type": f"auto_{event.type}"})
 
 
 class _EncodedAnswer:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.messages import ImageContent
+from indus_nb.modes.frames import Wire
 from indus_nb.modes.stdio import FrameWriter, complain, on_signals, preload
 from indus_nb.session import AgentSession
 from indus_nb.tools import ToolError, read_image
@@ -31,10 +32,14 @@ class PromptInput:
 
 
 async def answer(
-    session: AgentSession, prompts: Sequence[PromptInput], mode: Literal["json", "text"], descriptor_out: int
+    session: AgentSession,
+    prompts: Sequence[PromptInput],
+    mode: Literal["json", "text"],
+    descriptor_out: int,
+    wire: Wire = "snapshot",
 ) -> int:
     """Answer the prompts; returns the exit status: 0, 1 when an answer failed, 128 and more after a signal."""
-    writer = FrameWriter(descriptor_out)
+    writer = FrameWriter(descriptor_out, wire)
     if mode == "json":
         writer.send_line(dump(session.store.header))
         session.subscribe(writer.send)

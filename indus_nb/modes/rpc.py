@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,9 +17,11 @@ from pydantic import ValidationError
 from indus_nb.errors import IndusError
 from indus_nb.modes import commands
 from indus_nb.modes.commands import Command
+from indus_nb.modes.frames import Wire
 from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
-from indus_nb.providers.catalog import all_models
-from indus_nb.session import AgentSession
+from indus_nb.session import AgentSession, ContextUsage
+from indus_nb.stats import session_stats
+from indus_nb.store import TreeNode, list_sessions, user_text
 from indus_nb.wire import JsonObject, dump, load_object
 
 _log = logging.getLogger("indus_nb")
@@ -34,25 +37,46 @@ class RpcServer:
         self._session = session
         self._writer = writer
         self._tasks: set[asyncio.Task[None]] = set()
-        self._handlers: dict[str, tuple[type[Command], Callable[[Any], Any]]] = {
-            model.model_fields["type"].default: (model, handler)
-            for model, handler in (
-                (commands.Prompt, self._prompt),
-                (commands.Steer, self._steer),
-                (commands.FollowUp, self._follow_up),
-                (commands.Abort, self._abort),
-                (commands.NewSession, self._new_session),
-                (commands.GetState, self._get_state),
-                (commands.GetMessages, self._get_messages),
-                (commands.GetLastAssistantText, self._get_last_assistant_text),
-                (commands.SetModel, self._set_model),
-                (commands.GetAvailableModels, self._get_available_models),
-                (commands.SetThinkingLevel, self._set_thinking_level),
-                (commands.SetSteeringMode, self._set_steering_mode),
-                (commands.SetFollowUpMode, self._set_follow_up_mode),
-                (commands.SetInterruptMode, self._set_interrupt_mode),
-            )
-        }
+        handlers: tuple[tuple[type[Command], Callable[[Any], Any]], ...] = (
+            (commands.Prompt, self._prompt),
+            (commands.AbortAndPrompt, self._abort_and_prompt),
+            (commands.Steer, self._steer),
+            (commands.FollowUp, self._follow_up),
+            (commands.ClearQueue, self._clear_queue),
+            (commands.Abort, self._abort),
+            (commands.NewSession, self._new_session),
+            (commands.GetState, self._get_state),
+            (commands.GetMessages, self._get_messages),
+            (commands.GetLastAssistantText, self._get_last_assistant_text),
+            (commands.SetModel, self._set_model),
+            (commands.CycleModel, self._cycle_model),
+            (commands.GetAvailableModels, self._get_available_models),
+            (commands.SetThinkingLevel, self._set_thinking_level),
+            (commands.CycleThinkingLevel, self._cycle_thinking_level),
+            (commands.GetAvailableThinkingLevels, self._get_available_thinking_levels),
+            (commands.SetSteeringMode, self._set_steering_mode),
+            (commands.SetFollowUpMode, self._set_follow_up_mode),
+            (commands.SetInterruptMode, self._set_interrupt_mode),
+            (commands.Compact, self._compact),
+            (commands.SetAutoCompaction, self._set_auto_compaction),
+            (commands.SetAutoRetry, self._set_auto_retry),
+            (commands.AbortRetry, self._abort_retry),
+            (commands.Bash, self._bash),
+            (commands.AbortBash, self._abort_bash),
+            (commands.GetSessionStats, self._get_session_stats),
+            (commands.SwitchSession, self._switch_session),
+            (commands.Fork, self._fork),
+            (commands.GetForkMessages, self._get_fork_messages),
+            (commands.Clone, self._clone),
+            (commands.GetEntries, self._get_entries),
+            (commands.GetTree, self._get_tree),
+            (commands.NavigateTree, self._navigate_tree),
+            (commands.SetLabel, self._set_label),
+            (commands.SetSessionName, self._set_session_name),
+            (commands.ListSessions, self._list_sessions),
+            (commands.GetCommands, self._get_commands),
+        )
+        self._handlers = {name: (model, handler) for model, handler in handlers for name in model.names()}
 
     def take(self, line: bytes | LineTooLongError) -> None:
         """Carry out one line, or begin to."""
@@ -80,10 +104,9 @@ class RpcServer:
         except ValidationError as error:
             self._respond(command_id, str(kind), error=_explain(str(kind), error))
             return
-        self._start(command, handler)
+        self._start(command, str(kind), handler)
 
-    def _start(self, command: Command, handler: Callable[[Any], Any]) -> None:
-        name = type(command).model_fields["type"].default
+    def _start(self, command: Command, name: str, handler: Callable[[Any], Any]) -> None:
         try:
             data = handler(command)
         except Exception as error:  # noqa: BLE001 - see _failed
@@ -117,31 +140,35 @@ class RpcServer:
         frame |= {"type": "response", "command": name, "success": error is None}
         if error is not None:
             frame["error"] = error
+        elif isinstance(data, Encoded):
+            self._writer.send_line(b'%b,"data":%b}' % (dump(frame)[:-1], data))
+            return
         elif data is not None:
-            frame["data"] = data
+            frame["data"] = None if data is _NULL else data
         self._writer.send_line(dump(frame))
 
     async def shut_down(self) -> None:
         """End the run, and answer what was accepted."""
+        await self._session.abort_bash()
         await self._session.abort()
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
     # The commands
 
-    async def _prompt(self, command: commands.Prompt) -> object:
+    async def _prompt(self, command: commands.Prompt | commands.AbortAndPrompt) -> object:
         accepted = False
 
         def accept() -> None:
             nonlocal accepted
             accepted = True
-            self._respond(command.id, "prompt")
+            self._respond(command.id, command.type)
 
         try:
             await self._session.prompt(
                 command.message,
                 command.images,
-                streaming_behavior=command.streaming_behavior,
+                streaming_behavior=command.streaming_behavior if isinstance(command, commands.Prompt) else None,
                 on_accepted=accept,
             )
         except Exception:
@@ -150,11 +177,19 @@ class RpcServer:
             _log.exception("A run broke off")
         return _ANSWERED
 
+    async def _abort_and_prompt(self, command: commands.AbortAndPrompt) -> object:
+        await self._session.abort()
+        return await self._prompt(command)
+
     async def _steer(self, command: commands.Steer) -> None:
         await self._session.steer(command.message, command.images)
 
     async def _follow_up(self, command: commands.FollowUp) -> None:
         await self._session.follow_up(command.message, command.images)
+
+    async def _clear_queue(self, _: commands.ClearQueue) -> JsonObject:
+        steering, follow_up = await self._session.clear_queue()
+        return {"steering": steering, "followUp": follow_up}
 
     async def _abort(self, _: commands.Abort) -> None:
         await self._session.abort()
@@ -169,17 +204,19 @@ class RpcServer:
             "model": session.model,
             "thinkingLevel": session.thinking_level,
             "isStreaming": session.is_running,
-            "isCompacting": False,
+            "isCompacting": session.is_compacting,
             "steeringMode": session.steering.mode,
             "followUpMode": session.follow_up_queue.mode,
             "interruptMode": session.settings.interrupt_mode,
             "sessionId": session.store.session_id,
-            "autoCompactionEnabled": False,
-            "autoRetryEnabled": False,
+            "autoCompactionEnabled": session.settings.compaction.enabled,
+            "autoRetryEnabled": session.settings.retry.enabled,
             "messageCount": len(session.messages),
             "pendingMessageCount": session.pending_count,
             "queuedMessageCount": session.pending_count,
         }
+        if (usage := session.context_usage()) is not None:
+            state["contextUsage"] = _context_usage(usage)
         if session.store.path is not None:
             state["sessionFile"] = str(session.store.path)
         if session.store.name is not None:
@@ -196,7 +233,13 @@ class RpcServer:
         return await self._session.set_model(command.model_id, command.provider)
 
     def _get_available_models(self, _: commands.GetAvailableModels) -> JsonObject:
-        return {"models": all_models()}
+        return {"models": self._session.available_models()}
+
+    async def _cycle_model(self, _: commands.CycleModel) -> object:
+        model = await self._session.cycle_model()
+        if model is None:
+            return _NULL
+        return {"model": model, "thinkingLevel": self._session.thinking_level, "isScoped": False}
 
     async def _set_thinking_level(self, command: commands.SetThinkingLevel) -> None:
         await self._session.set_thinking_level(command.level)
@@ -210,7 +253,145 @@ class RpcServer:
     def _set_interrupt_mode(self, command: commands.SetInterruptMode) -> None:
         self._session.set_interrupt_mode(command.mode)
 
+    async def _cycle_thinking_level(self, _: commands.CycleThinkingLevel) -> object:
+        level = await self._session.cycle_thinking_level()
+        return _NULL if level is None else {"level": level}
 
+    def _get_available_thinking_levels(self, _: commands.GetAvailableThinkingLevels) -> JsonObject:
+        model = self._session.model
+        return {"levels": model.thinking_levels if model is not None else ["off"]}
+
+    async def _compact(self, command: commands.Compact) -> object:
+        return await self._session.compact(command.custom_instructions)
+
+    def _set_auto_compaction(self, command: commands.SetAutoCompaction) -> None:
+        self._session.settings.compaction.enabled = command.enabled
+
+    def _set_auto_retry(self, command: commands.SetAutoRetry) -> None:
+        self._session.settings.retry.enabled = command.enabled
+
+    async def _abort_retry(self, _: commands.AbortRetry) -> None:
+        await self._session.abort_retry()
+
+    async def _bash(self, command: commands.Bash) -> JsonObject:
+        result = await self._session.bash(
+            command.command, exclude_from_context=command.exclude_from_context, command_id=command.id
+        )
+        shown = result.truncation
+        data: JsonObject = {"output": result.output}
+        if result.exit_code is not None:
+            data["exitCode"] = result.exit_code
+        data |= {
+            "cancelled": result.cancelled,
+            "truncated": shown.truncated,
+            "totalLines": shown.total_lines,
+            "totalBytes": shown.total_bytes,
+            "outputLines": shown.output_lines,
+            "outputBytes": shown.output_bytes,
+        }
+        if shown.truncated and result.full_output_path is not None:
+            data |= {"fullOutputPath": result.full_output_path, "artifactId": Path(result.full_output_path).stem}
+        return data
+
+    async def _abort_bash(self, _: commands.AbortBash) -> None:
+        await self._session.abort_bash()
+
+    def _get_session_stats(self, _: commands.GetSessionStats) -> JsonObject:
+        store = self._session.store
+        stats: JsonObject = {} if store.path is None else {"sessionFile": str(store.path)}
+        stats |= {"sessionId": store.session_id, **session_stats(store.entries).to_wire()}
+        if (usage := self._session.context_usage()) is not None:
+            stats["contextUsage"] = _context_usage(usage)
+        return stats
+
+    async def _switch_session(self, command: commands.SwitchSession) -> JsonObject:
+        await self._session.switch_session(Path(command.session_path))
+        return {"cancelled": False}
+
+    async def _fork(self, command: commands.Fork) -> JsonObject:
+        return {"text": await self._session.fork(command.entry_id), "cancelled": False}
+
+    def _get_fork_messages(self, _: commands.GetForkMessages) -> JsonObject:
+        listed = ((entry.id, user_text(entry)) for entry in self._session.store.entries)
+        return {"messages": [{"entryId": entry_id, "text": text} for entry_id, text in listed if text]}
+
+    async def _clone(self, _: commands.Clone) -> JsonObject:
+        await self._session.clone()
+        return {"cancelled": False}
+
+    def _get_entries(self, command: commands.GetEntries) -> JsonObject:
+        store = self._session.store
+        entries = list(store.entries)
+        if command.since is not None:
+            entries = entries[entries.index(store.entry(command.since)) + 1 :]
+        return {"entries": [entry.data for entry in entries], "leafId": store.leaf_id}
+
+    def _get_tree(self, _: commands.GetTree) -> Encoded:
+        store = self._session.store
+        return Encoded(b'{"tree":%b,"leafId":%b}' % (_encoded_nodes(store.tree()), dump(store.leaf_id)))
+
+    async def _navigate_tree(self, command: commands.NavigateTree) -> JsonObject:
+        done = await self._session.navigate(
+            command.target_id,
+            summarize=command.summarize,
+            instructions=command.custom_instructions,
+            replace_instructions=command.replace_instructions,
+            label=command.label,
+        )
+        data: JsonObject = {"cancelled": done.cancelled}
+        if done.aborted:
+            data["aborted"] = True
+        if done.editor_text is not None:
+            data["editorText"] = done.editor_text
+        if done.summary_entry is not None:
+            data["summaryEntry"] = done.summary_entry.data
+        return data
+
+    def _set_label(self, command: commands.SetLabel) -> None:
+        self._session.set_label(command.entry_id, command.label)
+
+    async def _set_session_name(self, command: commands.SetSessionName) -> None:
+        await self._session.set_name(command.name)
+
+    def _list_sessions(self, _: commands.ListSessions) -> JsonObject:
+        path = self._session.store.path
+        return {"sessions": [info.to_wire() for info in list_sessions(path.parent)] if path is not None else []}
+
+    def _get_commands(self, _: commands.GetCommands) -> JsonObject:
+        return {"commands": []}
+
+
+class Encoded(bytes):
+    """JSON that is encoded already."""
+
+
+def _encoded_nodes(roots: Sequence[TreeNode]) -> bytes:
+    """The nodes as JSON. A conversation is as deep as it is long, which is deeper than encoders recurse."""
+    pieces: list[bytes] = [b"["]
+    open_lists = [iter(roots)]
+    tails: list[bytes] = []
+    while open_lists:
+        node = next(open_lists[-1], None)
+        if node is None:
+            open_lists.pop()
+            pieces.append(b"]")
+            if tails:
+                pieces.append(tails.pop())
+            continue
+        if pieces[-1].endswith(b"}"):
+            pieces.append(b",")
+        pieces.append(b'{"entry":%b,"children":[' % dump(node.entry.data))
+        label = {"label": node.label, "labelTimestamp": node.label_timestamp} if node.label else {}
+        tails.append(b",%b" % dump(label)[1:] if label else b"}")
+        open_lists.append(iter(node.children))
+    return b"".join(pieces)
+
+
+def _context_usage(usage: ContextUsage) -> JsonObject:
+    return {"tokens": usage.tokens, "contextWindow": usage.context_window, "percent": usage.percent}
+
+
+_NULL = object()
 _ANSWERED = object()
 
 
@@ -228,10 +409,10 @@ def _brief(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int) -> int:
+async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
     """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
     loop = asyncio.get_running_loop()
-    writer = FrameWriter(descriptor_out)
+    writer = FrameWriter(descriptor_out, wire)
     server = RpcServer(session, writer)
     session.subscribe(writer.send)
     status: asyncio.Future[int] = loop.create_future()

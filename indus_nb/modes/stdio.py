@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
-from indus_nb.modes.frames import DELTAS, FrameEncoder
+from indus_nb.modes.frames import DELTAS, FrameEncoder, Wire
 from indus_nb.providers import provider_for
 from indus_nb.session import AgentSession
 from indus_nb.streaming import BlockDelta
@@ -90,10 +90,10 @@ class FrameWriter:
     each other; nothing else is dropped or reordered. ``send`` returns an awaitable when its caller ought to wait.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, wire: Wire = "snapshot") -> None:
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
-        self._encoder = FrameEncoder()
+        self._encoder = FrameEncoder(wire)
         self._pending: list[bytes | SessionEvent | _JoinedDelta] = []
         self._pending_bytes = 0
         self._writing = False
@@ -164,13 +164,16 @@ class FrameWriter:
         if self._writing or not self._pending or self.broken:
             return
         taken, self._pending, self._pending_bytes = self._pending, [], 0
-        lines = [self._encoded(item) for item in taken]
+        lines = [line for item in taken if (line := self._encoded(item)) is not None]
+        if not lines:
+            self._room.set()
+            return
         self._writing = True
         with self._wake:
             self._handed = lines
             self._wake.notify()
 
-    def _encoded(self, item: bytes | SessionEvent | _JoinedDelta) -> bytes:
+    def _encoded(self, item: bytes | SessionEvent | _JoinedDelta) -> bytes | None:
         if isinstance(item, bytes):
             return item
         return self._encoder.encode(item.event() if isinstance(item, _JoinedDelta) else item)
