@@ -77,6 +77,20 @@ class RpcProcess:
         self.send(command)
         return self.wait(lambda frame: frame["type"] == "response" and frame.get("id") == command["id"])
 
+    def answer_to(self, command_id: str) -> dict[str, Any]:
+        """The response to a command that was sent earlier, seen already or not."""
+
+        def found() -> dict[str, Any] | None:
+            answers = (frame for frame in self.frames if frame["type"] == "response" and frame.get("id") == command_id)
+            return next(answers, None)
+
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: found() or self._ended, SECONDS):
+                raise TimeoutError(f"no answer to {command_id}; the last frames: {self.frames[-5:]}")
+            answer = found()
+        assert answer is not None, f"the process ended without an answer and said {self.stderr}"
+        return answer
+
     def wait(self, wanted: Callable[[dict[str, Any]], bool] | str) -> dict[str, Any]:
         """The next frame not seen yet that is wanted (a function, or a type)."""
         accepts = (lambda frame: frame.get("type") == wanted) if isinstance(wanted, str) else wanted

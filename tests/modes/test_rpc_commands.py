@@ -191,7 +191,7 @@ def test_an_aborted_compaction_changes_nothing(claude, messages_api):
     assert gates[0].reached.wait(10)
     assert data(claude, "get_state")["isCompacting"] is True
     assert claude.ask("abort")["success"]
-    answer = next(frame for frame in claude.frames if frame.get("id") == "c")
+    answer = claude.answer_to("c")
     assert (answer["success"], answer["error"]) == (False, "Compaction cancelled")
     assert texts(claude) == before
     for gate in gates:
@@ -268,7 +268,7 @@ def test_a_command_can_be_aborted_and_others_are_answered_meanwhile(claude):
     claude.wait("bash_execution_update")
     assert data(claude, "get_state")["isStreaming"] is False
     assert claude.ask("abort_bash")["success"]
-    answer = claude.wait(lambda frame: frame["type"] == "response" and frame["id"] == "b")
+    answer = claude.answer_to("b")
     assert (answer["data"]["output"], answer["data"]["cancelled"]) == ("begin\n", True)
     assert "exitCode" not in answer["data"]
 
