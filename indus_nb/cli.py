@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     model = parser.add_argument_group("model")
     model.add_argument("--provider", metavar="NAME", help="anthropic, or offline")
     model.add_argument("--model", metavar="ID", help="an id, provider/id or part of a name; :LEVEL sets the thinking")
+    model.add_argument("--models", metavar="A,B", help="the models to cycle through; * stands for anything")
     model.add_argument("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high or xhigh")
     model.add_argument("--api-key", metavar="KEY", help="the provider's key, instead of the environment's")
     model.add_argument("--list-models", nargs="?", const="", metavar="TEXT", help="list the known models and leave")
@@ -101,16 +102,16 @@ async def _run(options: argparse.Namespace) -> int:
     from indus_nb.start import SessionOptions, open_session
 
     prompts = [] if options.mode == "rpc" else read_prompts(options.prompts)
-    tools = [name.strip() for name in (options.tools or "").split(",") if name.strip()]
     session = open_session(
         SessionOptions(
             provider=options.provider,
             model=options.model,
             thinking=options.thinking,
+            models=_listed(options.models),
             api_key=options.api_key,
             system_prompt=options.system_prompt,
             append_system_prompt=options.append_system_prompt,
-            tools=tools if options.tools is not None or options.no_tools else None,
+            tools=() if options.no_tools else _listed(options.tools),
             session=options.session,
             continue_last=options.continue_last,
             no_session=options.no_session,
@@ -125,6 +126,10 @@ async def _run(options: argparse.Namespace) -> int:
 
         return await serve(session, descriptor_in, descriptor_out, options.wire)
     return await answer(session, prompts, options.mode, descriptor_out, options.wire)
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
 def _list_models(pattern: str) -> int:

@@ -95,6 +95,7 @@ class SessionSettings:
     retry: RetrySettings = field(default_factory=RetrySettings)
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
+    cycled_models: Sequence[Model] | None = None
 
 
 class ContextUsage(WireModel):
@@ -396,12 +397,14 @@ class AgentSession:
         return [model for model in all_models() if usable[model.provider]]
 
     async def cycle_model(self) -> Model | None:
-        """Talk to the next of the available models; ``None`` when there is no other.
+        """Talk to the next of the models to cycle through, by default all available ones; ``None`` without another.
 
         The offline demonstration takes no part unless it is chosen already: it is used only when asked for.
         """
         offline = self.model is not None and self.model.provider == "offline"
-        models = [model for model in self.available_models() if offline or model.provider != "offline"]
+        models = self.settings.cycled_models or [
+            model for model in self.available_models() if offline or model.provider != "offline"
+        ]
         at = next((index for index, model in enumerate(models) if model == self.model), -1)
         if len(models) < 2:
             return None

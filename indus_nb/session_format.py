@@ -20,33 +20,6 @@ FORMAT_VERSION = 3
 _MISSING_IMAGE = "[An image stood here. It is kept outside of the session file and cannot be shown.]"
 
 
-def parse_line(line: bytes) -> JsonObject:
-    r"""The JSON object on a line; raises ``ValueError`` when there is none.
-
-    Programs that count text in UTF-16 cut characters in half and write the halves as escapes. Those lines are read,
-    with replacement characters:
-
-    >>> parse_line(rb'{"text": "cut \ud83d"}')
-    {'text': 'cut �'}
-    """
-    try:
-        return load_object(line)
-    except ValueError:
-        pass
-    try:
-        text = json.dumps(json.loads(line.decode(), parse_constant=_refuse), ensure_ascii=False)
-        value: object = json.loads(clean_text(text))
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not isinstance(value, dict):
-        raise ValueError("no JSON object")
-    return cast("JsonObject", value)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
-
-
 def format_line(data: JsonObject) -> bytes:
     r"""The JSON object as one line, line end included.
 
@@ -97,7 +70,7 @@ def find_header(lines: Iterable[bytes]) -> JsonObject | None:
     """The session header on the first of ``lines``, or on the second after a title line; ``None`` without one."""
     for _, line in zip(range(2), lines, strict=False):
         try:
-            data = parse_line(line)
+            data = load_object(line)
         except ValueError:
             return None
         if data.get("type") == "session" and isinstance(data.get("id"), str):
@@ -138,7 +111,7 @@ def parse_content(content: bytes) -> FileContent | None:
     for index, line in enumerate(lines):
         if line and not line.isspace():
             try:
-                objects[index] = parse_line(line)
+                objects[index] = load_object(line)
             except ValueError:
                 unreadable.append(index + 1)
     rewritten = None
@@ -162,7 +135,7 @@ def _is_entry(data: JsonObject) -> bool:
 
 def _is_object(line: bytes) -> bool:
     try:
-        parse_line(line)
+        load_object(line)
     except ValueError:
         return False
     return True

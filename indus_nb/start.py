@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +13,7 @@ from indus_nb.errors import CredentialsError, ModelNotFoundError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.prompts import system_prompt
 from indus_nb.providers import Model, provider_for
-from indus_nb.providers.catalog import default_model, find_model
+from indus_nb.providers.catalog import all_models, default_model, find_model
 from indus_nb.session import AgentSession, Equipment, SessionSettings
 from indus_nb.settings import Settings, agent_directory, load_settings, variable
 from indus_nb.store import SessionStore, find_session, most_recent_session, session_directory
@@ -27,14 +28,16 @@ class SessionOptions:
     """What a user may wish of a session; everything has a default.
 
     ``model`` is an id, ``provider/id`` or a part of a name, with ``:level`` behind it for the thinking level if wanted.
-    ``tools`` are names, ``()`` for none. ``system_prompt`` and ``append_system_prompt`` are texts or paths of text
-    files. At most one of ``session`` (a path or the beginning of an id), ``continue_last`` and ``no_session`` counts.
+    ``models`` are the ones to cycle through, ``*`` standing for anything. ``tools`` are names, ``()`` for none.
+    ``system_prompt`` and ``append_system_prompt`` are texts or paths of text files. At most one of ``session`` (a path
+    or the beginning of an id), ``continue_last`` and ``no_session`` counts.
     """
 
     cwd: Path | str | None = None
     provider: str | None = None
     model: str | None = None
     thinking: str | None = None
+    models: Sequence[str] | None = None
     api_key: str | None = field(default=None, repr=False)
     system_prompt: str | None = None
     append_system_prompt: Sequence[str] = ()
@@ -88,6 +91,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                 retry=settings.retry,
                 compaction=settings.compaction,
                 branch_summary=settings.branch_summary,
+                cycled_models=_choose_cycled(wishes.models),
             ),
             model=model,
             thinking_level=_thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
@@ -144,6 +148,20 @@ def _choose_model(
         except ModelNotFoundError as error:
             problems.append(f"{complaint} {error}")
     return _default_model(wishes, settings), None
+
+
+def _choose_cycled(patterns: Sequence[str] | None) -> list[Model] | None:
+    if patterns is None:
+        return None
+    chosen: dict[tuple[str, str], Model] = {}
+    for pattern in patterns:
+        fitting = [
+            model
+            for model in all_models()
+            if fnmatchcase(model.id, pattern) or fnmatchcase(f"{model.provider}/{model.id}", pattern)
+        ]
+        chosen.update(((model.provider, model.id), model) for model in fitting or [find_model(pattern)])
+    return list(chosen.values())
 
 
 def _default_model(wishes: SessionOptions, settings: Settings) -> Model | None:

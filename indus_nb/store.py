@@ -36,9 +36,8 @@ from indus_nb.session_format import (
     new_entry_id,
     now,
     parse_content,
-    parse_line,
 )
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, load_object
 
 
 @dataclass(slots=True)
@@ -334,7 +333,7 @@ class SessionStore:
         head = {"type": kind, "id": entry_id, "parentId": self.leaf_id, "timestamp": now()}
         line = format_line({**head, **fields, **head})
         # Read back, so that the entry is what the file says and shares nothing with its caller.
-        entry = Entry(parse_line(line), message)
+        entry = Entry(load_object(line), message)
         if self.path is not None:
             if self._refusal is not None:
                 raise SessionFileError(self.path, self._refusal)
@@ -522,7 +521,7 @@ def _describe(path: Path, file_modified: int) -> SessionInfo:
             if b'"message"' not in line and b'"session_info"' not in line:
                 continue
             try:
-                data = parse_line(line)
+                data = load_object(line)
             except ValueError:
                 continue
             if data.get("type") == "session_info":

@@ -6,6 +6,7 @@ where one becomes the other.
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeAlias, cast
 
 import pydantic_core
@@ -52,15 +53,38 @@ def dump(value: object) -> bytes:
     return pydantic_core.to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
 
 
-def load_object(line: bytes | str) -> JsonObject:
-    """The JSON object on ``line``.
+def load_object(line: bytes) -> JsonObject:
+    r"""The JSON object on ``line``.
 
-    Raises ``ValueError`` with a reason fit for a user when the line holds no JSON or JSON of another kind.
+    Raises ``ValueError`` with a reason fit for a user when the line holds no JSON or JSON of another kind. Programs
+    that count text in UTF-16 cut characters in half and write the halves as escapes. Those lines are read, with
+    replacement characters:
+
+    >>> load_object(rb'{"text": "cut \ud83d"}')
+    {'text': 'cut �'}
     """
-    value: object = pydantic_core.from_json(line, allow_inf_nan=False)
+    try:
+        value: object = pydantic_core.from_json(line, allow_inf_nan=False)
+    except ValueError as error:
+        if b"\\u" not in line:
+            raise
+        value = _with_whole_characters(line, error)
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, got {_kind(value)}")
     return cast("JsonObject", value)
+
+
+def _with_whole_characters(line: bytes, defect: ValueError) -> object:
+    """The value on a line that a stricter reader refused; raises that reader's ``defect`` when it is another one."""
+    try:
+        text = json.dumps(json.loads(line.decode(), parse_constant=_refuse), ensure_ascii=False)
+        return json.loads(clean_text(text))
+    except (ValueError, RecursionError):
+        raise defect from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _kind(value: object) -> str:

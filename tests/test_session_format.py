@@ -9,8 +9,9 @@ import pytest
 
 from indus_nb.errors import SessionFileError
 from indus_nb.messages import CustomMessage, TextContent, UserMessage
-from indus_nb.session_format import format_line, parse_line
+from indus_nb.session_format import format_line
 from indus_nb.store import SessionStore
+from indus_nb.wire import load_object
 
 V3_HEADER = '{"type":"session","version":3,"id":"s3","timestamp":"2026-01-02T03:04:05.678Z","cwd":"/w"}\n'
 
@@ -246,4 +247,4 @@ def test_a_line_that_can_be_written_can_be_read() -> None:
     for data in ({"deep": nested}, {"half": "\udc00 and \ud83d"}, {"big": 10**400}, {"": "\n\r\u2028\x00"}):
         line = format_line(data)
         assert line.count(b"\n") == 1
-        assert format_line(parse_line(line)) == line
+        assert format_line(load_object(line)) == line

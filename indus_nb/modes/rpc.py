@@ -96,7 +96,7 @@ class RpcServer:
         known = self._handlers.get(kind) if isinstance(kind, str) else None
         if known is None:
             name = kind if isinstance(kind, str) else "unknown"
-            self._respond(command_id, name, error=f"Unknown command: {_brief(kind)}")
+            self._respond(command_id, name, error=f"Unknown command: {name if isinstance(kind, str) else _brief(kind)}")
             return
         model, handler = known
         try:
@@ -239,7 +239,11 @@ class RpcServer:
         model = await self._session.cycle_model()
         if model is None:
             return _NULL
-        return {"model": model, "thinkingLevel": self._session.thinking_level, "isScoped": False}
+        return {
+            "model": model,
+            "thinkingLevel": self._session.thinking_level,
+            "isScoped": self._session.settings.cycled_models is not None,
+        }
 
     async def _set_thinking_level(self, command: commands.SetThinkingLevel) -> None:
         await self._session.set_thinking_level(command.level)

@@ -435,7 +435,7 @@ def test_abort_and_prompt_takes_the_place_of_the_run(claude, messages_api):
     gate = Gate()
     messages_api.add(Reply(Text("one ", gate)), Reply("Two."))
     assert claude.ask("prompt", message="first")["success"]
-    assert gate.reached.wait(10)
+    claude.wait(lambda frame: frame.get("assistantMessageEvent", {}).get("type") == "text_delta")
     assert claude.ask("abort_and_prompt", message="second")["success"]
     claude.wait(lambda frame: frame["type"] == "agent_settled" and texts_of(claude)[-1:] == ["Two."])
     assert texts(claude) == ["first", "one ", "second", "Two."]

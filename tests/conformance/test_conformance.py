@@ -1,0 +1,237 @@
+"""Conversations that a peer of the protocol was seen to have, had again with this program.
+
+``cases.json`` holds what a client and a model server said in each of them, and an outline of what pi 0.73.1 answered.
+Every difference must be listed in ``differences.toml`` with its reason, and everything listed there must differ.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import tomllib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import outline
+import pytest
+from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, Thinking, ToolUse
+from rpc_process import RpcProcess, indusagi
+
+HERE = Path(__file__).parent
+FOUND = json.loads((HERE / "cases.json").read_text())
+CASES: list[dict[str, Any]] = FOUND["cases"]
+PEER_SHAPES: outline.Shapes = {kind: set(paths) for kind, paths in FOUND["shapes"].items()}
+LISTED: dict[str, str] = tomllib.loads((HERE / "differences.toml").read_text())["differences"]
+
+
+class Script:
+    """The model server of a case."""
+
+    def __init__(self, replies: list[Any]) -> None:
+        self.gates: dict[str, Gate] = {}
+        self._replies = [reply if isinstance(reply, dict) else {"blocks": [reply]} for reply in replies]
+
+    def __call__(self, request: Recorded) -> Reply | HttpError:
+        asked = json.dumps(request.body["messages"], ensure_ascii=False)
+        for reply in self._replies:
+            if reply.get("match", "") in asked:
+                if not reply.get("repeat"):
+                    self._replies.remove(reply)
+                return self._reply(reply)
+        return Reply("(script exhausted)")
+
+    def _reply(self, reply: dict[str, Any]) -> Reply | HttpError:
+        if "status" in reply:
+            overloaded = {"type": "overloaded_error", "message": "Overloaded"}
+            error = {**(overloaded if reply["status"] == 529 else {}), **reply.get("error", {})}
+            return HttpError(reply["status"], **error)
+        chunk = reply.get("chunk", 24)
+        content: list[Any] = []
+        for block in reply["blocks"]:
+            if isinstance(block, str):
+                content.append(self._text(block, reply, chunk))
+            elif "tool" in block:
+                content.append(ToolUse(block["tool"], block["input"]))
+            else:
+                content.append(Thinking(block["thinking"], signature=block["signature"]))
+        return Reply(*content, chunk=chunk, stop_reason=reply.get("stop_reason"), usage=reply.get("usage"))
+
+    def _text(self, text: str, reply: dict[str, Any], chunk: int) -> Text:
+        if "gate" not in reply:
+            return Text(text)
+        gate = self.gates.setdefault(reply["gate"], Gate())
+        before = reply["gate_after"] * chunk
+        return Text(text[:before], gate, text[before:])
+
+
+def had_again(case: dict[str, Any], home: Path) -> dict[str, Any]:
+    """Have the conversation and outline it."""
+    work = home / "work"
+    work.mkdir(parents=True)
+    (home / "agent").mkdir()
+    (home / "agent" / "settings.json").write_text(json.dumps(case.get("settings", {})))
+    for name, content in case.get("files", {}).items():
+        (work / name).write_text(content)
+    script = Script(case.get("replies", []))
+    with MessagesApi(default=script) as api:
+        more = {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "sk-test"}
+        arguments = [*case.get("args", [])]
+        if "session" in case:
+            arguments += ["--session", str(work / case["session"])]
+        if case["name"] != "default_model":
+            arguments += ["--provider", "anthropic", "--model", "claude-haiku-4-5"]
+        if case["mode"] == "json":
+            done = indusagi("--mode", "json", *arguments, home=home, cwd=work, **more)
+            frames = [json.loads(line) for line in done.stdout.encode().splitlines()]
+            status: int | None = done.returncode
+        else:
+            frames, status = converse(case, arguments, script, api, home, more)
+        for gate in script.gates.values():
+            gate.open()
+    files = sorted((home / "agent" / "sessions").glob("*/*.jsonl"))
+    entries = ([json.loads(line) for line in path.read_bytes().splitlines()] for path in files)
+    return {
+        "frames": frames,
+        "order": outline.order(frames),
+        "responses": outline.responses(frames),
+        "exit": status,
+        "sessions": [outline.entry_kinds(listed) for listed in entries],
+    }
+
+
+def converse(
+    case: dict[str, Any], arguments: list[str], script: Script, api: MessagesApi, home: Path, more: dict[str, str]
+) -> tuple[list[dict[str, Any]], int | None]:
+    with RpcProcess(*arguments, home=home, cwd=home / "work", more=more) as process:
+        status = None
+        for step in case["steps"]:
+            ((action, value),) = step.items()
+            if action == "exit":
+                status = process.wait_for_end()
+            else:
+                take_step(action, value, process, script, api, home)
+        if status is None:
+            process.close_stdin()
+            status = process.wait_for_end()
+        return process.frames, status
+
+
+def take_step(action: str, value: Any, process: RpcProcess, script: Script, api: MessagesApi, home: Path) -> None:
+    match action, value:
+        case "send", command:
+            process.send(resolved(command, process, home))
+        case "raw", text:
+            process.send(text.encode())
+        case "wait", {"type": "response", "id": command_id}:
+            process.answer_to(command_id)
+        case "wait", {"type": "compaction_end"}:
+            process.wait("auto_compaction_end")  # the older name, which the default shape uses
+        case "wait", wanted:
+            process.wait(lambda frame: includes(frame, wanted))
+        case "quiet", seconds:
+            quiet(process, seconds)
+        case "release", gate:
+            script.gates[gate].open()
+        case "requests", count:
+            api.wait_for_requests(count)
+        case "close", _:
+            process.close_stdin()
+
+
+def quiet(process: RpcProcess, seconds: float) -> None:
+    """Return when nothing has come for so long: what is being compared is what comes by itself."""
+    count = -1
+    while count != len(process.frames):
+        count = len(process.frames)
+        time.sleep(seconds)
+
+
+def includes(frame: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        return isinstance(frame, dict) and all(includes(frame.get(key), value) for key, value in wanted.items())
+    return bool(frame == wanted)
+
+
+def resolved(value: Any, process: RpcProcess, home: Path) -> Any:
+    """The command with ``$id.path`` replaced by what the command ``id`` was answered."""
+    if isinstance(value, dict):
+        return {key: resolved(inner, process, home) for key, inner in value.items()}
+    if isinstance(value, str) and value.startswith("$WORK/"):
+        return str(home / "work" / value.removeprefix("$WORK/"))
+    if isinstance(value, str) and value.startswith("$"):
+        command_id, *path = value[1:].split(".")
+        found: Any = process.answer_to(command_id)
+        for name in path:
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        return found
+    return value
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    root = tmp_path_factory.mktemp("conformance")
+    with ThreadPoolExecutor(4) as pool:
+        done = pool.map(lambda case: had_again(case, root / case["name"]), CASES)
+        return dict(zip((case["name"] for case in CASES), done, strict=True))
+
+
+def differences(ours: dict[str, dict[str, Any]]) -> Iterable[str]:
+    peer_kinds = {kind for case in CASES for kind in case["peer"]["order"]}
+    our_kinds = {kind for outlined in ours.values() for kind in outlined["order"]}
+    yield from (f"only ours: {kind}" for kind in our_kinds - peer_kinds)
+    yield from (f"only the peer's: {kind}" for kind in peer_kinds - our_kinds)
+    common = peer_kinds & our_kinds
+    for case in CASES:
+        name, peer, outlined = case["name"], case["peer"], ours[case["name"]]
+        if merged(peer["order"], common) != merged(outlined["order"], common):
+            yield f"order: {name}"
+        for command_id, answer in peer["responses"].items():
+            if outlined["responses"].get(command_id) != answer:
+                yield f"answer: {name} {command_id}: {outlined['responses'].get(command_id)} for {answer}"
+        if peer["exit"] != outlined["exit"]:
+            yield f"exit: {name}: {outlined['exit']} for {peer['exit']}"
+        if peer["sessions"] != outlined["sessions"]:
+            yield f"session file: {name}"
+    our_shapes = outline.shapes(frame for outlined in ours.values() for frame in outlined["frames"])
+    for kind in our_shapes.keys() & PEER_SHAPES.keys():
+        yield from (f"key: {kind} + {path}" for path in our_shapes[kind] - PEER_SHAPES[kind])
+        yield from (f"key: {kind} - {path}" for path in PEER_SHAPES[kind] - our_shapes[kind])
+
+
+def merged(kinds: list[str], common: set[str]) -> list[str]:
+    """The kinds that both sides know; what now stands next to its like counts once."""
+    known = [kind for kind in kinds if kind in common]
+    return [kind for index, kind in enumerate(known) if index == 0 or kind != known[index - 1] or "update" not in kind]
+
+
+def test_every_difference_from_the_peer_is_known_and_has_a_reason(ours: dict[str, dict[str, Any]]) -> None:
+    found = set(differences(ours))
+    unknown = sorted(found - covered(found))
+    assert not unknown, "\n" + "\n".join(unknown)
+
+
+def test_everything_listed_as_a_difference_does_differ(ours: dict[str, dict[str, Any]]) -> None:
+    found = set(differences(ours))
+    idle = [pattern for pattern in LISTED if not any(fits(pattern, difference) for difference in found)]
+    assert not idle, idle
+    assert all(reason.strip() for reason in LISTED.values())
+
+
+def covered(found: set[str]) -> set[str]:
+    return {difference for difference in found if any(fits(pattern, difference) for pattern in LISTED)}
+
+
+def fits(pattern: str, difference: str) -> bool:
+    """Whether it is what ``pattern`` says, where ``*`` stands for anything."""
+    first, *rest = pattern.split("*")
+    if not difference.startswith(first):
+        return False
+    at = len(first)
+    for piece in rest:
+        at = difference.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return at == len(difference) or bool(rest and not rest[-1])
