@@ -269,6 +269,8 @@ async def _run_tool_call(run: Run, call: ToolCall) -> ToolResultMessage:
         output, is_error = text_output(str(error) or type(error).__name__), True
     finally:
         await progress.finish()
+    if output.details is None:
+        output = output.model_copy(update={"details": {}})  # front ends look into it without looking for it
     await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
     return _result(call, output, is_error=is_error)
 

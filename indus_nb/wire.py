@@ -66,16 +66,14 @@ def load_object(line: bytes) -> JsonObject:
     try:
         value: object = pydantic_core.from_json(line, allow_inf_nan=False)
     except ValueError as error:
-        if b"\\u" not in line:
-            raise
-        value = _with_whole_characters(line, error)
+        value = _read_tolerantly(line, error)
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, got {_kind(value)}")
     return cast("JsonObject", value)
 
 
-def _with_whole_characters(line: bytes, defect: ValueError) -> object:
-    """The value on a line that a stricter reader refused; raises that reader's ``defect`` when it is another one."""
+def _read_tolerantly(line: bytes, defect: ValueError) -> object:
+    """The value on a line with half characters or deep nesting; raises ``defect`` when something else is wrong."""
     try:
         text = json.dumps(json.loads(line.decode(), parse_constant=_refuse), ensure_ascii=False)
         return json.loads(clean_text(text))

@@ -216,6 +216,13 @@ class GetSessionStats(Command):
     type: Literal["get_session_stats"] = "get_session_stats"
 
 
+class ExportHtml(Command):
+    """Write the session as one HTML page; returns its path."""
+
+    type: Literal["export_html"] = "export_html"
+    output_path: str | None = None
+
+
 class SwitchSession(Command):
     """Go on with the session in another file."""
 

@@ -64,6 +64,7 @@ class RpcServer:
             (commands.Bash, self._bash),
             (commands.AbortBash, self._abort_bash),
             (commands.GetSessionStats, self._get_session_stats),
+            (commands.ExportHtml, self._export_html),
             (commands.SwitchSession, self._switch_session),
             (commands.Fork, self._fork),
             (commands.GetForkMessages, self._get_fork_messages),
@@ -307,6 +308,14 @@ class RpcServer:
         if (usage := self._session.context_usage()) is not None:
             stats["contextUsage"] = _context_usage(usage)
         return stats
+
+    async def _export_html(self, command: commands.ExportHtml) -> JsonObject:
+        from indus_nb.export import export_html
+
+        store = self._session.store
+        path = Path(command.output_path or f"indusagi-session-{store.session_id}.html")
+        # Tolerably long work on what only ever grows: a thread keeps it from holding up the stream.
+        return {"path": str(await asyncio.to_thread(export_html, store, store.cwd / path))}
 
     async def _switch_session(self, command: commands.SwitchSession) -> JsonObject:
         await self._session.switch_session(Path(command.session_path))

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from indus_nb import markup
 from indus_nb.messages import Usage
-from indus_nb.notebook import markup
 from indus_nb.wire import JsonObject
 
 MimeBundle: TypeAlias = dict[str, str]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from indus_nb import markup
 from indus_nb.events import (
     AgentEnd,
     AgentStart,
@@ -26,7 +27,7 @@ from indus_nb.events import (
     TurnStart,
 )
 from indus_nb.messages import AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage, Usage
-from indus_nb.notebook import blocks, markup
+from indus_nb.notebook import blocks
 from indus_nb.notebook.blocks import MimeBundle
 from indus_nb.streaming import (
     AssistantMessageEvent,

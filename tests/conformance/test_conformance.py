@@ -90,14 +90,15 @@ def had_again(case: dict[str, Any], home: Path) -> dict[str, Any]:
             frames, status = converse(case, arguments, script, api, home, more)
         for gate in script.gates.values():
             gate.open()
-    files = sorted((home / "agent" / "sessions").glob("*/*.jsonl"))
-    entries = ([json.loads(line) for line in path.read_bytes().splitlines()] for path in files)
+    files = [*work.glob("*.jsonl"), *(home / "agent" / "sessions").glob("*/*.jsonl")]
+    lines = (path.read_bytes().splitlines() for path in files)
+    entries = [[json.loads(line) for line in found] for found in lines if b'"session"' in found[0]]
     return {
         "frames": frames,
         "order": outline.order(frames),
         "responses": outline.responses(frames),
         "exit": status,
-        "sessions": [outline.entry_kinds(listed) for listed in entries],
+        "sessions": sorted(map(outline.entry_kinds, entries)),
     }
 
 
@@ -192,7 +193,7 @@ def differences(ours: dict[str, dict[str, Any]]) -> Iterable[str]:
                 yield f"answer: {name} {command_id}: {outlined['responses'].get(command_id)} for {answer}"
         if peer["exit"] != outlined["exit"]:
             yield f"exit: {name}: {outlined['exit']} for {peer['exit']}"
-        if peer["sessions"] != outlined["sessions"]:
+        if sorted(peer["sessions"]) != outlined["sessions"]:
             yield f"session file: {name}"
     our_shapes = outline.shapes(frame for outlined in ours.values() for frame in outlined["frames"])
     for kind in our_shapes.keys() & PEER_SHAPES.keys():

@@ -486,3 +486,14 @@ def test_a_strict_stream_names_nothing_that_is_newer(start, messages_api):
 def test_a_bad_image_is_refused_before_anything_happens(claude, image, words):
     assert words in error(claude, "prompt", message="look", images=[image])
     assert data(claude, "get_state")["messageCount"] == 0
+
+
+def test_a_session_can_be_exported_to_a_page(claude, messages_api, tmp_path):
+    assert "Nothing to export yet" in error(claude, "export_html")
+    messages_api.add(Reply("One."))
+    say(claude, "first")
+    path = Path(data(claude, "export_html")["path"])
+    assert path.parent == tmp_path
+    assert "One." in path.read_text()
+    chosen = data(claude, "export_html", outputPath=str(tmp_path / "out" / "page.html"))["path"]
+    assert Path(chosen) == tmp_path / "out" / "page.html"

@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 import pytest
 from hostile import HOSTILE
 
+from indus_nb import markup
 from indus_nb.messages import Usage
-from indus_nb.notebook import blocks, markup
+from indus_nb.notebook import blocks
 
 STYLES = {*markup.STYLES.values()}
 
