@@ -10,11 +10,14 @@ from indus_nb.version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from indus_nb.client import HostTool, RpcClient
     from indus_nb.session import AgentSession
     from indus_nb.start import SessionOptions, open_session
 
 __all__ = [
     "AgentSession",
+    "HostTool",
+    "RpcClient",
     "SessionOptions",
     "__version__",
     "load_ipython_extension",
@@ -24,6 +27,8 @@ __all__ = [
 
 _HOMES = {
     "AgentSession": "indus_nb.session",
+    "HostTool": "indus_nb.client",
+    "RpcClient": "indus_nb.client",
     "SessionOptions": "indus_nb.start",
     "open_session": "indus_nb.start",
 }

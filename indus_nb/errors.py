@@ -10,6 +10,8 @@ reads, so neither stands here. Every message says what happened, where, and what
     ├── CredentialsError        the provider needs a key and there is none    .provider
     ├── SessionBusyError        a prompt while another run is going on
     ├── RunFailedError          the last answer of a run ended badly          .stop_reason
+    ├── CommandFailedError      the agent's process refused a command         .command
+    ├── ClientClosedError       the agent's process has ended
     ├── CompactionError         a summary that could not be made; nothing has changed
     └── SessionFileError        a session file that cannot be used            .path
         ├── SessionNotFoundError
@@ -64,6 +66,18 @@ class RunFailedError(IndusError):
     def __init__(self, message: str, stop_reason: str) -> None:
         super().__init__(message)
         self.stop_reason = stop_reason
+
+
+class CommandFailedError(IndusError):
+    """The agent's process refused a command."""
+
+    def __init__(self, command: str, problem: str) -> None:
+        super().__init__(f"{command}: {problem}")
+        self.command = command
+
+
+class ClientClosedError(IndusError):
+    """The agent's process has ended, or was never started."""
 
 
 class CompactionError(IndusError):

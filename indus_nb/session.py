@@ -157,6 +157,7 @@ class AgentSession:
         self._settling = False
         self._unsaved: list[Message] = []
         self._held_back: list[BashExecutionMessage] = []
+        self._lent_tools: Mapping[str, Tool] = {}
         self._attempt = 0
         self._overflow_met = False
         self._retry_wait: asyncio.Event | None = None
@@ -611,6 +612,15 @@ class AgentSession:
             self.messages.append(message)
             self._save(message)
 
+    def lend_tools(self, tools: Mapping[str, Tool]) -> None:
+        """Offer these tools besides the session's own from the next prompt on, in the place of those lent before.
+
+        Raises ``UsageError`` for a name that one of its own tools has.
+        """
+        if taken := [name for name in tools if name in self.equipment.tools]:
+            raise UsageError(f"The session has a tool named {', '.join(taken)} of its own. Choose another name.")
+        self._lent_tools = tools
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call ``listener`` with every event, in order; returns what ends that.
 
@@ -649,7 +659,7 @@ class AgentSession:
             provider=provider,
             system_prompt=self.equipment.system_prompt,
             messages=self.messages,
-            tools=self.equipment.tools,
+            tools={**self.equipment.tools, **self._lent_tools},
             options=self._options(model, provider),
             emit=self._emit,
             tool_execution=self.settings.tool_execution,

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from indus_nb.agent import InterruptMode, QueueMode
 from indus_nb.messages import ImageContent, ThinkingLevel
+from indus_nb.modes.host_tools import HostToolDefinition
 from indus_nb.session import StreamingBehavior
 from indus_nb.wire import WireModel
 
@@ -292,6 +293,13 @@ class ListSessions(Command):
     """The saved sessions next to this one, newest first."""
 
     type: Literal["list_sessions"] = "list_sessions"
+
+
+class SetHostTools(Command):
+    """Lend tools to the agent, in the place of those lent before; they count from the next prompt on."""
+
+    type: Literal["set_host_tools"] = "set_host_tools"
+    tools: list[HostToolDefinition]
 
 
 class GetCommands(Command):

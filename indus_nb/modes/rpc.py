@@ -18,6 +18,7 @@ from indus_nb.errors import IndusError
 from indus_nb.modes import commands
 from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
+from indus_nb.modes.host_tools import HostTools
 from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
 from indus_nb.session import AgentSession, ContextUsage
 from indus_nb.stats import session_stats
@@ -37,6 +38,7 @@ class RpcServer:
         self._session = session
         self._writer = writer
         self._tasks: set[asyncio.Task[None]] = set()
+        self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
         handlers: tuple[tuple[type[Command], Callable[[Any], Any]], ...] = (
             (commands.Prompt, self._prompt),
             (commands.AbortAndPrompt, self._abort_and_prompt),
@@ -75,6 +77,7 @@ class RpcServer:
             (commands.SetLabel, self._set_label),
             (commands.SetSessionName, self._set_session_name),
             (commands.ListSessions, self._list_sessions),
+            (commands.SetHostTools, self._set_host_tools),
             (commands.GetCommands, self._get_commands),
         )
         self._handlers = {name: (model, handler) for model, handler in handlers for name in model.names()}
@@ -91,6 +94,9 @@ class RpcServer:
         kind = frame.get("type")
         if kind == "extension_ui_response":
             return  # an answer to a dialog that is not open any more
+        if kind in ("host_tool_update", "host_tool_result"):
+            self._host_tools.take(frame)
+            return
         command_id = frame.get("id")
         if isinstance(command_id, bool) or not isinstance(command_id, str | int):
             command_id = None
@@ -369,6 +375,10 @@ class RpcServer:
     def _list_sessions(self, _: commands.ListSessions) -> JsonObject:
         path = self._session.store.path
         return {"sessions": [info.to_wire() for info in list_sessions(path.parent)] if path is not None else []}
+
+    def _set_host_tools(self, command: commands.SetHostTools) -> JsonObject:
+        self._session.lend_tools({tool.name: self._host_tools.tool(tool) for tool in command.tools})
+        return {"toolNames": [tool.name for tool in command.tools]}
 
     def _get_commands(self, _: commands.GetCommands) -> JsonObject:
         return {"commands": []}

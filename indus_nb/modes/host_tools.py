@@ -1,0 +1,107 @@
+"""Tools that a client lends to the agent: a call goes out as a frame, and its result comes back as one."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from indus_nb.events import ToolOutput
+from indus_nb.providers import ToolSpec
+from indus_nb.tools.tool import ToolContext, ToolError, text_output
+from indus_nb.wire import JsonObject, WireModel
+
+
+class HostToolDefinition(WireModel):
+    """A tool that the client runs; ``parameters`` is a JSON schema of an object."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    description: str
+    parameters: JsonObject
+    label: str | None = None
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    report: Callable[[ToolOutput], None]
+    result: asyncio.Future[ToolOutput] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class HostTools:
+    """The calls that the client has not answered yet. ``send`` writes a frame."""
+
+    def __init__(self, send: Callable[[JsonObject], None]) -> None:
+        self._send = send
+        self._open: dict[str, _OpenCall] = {}
+
+    def tool(self, definition: HostToolDefinition) -> HostTool:
+        """The tool that a model can call."""
+        return HostTool(definition, self)
+
+    def take(self, frame: JsonObject) -> None:
+        """Take an update or a result; one for a call that is not open any more is ignored."""
+        call = self._open.get(str(frame.get("id")))
+        if call is None or call.result.done():
+            return
+        try:
+            if frame["type"] == "host_tool_update":
+                call.report(_output(frame.get("partialResult")))
+            elif frame.get("isError"):
+                output = _output(frame.get("result"))
+                error = ToolError("\n".join(block.text for block in output.content if block.type == "text"))
+                error.output = output
+                call.result.set_exception(error)
+            else:
+                call.result.set_result(_output(frame.get("result")))
+        except ValidationError as error:
+            problem = error.errors()[0]
+            where = ".".join(map(str, problem["loc"]))
+            call.result.set_exception(ToolError(f"The host's answer is wrong at `{where}`: {problem['msg']}"))
+
+    async def call(self, name: str, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Have the client run a tool; cancelling the call tells it."""
+        call_id = secrets.token_hex(8)
+        call = self._open[call_id] = _OpenCall(context.report)
+        frame = {"id": call_id, "toolCallId": context.call_id, "toolName": name, "arguments": arguments}
+        self._send({"type": "host_tool_call", **frame})
+        try:
+            return await call.result
+        except asyncio.CancelledError:
+            self._send({"type": "host_tool_cancel", "id": secrets.token_hex(8), "targetId": call_id})
+            raise
+        finally:
+            del self._open[call_id]
+
+
+@dataclass(frozen=True, slots=True)
+class HostTool:
+    """A lent tool behind the ``Tool`` protocol."""
+
+    definition: HostToolDefinition
+    host: HostTools
+    read_only: bool = False
+    snippet: str | None = None
+    guidelines: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        return ToolSpec(self.definition.name, self.definition.description, self.definition.parameters)
+
+    def check(self, arguments: JsonObject) -> JsonObject:
+        """The arguments as they are: the client knows what it can take."""
+        return arguments
+
+    async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Have the client run it."""
+        return await self.host.call(self.definition.name, arguments, context)
+
+
+def _output(value: Any) -> ToolOutput:
+    return text_output(value) if isinstance(value, str) else ToolOutput.model_validate(value)
