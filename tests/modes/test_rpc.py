@@ -124,9 +124,10 @@ def test_state_names_model_file_and_modes(claude: RpcProcess, tmp_path: Path):
     assert data["messageCount"] == 0
 
 
-def test_models_can_be_listed_and_set(offline: RpcProcess):
-    models = offline.ask("get_available_models")["data"]["models"]
+def test_models_can_be_listed_where_there_is_a_key_and_set_without(claude: RpcProcess, offline: RpcProcess):
+    models = claude.ask("get_available_models")["data"]["models"]
     assert {"claude-opus-4-8", "claude-sonnet-4-20250514"} <= {model["id"] for model in models}
+    assert [model["id"] for model in offline.ask("get_available_models")["data"]["models"]] == ["offline"]
     answer = offline.ask("set_model", provider="anthropic", modelId="claude-opus-4-8")
     assert answer["data"]["id"] == "claude-opus-4-8"
     refused = offline.ask("set_model", provider="invalid", modelId="model")

@@ -1,0 +1,67 @@
+"""docs/commands.md is made from the commands as they are declared.
+
+``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/test_reference.py`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from indus_nb.modes import commands
+
+PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
+HEAD = """# Commands of RPC mode
+
+One JSON object a line on standard input. Every command may have an `id` (a string or an integer), which comes back in
+its response `{"id": …, "type": "response", "command": …, "success": true, "data": …}`. A failure has
+`"success": false` and an `error` that says what is wrong; nothing has happened then. Fields that are not listed are
+ignored.
+"""
+
+
+def declared() -> list[type[commands.Command]]:
+    found = (value for value in vars(commands).values() if isinstance(value, type))
+    return [value for value in found if issubclass(value, commands.Command) and "type" in value.model_fields]
+
+
+def reference() -> str:
+    parts = [HEAD]
+    for command in declared():
+        names = " or ".join(f"`{name}`" for name in command.names())
+        parts.append(f"\n## {names}\n\n{command.__doc__}\n")
+        schema = command.model_json_schema()
+        fields = [
+            f"| `{name}` | {kind(field)} | {'yes' if name in schema.get('required', ()) else 'no'} |"
+            for name, field in schema["properties"].items()
+            if name not in ("id", "type")
+        ]
+        if fields:
+            parts.append("\n".join(["\n| field | type | required |", "|---|---|---|", *fields, ""]))
+    return "".join(parts)
+
+
+def kind(field: dict) -> str:
+    if "anyOf" in field:
+        return " or ".join(kind(choice) for choice in field["anyOf"] if choice.get("type") != "null")
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if "$ref" in field:
+        return field["$ref"].rsplit("/", 1)[1]
+    if field.get("type") == "array":
+        return f"list of {kind(field['items'])}"
+    return field.get("type", "object")
+
+
+def test_the_reference_of_commands_is_up_to_date() -> None:
+    if os.environ.get("INDUS_NB_WRITE_DOCS"):
+        PAGE.write_text(reference(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == reference(), __doc__
+
+
+def test_every_command_is_served() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    source = Path(commands.__file__).with_name("rpc.py").read_text(encoding="utf-8")
+    for command in declared():
+        assert f"commands.{command.__name__}, self." in source
+        assert all(f"`{name}`" in page for name in command.names())
