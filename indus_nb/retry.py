@@ -26,14 +26,20 @@ _TOO_LONG = re.compile(
 _ASKED_DELAY = re.compile(r"\(retry after (\d+(?:\.\d+)?) s\)")
 
 
+class ProviderRetrySettings(WireModel):
+    """What a server may ask for; times in ms."""
+
+    max_retry_delay_ms: int = Field(default=60_000, ge=0)
+    """The longest wait that a server may ask for; an answer that asks for more is not tried again."""
+
+
 class RetrySettings(WireModel):
     """Trying again after failures that pass; times in ms."""
 
     enabled: bool = True
     max_retries: int = Field(default=3, ge=0)
     base_delay_ms: int = Field(default=2000, ge=0)
-    max_delay_ms: int = Field(default=60_000, ge=0)
-    """The longest wait that a server may ask for; one that asks for more is not tried again."""
+    provider: ProviderRetrySettings = Field(default_factory=ProviderRetrySettings)
 
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
         """The wait before retry number ``attempt`` of a failed ``answer``; ``None`` when there shall be none.
@@ -49,7 +55,9 @@ class RetrySettings(WireModel):
             return None
         asked = _ASKED_DELAY.search(answer.error_message or "")
         wanted = round(float(asked[1]) * 1000) if asked else 0
-        return max(wanted, self.base_delay_ms * 2 ** (attempt - 1)) if wanted <= self.max_delay_ms else None
+        return (
+            max(wanted, self.base_delay_ms * 2 ** (attempt - 1)) if wanted <= self.provider.max_retry_delay_ms else None
+        )
 
 
 def is_passing(answer: AssistantMessage) -> bool:

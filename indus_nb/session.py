@@ -272,17 +272,24 @@ class AgentSession:
             await self._queues_changed()
         return taken
 
-    async def _occupy(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do ``work`` as what the session is busy with, which ``abort`` ends; cancelling the call does the same."""
+    async def _occupy(self, work: Coroutine[Any, Any, T], *, settling: bool = False) -> T:
+        """Do ``work`` as what the session is busy with, which ``abort`` ends; cancelling the call does the same.
+
+        ``settling`` work is no run: who prompts meanwhile waits for its end.
+        """
         task = self._task = asyncio.create_task(work, name="indus_nb run")
+        self._settling = settling
+        task.add_done_callback(self._vacate)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             await self.abort()
             raise
-        finally:
-            if self._task is task and task.done():
-                self._task = None
+
+    def _vacate(self, task: asyncio.Task[Any]) -> None:
+        if self._task is task:
+            self._task = None
+            self._settling = False
 
     async def wait_until_idle(self) -> None:
         """Return when no run is going on."""
@@ -531,13 +538,10 @@ class AgentSession:
             summarising = self._summariser().summarise_branch(
                 behind, self.settings.branch_summary, instructions, replace_instructions=replace_instructions
             )
-            self._settling = True
             try:
-                summary = await self._occupy(_interruptible(self._navigation, summarising))
+                summary = await self._occupy(_interruptible(self._navigation, summarising), settling=True)
             except RunAborted:
                 return Navigation(cancelled=True, aborted=True)
-            finally:
-                self._settling = False
         self.store.move_leaf(place)
         entry: Entry | None = None
         if summary is not None:
@@ -559,13 +563,8 @@ class AgentSession:
         """
         await self.abort()
         summariser = self._summariser()
-        self._settling = True
-        try:
-            return await self._occupy(
-                self._compactor.compact(self.store, self.messages, summariser, "manual", instructions)
-            )
-        finally:
-            self._settling = False
+        work = self._compactor.compact(self.store, self.messages, summariser, "manual", instructions)
+        return await self._occupy(work, settling=True)
 
     def context_usage(self) -> ContextUsage | None:
         """How full the model's context is; ``None`` without a model."""
@@ -706,7 +705,7 @@ class AgentSession:
             await self._emit(AgentSettled())
         finally:
             self._settling = False
-            self._run = self._task = None
+            self._run = self._task = None  # at once: whoever waits for the end finds the session idle
             self._add_held_back()
 
     async def _goes_on(self, run: agent.Run) -> bool:

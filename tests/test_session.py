@@ -508,3 +508,48 @@ async def test_a_new_session_starts_empty_in_a_file_of_its_own(open_: Open, mess
     assert session.store.path != first
     header = json.loads(session.store.path.read_text().splitlines()[0])
     assert header["parentSession"] == str(first)
+
+
+async def test_a_cancelled_compaction_leaves_an_idle_session(open_: Open, messages_api: MessagesApi):
+    words = "word " * 200
+    messages_api.add(Reply(words), Reply(words))
+    session = open_()
+    session.settings.compaction.keep_recent_tokens = 100
+    await session.prompt("one")
+    await session.prompt("two")
+    gates = [Gate(), Gate()]
+    messages_api.add(*[Reply(Text("The ", gate)) for gate in gates])
+    compacting = asyncio.create_task(session.compact())
+    await asyncio.to_thread(gates[0].reached.wait, 10)
+    assert session.is_compacting
+    compacting.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await compacting
+    assert not session.is_compacting
+    assert len(session.messages) == 4
+    messages_api.add(Reply("Still here."))
+    await session.prompt("three")
+    assert session.last_text == "Still here."
+    for gate in gates:
+        gate.open()
+
+
+async def test_a_prompt_during_a_compaction_waits_for_its_end(open_: Open, messages_api: MessagesApi):
+    words = "word " * 200
+    messages_api.add(Reply(words), Reply(words))
+    session = open_()
+    session.settings.compaction.keep_recent_tokens = 100
+    await session.prompt("one")
+    await session.prompt("two")
+    gates = [Gate(), Gate()]
+    messages_api.add(*[Reply(Text("The ", gate, "summary.")) for gate in gates], Reply("After."))
+    compacting = asyncio.create_task(session.compact())
+    await asyncio.to_thread(gates[0].reached.wait, 10)
+    prompting = asyncio.create_task(session.prompt("three"))
+    for gate in gates:
+        gate.open()
+    async with asyncio.timeout(10):
+        await asyncio.gather(compacting, prompting)
+    assert session.messages[0].role == "compactionSummary"
+    assert session.last_text == "After."
