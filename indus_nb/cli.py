@@ -82,7 +82,9 @@ def _main(options: argparse.Namespace) -> int:
         return _list_models(options.list_models)
     _check(options)
     import asyncio
+    import gc
 
+    gc.set_threshold(20_000, 20, 20)  # a process of its own may let more garbage lie between two looks for it
     return asyncio.new_event_loop().run_until_complete(_run(options))
 
 

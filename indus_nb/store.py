@@ -7,12 +7,13 @@ types and keys that are unknown here survive.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import EllipsisType
@@ -131,7 +132,8 @@ class SessionStore:
 
     @classmethod
     def _loaded(cls, path: Path, raw: bytes, file: SessionFile | None) -> Self:
-        content = parse_content(raw)
+        with _collection_paused():
+            content = parse_content(raw)
         if content is None:
             raise SessionFileError(path, "this is no session file any more. It is left as it is")
         store = cls(content.header, path, content.entries)
@@ -228,7 +230,8 @@ class SessionStore:
         Before the latest compaction only its summary and the entries that it kept count. Messages that cannot be
         understood are left out, with a warning.
         """
-        context, failed = context_of(self.branch())
+        with _collection_paused():
+            context, failed = context_of(self.branch())
         if new := [entry_id for entry_id in failed if entry_id not in self._unreadable]:
             self._unreadable.update(new)
             self._warn(
@@ -373,6 +376,18 @@ class SessionStore:
 
     def _warn(self, what: str) -> None:
         self.warnings.append(f"{self.path or 'This session'}: {what}")
+
+
+@contextmanager
+def _collection_paused() -> Generator[None]:
+    """Make many objects without looking for garbage among them, which would take longer than making them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _header(cwd: Path, parent_session: str | None = None, session_id: str | None = None) -> JsonObject:

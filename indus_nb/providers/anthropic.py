@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.errors import CredentialsError
@@ -30,6 +31,8 @@ from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject, clean_text
 
 if TYPE_CHECKING:
+    import ssl
+
     import anthropic
 
 _KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -76,9 +79,7 @@ class AnthropicProvider:
 
     def preload(self) -> None:
         """Import the SDK with what a first request makes it load (measured: two thirds of a second together)."""
-        from anthropic import AsyncAnthropic
-
-        AsyncAnthropic(api_key="none", base_url="https://localhost")  # making one imports the rest
+        self._client("none", "https://localhost")  # making one imports the rest
 
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
@@ -114,7 +115,7 @@ class AnthropicProvider:
 
     def _client(self, key: str, base_url: str) -> anthropic.AsyncAnthropic:
         # One client for each request: kept connections would outlive the event loop, and nobody could close them then.
-        from anthropic import AsyncAnthropic, Timeout
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
 
         token = os.environ.get(_TOKEN_VARIABLE, "").strip()
         is_token = key == token and key != os.environ.get(_KEY_VARIABLE, "").strip()
@@ -124,7 +125,15 @@ class AnthropicProvider:
             base_url=base_url,
             max_retries=0,
             timeout=Timeout(self._idle_timeout, connect=min(10, self._idle_timeout)),
+            http_client=DefaultAsyncHttpxClient(verify=_certificates()),
         )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    import httpx
+
+    return httpx.create_ssl_context()  # by far the longest part of making a client
 
 
 async def _ask(
