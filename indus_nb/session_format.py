@@ -240,15 +240,15 @@ def context_of(path: list[Entry]) -> tuple[StoredContext, list[str]]:
 
     Before the latest compaction only its summary and the entries that it kept count.
     """
-    model: tuple[str, str] | None = None
-    thinking_level: str | None = None
-    edits: dict[str, Any] = {}
-    for entry in path:
-        model = _model_in(entry.data) or model
-        if entry.type == "thinking_level_change":
-            thinking_level = as_text(entry.data.get("thinkingLevel")) or thinking_level
-        elif entry.type == "context_edit":
-            edits[as_text(entry.data.get("targetId"))] = entry.data.get("replacement")
+    newest_first = path[::-1]
+    model = next((found for entry in newest_first if (found := _model_in(entry.data))), None)
+    levels = (entry.data.get("thinkingLevel") for entry in newest_first if entry.type == "thinking_level_change")
+    thinking_level = next((level for level in map(as_text, levels) if level), None)
+    edits = {
+        as_text(entry.data.get("targetId")): entry.data.get("replacement")
+        for entry in path
+        if entry.type == "context_edit"
+    }
     messages: list[Message] = []
     failed: list[str] = []
     for entry in _after_compaction(path):
@@ -294,38 +294,44 @@ def _model_in(data: JsonObject) -> tuple[str, str] | None:
 
 
 def _message_in(data: JsonObject) -> Message | None:
-    timestamp = milliseconds(data.get("timestamp"))
-    raw: object
-    match data["type"]:
-        case "message":
-            raw = data.get("message")
-        case "custom_message":
-            keys = ("customType", "content", "display", "details")
-            raw = {"role": "custom", "timestamp": timestamp, **{key: data[key] for key in keys if key in data}}
-        case "branch_summary" if data.get("summary"):
-            from_id = as_text(data.get("fromId"))
-            raw = {"role": "branchSummary", "timestamp": timestamp, "summary": data["summary"], "fromId": from_id}
-        case "compaction":
-            tokens = data.get("tokensBefore", 0)
-            summary = data.get("summary")
-            raw = {"role": "compactionSummary", "timestamp": timestamp, "summary": summary, "tokensBefore": tokens}
-        case _:
-            return None
+    raw: object = data.get("message") if data["type"] == "message" else _message_of_entry(data)
+    if raw is None and data["type"] != "message":
+        return None
     if not isinstance(raw, dict):
         raise ValueError("the entry holds no message")
     message = cast("JsonObject", raw)
     if message.get("role") == "system":
         return None  # newer peers store their system prompt; here it is made anew for every session
     content: object = message.get("content")
-    if isinstance(content, list):
+    if isinstance(content, list) and any(map(_is_kept_elsewhere, cast("list[object]", content))):
         message = {**message, "content": [_present(block) for block in cast("list[object]", content)]}
     return parse_message(message)
 
 
+def _message_of_entry(data: JsonObject) -> JsonObject | None:
+    """The message that an entry of another type than ``message`` stands for."""
+    timestamp = milliseconds(data.get("timestamp"))
+    match data["type"]:
+        case "custom_message":
+            keys = ("customType", "content", "display", "details")
+            return {"role": "custom", "timestamp": timestamp, **{key: data[key] for key in keys if key in data}}
+        case "branch_summary" if data.get("summary"):
+            from_id = as_text(data.get("fromId"))
+            return {"role": "branchSummary", "timestamp": timestamp, "summary": data["summary"], "fromId": from_id}
+        case "compaction":
+            tokens = data.get("tokensBefore", 0)
+            summary = data.get("summary")
+            return {"role": "compactionSummary", "timestamp": timestamp, "summary": summary, "tokensBefore": tokens}
+        case _:
+            return None
+
+
+def _is_kept_elsewhere(block: object) -> bool:
+    return isinstance(block, dict) and as_text(cast("JsonObject", block).get("data")).startswith("blob:")
+
+
 def _present(block: object) -> object:
-    if isinstance(block, dict) and as_text(cast("JsonObject", block).get("data")).startswith("blob:"):
-        return {"type": "text", "text": _MISSING_IMAGE}
-    return cast("object", block)
+    return {"type": "text", "text": _MISSING_IMAGE} if _is_kept_elsewhere(block) else block
 
 
 def _with_content(data: JsonObject, content: Any) -> JsonObject:
