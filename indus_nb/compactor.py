@@ -42,9 +42,9 @@ class Compactor:
 
         Raises ``CompactionError`` or ``SessionFileError``; the conversation is as it was then.
         """
-        await self._emit(CompactionStart(reason=reason))
         self.running, self.abort = True, AbortSignal()
         try:
+            await self._emit(CompactionStart(reason=reason))
             preparation = prepare(store.branch(), self.settings, context_tokens(messages))
             with self.abort.interruptible():
                 result = await summariser.compact(preparation, self.settings, instructions)

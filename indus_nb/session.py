@@ -290,6 +290,7 @@ class AgentSession:
         if self._task is task:
             self._task = None
             self._settling = False
+            self._add_held_back()
 
     async def wait_until_idle(self) -> None:
         """Return when no run is going on."""
@@ -472,6 +473,7 @@ class AgentSession:
         if entry is None or not isinstance(message, UserMessage):
             raise UsageError(f"Invalid entry ID for forking: {entry_id} is no message of the user in this session.")
         await self.abort()
+        self._save_all()
         await self._replace_store(self.store.fork(entry.parent_id, self._directory))
         return text_of(message.content)
 
@@ -480,6 +482,7 @@ class AgentSession:
         if self.store.leaf_id is None:
             raise UsageError("There is nothing to clone yet: the session is empty.")
         await self.abort()
+        self._save_all()
         await self._replace_store(self.store.fork(self.store.leaf_id, self._directory))
 
     @property
@@ -523,6 +526,7 @@ class AgentSession:
         """
         if self._task is not None:
             raise SessionBusyError("The agent is running. Wait until it has finished, or abort it, and navigate then.")
+        self._save_all()
         target = self.store.entry(entry_id)
         left = self.store.leaf_id
         if left == entry_id:
@@ -563,6 +567,7 @@ class AgentSession:
         """
         await self.abort()
         summariser = self._summariser()
+        self._save_all()
         work = self._compactor.compact(self.store, self.messages, summariser, "manual", instructions)
         return await self._occupy(work, settling=True)
 
@@ -775,6 +780,7 @@ class AgentSession:
 
     async def _compact_by_itself(self, run: agent.Run, reason: CompactionReason) -> bool:
         try:
+            self._save_all()
             await self._compactor.compact(self.store, self.messages, self._summariser(), reason)
         except (CompactionError, CredentialsError, SessionFileError):
             return False  # compaction_end told why, and the conversation goes on as it is
@@ -809,13 +815,17 @@ class AgentSession:
     def _save(self, message: Message) -> None:
         self._unsaved.append(message)
         try:
-            while self._unsaved:
-                self.store.append_message(self._unsaved[0])
-                del self._unsaved[0]
+            self._save_all()
         except SessionFileError as error:
             # The message stays in memory and is tried again with the next one; to go on unsaved is the user's decision.
             if self._run is not None:
                 self._run.abort.request(f"{error} The run was stopped; what was said is kept in memory.")
+
+    def _save_all(self) -> None:
+        """Save what could not be saved before; whoever reads the conversation from the store must see all of it."""
+        while self._unsaved:
+            self.store.append_message(self._unsaved[0])
+            del self._unsaved[0]
 
     # Model and thinking
 

@@ -553,3 +553,22 @@ async def test_a_prompt_during_a_compaction_waits_for_its_end(open_: Open, messa
         await asyncio.gather(compacting, prompting)
     assert session.messages[0].role == "compactionSummary"
     assert session.last_text == "After."
+
+
+async def test_what_the_user_runs_during_a_compaction_is_kept(open_: Open, messages_api: MessagesApi):
+    words = "word " * 200
+    messages_api.add(Reply(words), Reply(words))
+    session = open_()
+    session.settings.compaction.keep_recent_tokens = 100
+    await session.prompt("one")
+    await session.prompt("two")
+    gates = [Gate(), Gate()]
+    messages_api.add(*[Reply(Text("The ", gate, "summary.")) for gate in gates])
+    compacting = asyncio.create_task(session.compact())
+    await asyncio.to_thread(gates[0].reached.wait, 10)
+    assert (await session.bash("echo meanwhile")).output == "meanwhile\n"
+    for gate in gates:
+        gate.open()
+    await compacting
+    assert [message.role for message in session.messages][-1] == "bashExecution"
+    assert session.store.context().messages == session.messages
