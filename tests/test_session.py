@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -510,65 +511,46 @@ async def test_a_new_session_starts_empty_in_a_file_of_its_own(open_: Open, mess
     assert header["parentSession"] == str(first)
 
 
-async def test_a_cancelled_compaction_leaves_an_idle_session(open_: Open, messages_api: MessagesApi):
+@asynccontextmanager
+async def compacting(open_: Open, messages_api: MessagesApi, *later: Reply) -> AsyncGenerator[Any]:
+    """A session of two turns whose summary is being written until the gate opens; ``later`` are answers after that."""
     words = "word " * 200
-    messages_api.add(Reply(words), Reply(words))
+    gate = Gate()
+    messages_api.add(Reply(words), Reply(words), *[Reply(Text("The ", gate, "summary."))] * 2, *later)
     session = open_()
     session.settings.compaction.keep_recent_tokens = 100
     await session.prompt("one")
     await session.prompt("two")
-    gates = [Gate(), Gate()]
-    messages_api.add(*[Reply(Text("The ", gate)) for gate in gates])
-    compacting = asyncio.create_task(session.compact())
-    await asyncio.to_thread(gates[0].reached.wait, 10)
-    assert session.is_compacting
-    compacting.cancel()
-    async with asyncio.timeout(10):
+    task = asyncio.create_task(session.compact())
+    await asyncio.to_thread(gate.reached.wait, 10)
+    async with asyncio.timeout(20):
+        yield session, task, gate
+    gate.open()
+
+
+async def test_a_cancelled_compaction_leaves_an_idle_session(open_: Open, messages_api: MessagesApi):
+    async with compacting(open_, messages_api) as (session, task, _):
+        assert session.is_compacting
+        task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await compacting
-    assert not session.is_compacting
-    assert len(session.messages) == 4
-    messages_api.add(Reply("Still here."))
-    await session.prompt("three")
-    assert session.last_text == "Still here."
-    for gate in gates:
-        gate.open()
+            await task
+        assert not session.is_compacting
+        assert len(session.messages) == 4
 
 
 async def test_a_prompt_during_a_compaction_waits_for_its_end(open_: Open, messages_api: MessagesApi):
-    words = "word " * 200
-    messages_api.add(Reply(words), Reply(words))
-    session = open_()
-    session.settings.compaction.keep_recent_tokens = 100
-    await session.prompt("one")
-    await session.prompt("two")
-    gates = [Gate(), Gate()]
-    messages_api.add(*[Reply(Text("The ", gate, "summary.")) for gate in gates], Reply("After."))
-    compacting = asyncio.create_task(session.compact())
-    await asyncio.to_thread(gates[0].reached.wait, 10)
-    prompting = asyncio.create_task(session.prompt("three"))
-    for gate in gates:
+    async with compacting(open_, messages_api, Reply("After.")) as (session, task, gate):
+        prompting = asyncio.create_task(session.prompt("three"))
         gate.open()
-    async with asyncio.timeout(10):
-        await asyncio.gather(compacting, prompting)
-    assert session.messages[0].role == "compactionSummary"
-    assert session.last_text == "After."
+        await asyncio.gather(task, prompting)
+        assert session.messages[0].role == "compactionSummary"
+        assert session.last_text == "After."
 
 
 async def test_what_the_user_runs_during_a_compaction_is_kept(open_: Open, messages_api: MessagesApi):
-    words = "word " * 200
-    messages_api.add(Reply(words), Reply(words))
-    session = open_()
-    session.settings.compaction.keep_recent_tokens = 100
-    await session.prompt("one")
-    await session.prompt("two")
-    gates = [Gate(), Gate()]
-    messages_api.add(*[Reply(Text("The ", gate, "summary.")) for gate in gates])
-    compacting = asyncio.create_task(session.compact())
-    await asyncio.to_thread(gates[0].reached.wait, 10)
-    assert (await session.bash("echo meanwhile")).output == "meanwhile\n"
-    for gate in gates:
+    async with compacting(open_, messages_api) as (session, task, gate):
+        assert (await session.bash("echo meanwhile")).output == "meanwhile\n"
         gate.open()
-    await compacting
-    assert [message.role for message in session.messages][-1] == "bashExecution"
-    assert session.store.context().messages == session.messages
+        await task
+        assert session.messages[-1].role == "bashExecution"
+        assert session.store.context().messages == session.messages
