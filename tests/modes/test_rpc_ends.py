@@ -99,7 +99,7 @@ for line in sys.stdin.buffer:
 """
 
 
-@pytest.mark.parametrize("state", ["idle", "streaming", "tool", "retry"])
+@pytest.mark.parametrize("state", ["idle", "streaming", "tool", "bash", "retry"])
 def test_nothing_outlives_a_killed_parent(
     messages_api: MessagesApi, more: dict[str, str], tmp_path: Path, state: str
 ) -> None:
@@ -110,7 +110,14 @@ def test_nothing_outlives_a_killed_parent(
         messages_api.add(Reply(ToolUse("bash", {"command": "sleep 1000"})))
     elif state == "retry":
         messages_api.add(HttpError(529, "overloaded_error", "Overloaded"))
-    wanted = {"idle": "response", "streaming": "text_delta", "tool": "tool_execution_update", "retry": "auto_retry"}
+    prompt = {"type": "prompt", "message": "go"}
+    command, seen = {
+        "idle": ({"type": "get_state"}, b'"response"'),
+        "streaming": (prompt, b"text_delta"),
+        "tool": (prompt, b"tool_execution_update"),
+        "bash": ({"type": "bash", "command": "echo begun; sleep 1000"}, b"bash_execution_update"),
+        "retry": (prompt, b"auto_retry_start"),
+    }[state]
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, *ARGUMENTS],
         stdin=subprocess.PIPE,
@@ -121,10 +128,9 @@ def test_nothing_outlives_a_killed_parent(
     )
     with parent:
         agent = psutil.Process(int(parent.stderr.readline()))
-        command = {"id": "1", "type": "get_state"} if state == "idle" else {"type": "prompt", "message": "go"}
         parent.stdin.write(json.dumps(command).encode() + b"\n")
         parent.stdin.flush()
-        while wanted[state].encode() not in parent.stdout.readline():
+        while seen not in parent.stdout.readline():
             pass
         family = [agent, *agent.children(recursive=True)]
         parent.kill()
