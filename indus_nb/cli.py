@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -63,18 +64,33 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit status."""
+    _open_standard_descriptors()
     from indus_nb.modes.stdio import complain, leave
 
     try:
         status = _main(_parser().parse_args(arguments))
+        sys.stdout.flush()
     except UsageError as error:
         complain(str(error))
         status = 2
     except IndusError as error:
         complain(str(error))
         status = 1
-    sys.stdout.flush()
+    except OSError as error:
+        complain(f"The output could not be written: {error.strerror}.")
+        status = 1
+    except KeyboardInterrupt:
+        status = 130
     leave(status)
+
+
+def _open_standard_descriptors() -> None:
+    """Put nothing in the place of what the caller closed, so that no file of ours gets such a number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no keyword
+    os.close(descriptor)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - it stays open
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - it stays open
 
 
 def _main(options: argparse.Namespace) -> int:
@@ -99,7 +115,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    from indus_nb.modes.once import answer, read_prompts
+    from indus_nb.modes.once import answer_all, read_prompts
     from indus_nb.modes.stdio import claim, complain
     from indus_nb.start import SessionOptions, open_session
 
@@ -127,7 +143,7 @@ async def _run(options: argparse.Namespace) -> int:
         from indus_nb.modes.rpc import serve
 
         return await serve(session, descriptor_in, descriptor_out, options.wire)
-    return await answer(session, prompts, options.mode, descriptor_out, options.wire)
+    return await answer_all(session, prompts, options.mode, descriptor_out, options.wire)
 
 
 def _listed(names: str | None) -> list[str] | None:

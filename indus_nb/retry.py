@@ -69,10 +69,8 @@ def is_passing(answer: AssistantMessage) -> bool:
 
 
 def is_overflow(answer: AssistantMessage, context_window: int) -> bool:
-    """Whether ``answer`` says that the conversation is longer than the model's context, or shows it without a word."""
+    """Whether ``answer`` failed, in words or by being empty, because the conversation exceeds the model's context."""
     if answer.stop_reason == "error":
         return bool(_TOO_LONG.search(answer.error_message or ""))
     read = answer.usage.input + answer.usage.cache_read
-    if answer.stop_reason == "length" and answer.usage.output == 0:
-        return read >= 0.99 * context_window
-    return answer.stop_reason != "aborted" and read > context_window
+    return answer.stop_reason == "length" and answer.usage.output == 0 and read >= 0.99 * context_window

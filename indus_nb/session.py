@@ -55,7 +55,7 @@ from indus_nb.messages import (
     text_of,
 )
 from indus_nb.providers import Model, Provider, StreamOptions, provider_for
-from indus_nb.providers.catalog import all_models, find_model
+from indus_nb.providers.catalog import all_models, model_with_id
 from indus_nb.retry import RetrySettings, is_overflow
 from indus_nb.session_format import Entry
 from indus_nb.store import SessionStore
@@ -114,6 +114,12 @@ class Navigation:
     cancelled: bool = False
     aborted: bool = False
     summary_entry: Entry | None = None
+
+
+def _user_message(text: str, images: Sequence[ImageContent]) -> UserMessage:
+    if not text.strip() and not images:
+        raise UsageError("The message is empty. Write something, or attach an image.")
+    return UserMessage(content=[TextContent(text=text), *images])
 
 
 async def _interruptible(signal: AbortSignal, work: Awaitable[T]) -> T:
@@ -222,7 +228,7 @@ class AgentSession:
         """
         while self._settling and self._task is not None:
             await asyncio.shield(self._task)
-        message = UserMessage(content=[TextContent(text=text), *images])
+        message = _user_message(text, images)
         accept = on_accepted or (lambda: None)
         if self._task is not None:
             if streaming_behavior is None:
@@ -239,12 +245,18 @@ class AgentSession:
         await self._occupy(self._drive(run, [message]))
 
     async def steer(self, text: str, images: Sequence[ImageContent] = ()) -> None:
-        """Queue a message for after the tool call at hand; while idle it waits for the next run."""
-        await self._enqueue(self.steering, UserMessage(content=[TextContent(text=text), *images]))
+        """Queue a message for after the tool call at hand; while idle it waits for the next run.
+
+        Raises ``UsageError`` for an empty one.
+        """
+        await self._enqueue(self.steering, _user_message(text, images))
 
     async def follow_up(self, text: str, images: Sequence[ImageContent] = ()) -> None:
-        """Queue a message for when the model has nothing more to do; while idle it waits for the next run."""
-        await self._enqueue(self.follow_up_queue, UserMessage(content=[TextContent(text=text), *images]))
+        """Queue a message for when the model has nothing more to do; while idle it waits for the next run.
+
+        Raises ``UsageError`` for an empty one.
+        """
+        await self._enqueue(self.follow_up_queue, _user_message(text, images))
 
     async def abort(self) -> None:
         """End whatever goes on, and return when the session is idle. What was said is kept, and so are the queues."""
@@ -359,13 +371,12 @@ class AgentSession:
 
     # Changing it
 
-    async def set_model(self, wanted: str, provider: str | None = None) -> Model:
-        """Talk to another model from the next request on.
+    async def set_model(self, model: Model) -> None:
+        """Talk to another model from the next request on; ``find_model`` finds it by name.
 
-        Raises ``ModelNotFoundError``, ``SessionFileError``, or ``CredentialsError`` when a run is going on that could
-        not use it; nothing has changed then.
+        Raises ``SessionFileError``, or ``CredentialsError`` when a run is going on that could not use it; nothing has
+        changed then.
         """
-        model = find_model(wanted, provider)
         reached_by = self._providers(model.provider)
         options = self._options(model, reached_by) if self._run is not None else None
         self.store.append("model_change", provider=model.provider, modelId=model.id)
@@ -374,7 +385,6 @@ class AgentSession:
             self._run.model, self._run.provider, self._run.options = model, reached_by, options
         await self._emit(ModelChanged(provider=model.provider, model_id=model.id))
         await self.set_thinking_level(self.thinking_level)
-        return model
 
     async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
         """Think more or less from the next request on; returns the nearest level that the model knows."""
@@ -418,7 +428,8 @@ class AgentSession:
         if len(models) < 2:
             return None
         chosen = models[(at + 1) % len(models)]
-        return await self.set_model(chosen.id, chosen.provider)
+        await self.set_model(chosen)
+        return chosen
 
     async def cycle_thinking_level(self) -> ThinkingLevel | None:
         """Think more, or after the most not at all; ``None`` when the model knows only one level."""
@@ -500,7 +511,7 @@ class AgentSession:
         self.messages = stored.messages
         if stored.model is not None:
             try:
-                self.model = find_model(stored.model[1], stored.model[0])
+                self.model = model_with_id(stored.model[1], stored.model[0])
             except ModelNotFoundError as error:
                 self.problems.append(f"The session's own model is not to be had; another one goes on. {error}")
         if stored.thinking_level in get_args(ThinkingLevel):
@@ -725,8 +736,7 @@ class AgentSession:
             await self._emit(AutoRetryEnd(success=False, attempt=attempt, final_error=answer.error_message))
         if self._overflows(answer):
             self._overflow_met = True
-            if answer.stop_reason == "error":
-                self._forget(answer)
+            self._forget(answer)
             return await self._compact_by_itself(run, "overflow")
         if answer.stop_reason == "error":
             return False
@@ -759,12 +769,12 @@ class AgentSession:
                 error_message=answer.error_message or "",
             )
         )
-        self._forget(answer)
         try:
             with run.abort.interruptible():
                 async with asyncio.timeout(delay_ms / 1000):
                     await self._retry_wait.wait()
         except TimeoutError:
+            self._forget(answer)
             return True
         except RunAborted:
             pass
@@ -819,7 +829,9 @@ class AgentSession:
         except SessionFileError as error:
             # The message stays in memory and is tried again with the next one; to go on unsaved is the user's decision.
             if self._run is not None:
-                self._run.abort.request(f"{error} The run was stopped; what was said is kept in memory.")
+                self._run.abort.request(
+                    f"{str(error).rstrip('.')}. The run was stopped; what was said is kept in memory."
+                )
 
     def _save_all(self) -> None:
         """Save what could not be saved before; whoever reads the conversation from the store must see all of it."""

@@ -293,13 +293,13 @@ class SessionFile:
         except OSError as error:
             raise SessionFileError(
                 self.path,
-                f"the session's file has gone ({_reason(error)}). Put it back, or fork the session to save it",
+                f"the session's file has gone ({_reason(error)}). Put it back, or start a new session",
             ) from error
         if _identity(found) != self._identity or found.st_size != self._size:
             raise SessionFileError(
                 self.path,
                 f"another program wrote to the session (the file holds {found.st_size} bytes where {self._size} were "
-                "left), so nothing was added. Open the session again to go on from there, or fork it",
+                "left), so nothing was added. Open the session again to go on from there",
             )
 
 

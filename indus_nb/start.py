@@ -147,7 +147,7 @@ def _choose_model(
             return find_model(name, provider), None
         except ModelNotFoundError as error:
             problems.append(f"{complaint} {error}")
-    return _default_model(wishes, settings), None
+    return _default_model(wishes, settings, problems), None
 
 
 def _choose_cycled(patterns: Sequence[str] | None) -> list[Model] | None:
@@ -164,15 +164,20 @@ def _choose_cycled(patterns: Sequence[str] | None) -> list[Model] | None:
     return list(chosen.values())
 
 
-def _default_model(wishes: SessionOptions, settings: Settings) -> Model | None:
-    provider = wishes.provider or settings.default_provider
+def _default_model(wishes: SessionOptions, settings: Settings, problems: list[str]) -> Model | None:
+    provider = wishes.provider
+    if provider is None and settings.default_provider is not None:
+        try:
+            provider_for(settings.default_provider)
+            provider = settings.default_provider
+        except UsageError as error:
+            problems.append(f"The settings' `defaultProvider` is of no use. {error}")
     if provider is None:
         try:
             provider_for("anthropic").find_key(wishes.api_key)
         except CredentialsError:
             return None
         provider = "anthropic"
-    provider_for(provider)
     return default_model(provider)
 
 

@@ -474,6 +474,8 @@ def find_session(wanted: str, directory: Path) -> Path:
 
     Raises ``SessionNotFoundError``, or ``UsageError`` when several ids begin so.
     """
+    if not wanted.strip():
+        raise UsageError("Name the session: the path of its file, or the beginning of its id.")
     if wanted.endswith(".jsonl") or "/" in wanted or os.sep in wanted:
         path = Path(wanted)
         with suppress(RuntimeError):  # a home directory of nobody
@@ -486,7 +488,7 @@ def find_session(wanted: str, directory: Path) -> Path:
     for _, path in sorted(_session_files(directory)):
         with suppress(SessionFileError):
             session_id: str = read_header(path)["id"]
-            if wanted and session_id.startswith(wanted):
+            if session_id.startswith(wanted):
                 matches[path] = session_id
     exact = [path for path, session_id in matches.items() if session_id == wanted]
     candidates = exact or list(matches)

@@ -45,9 +45,16 @@ def install() -> None:
         venv.create(ENVIRONMENT, with_pip=True)
     wanted = (ROOT / "pyproject.toml").read_bytes()
     installed = ENVIRONMENT / "installed.toml"
-    if not installed.exists() or installed.read_bytes() != wanted:
+    if not installed.exists() or installed.read_bytes() != wanted or not is_installed_from_here():
         run("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[test]")
         installed.write_bytes(wanted)
+
+
+def is_installed_from_here() -> bool:
+    """Whether the environment imports the package from this very tree."""
+    where = [str(BIN / "python"), "-I", "-c", "import indus_nb; print(indus_nb.__file__)"]
+    found = subprocess.run(where, capture_output=True, text=True, check=False).stdout.strip()
+    return Path(found).parent == ROOT / "indus_nb"
 
 
 def find_browser() -> None:

@@ -104,6 +104,7 @@ def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
     assert user["content"][0]["text"] == "hi"
     assert answered["stopReason"] == "error"
     if isinstance(answer, Reply):
+        assert mode == "json" or done.stdout == "half an ans\n"
         assert answered["content"][0]["text"] == "half an ans"
     if mode == "json":
         assert events_of(done.stdout)[-1]["type"] == "agent_settled"
@@ -121,6 +122,8 @@ def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
         (("--provider", "offline", "--no-tools", "--tools", "read", "hi"), 2, "--no-tools"),
         (("--provider", "offline", "--no-session", "--continue", "hi"), 2, "--no-session"),
         (("--provider", "offline"), 2, "Nothing to do"),
+        (("--provider", "offline", " "), 2, "empty"),
+        (("--provider", "offline", "--session", "", "hi"), 2, "Name the session"),
         (("--provider", "offline", "@missing.txt", "hi"), 2, "missing.txt"),
         (("--mode", "rpc", "@file.txt"), 2, "@file arguments"),
         (("--provider", "offline", "--session", "missing.jsonl", "hi"), 1, "missing.jsonl"),
@@ -221,18 +224,60 @@ def test_keys_reach_neither_session_nor_output(messages_api: MessagesApi, tmp_pa
         assert path.is_dir() or key not in path.read_text()
 
 
-def test_output_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path):
+def test_a_failed_prompt_is_told_and_the_next_one_is_still_asked(messages_api: MessagesApi, tmp_path: Path):
+    messages_api.add(HttpError(400, "invalid_request_error", "no such thing"), Reply("Fine."))
+    done = indusagi("one", "two", home=tmp_path, **claude(messages_api))
+    assert (done.returncode, done.stdout) == (0, "Fine.\n")
+    assert "no such thing" in done.stderr
+
+
+def test_nothing_of_an_older_answer_is_printed_when_a_prompt_is_refused(messages_api: MessagesApi, tmp_path: Path):
+    messages_api.add(Reply("Of yesterday."))
+    indusagi("one", home=tmp_path, **claude(messages_api))
+    done = indusagi("--continue", "two", home=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "ANTHROPIC_API_KEY" in done.stderr
+
+
+def test_a_provider_of_the_settings_that_is_unknown_is_reported_and_what_works_goes_on(
+    messages_api: MessagesApi, tmp_path: Path
+):
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "settings.json").write_text('{"defaultProvider": "nobody"}')
+    messages_api.add(Reply("Here."))
+    done = indusagi("one", home=tmp_path, **claude(messages_api))
+    assert (done.returncode, done.stdout) == (0, "Here.\n")
+    assert "`defaultProvider`" in done.stderr
+    assert "nobody" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["json", "text", "rpc", "models"])
+def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: Path, mode: str):
     read_end, write_end = os.pipe()
     os.close(read_end)
-    process = subprocess.run(
-        [sys.executable, "-m", "indus_nb", "--mode", "json", "--provider", "offline", "--no-session", "hello"],
-        stdin=subprocess.DEVNULL,
+    arguments = ["--list-models"] if mode == "models" else ["--mode", mode, "--provider", "offline", "--no-session"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "indus_nb", *arguments, *(["hello"] if mode in ("json", "text") else [])],
+        stdin=subprocess.PIPE if mode == "rpc" else subprocess.DEVNULL,
         stdout=write_end,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
         env=environment(tmp_path),
-        timeout=60,
-        check=False,
+    ) as process:
+        os.close(write_end)
+        if mode == "rpc":
+            process.stdin.write(b'{"type": "get_state"}\n')
+            process.stdin.flush()
+        assert process.wait(60) == 1
+        assert process.stderr.read() == b"indusagi: The output could not be written: Broken pipe.\n"
+
+
+def test_standard_descriptors_that_were_closed_are_never_taken_for_a_file_of_ours(tmp_path: Path):
+    program = f"exec {sys.executable} -m indus_nb --provider offline --mode json hello <&- 2>&-"
+    done = subprocess.run(
+        ["/bin/sh", "-c", program], capture_output=True, cwd=tmp_path, env=environment(tmp_path), check=False
     )
-    os.close(write_end)
-    assert b"Traceback" not in process.stderr
+    assert done.returncode == 0
+    assert json.loads(done.stdout.splitlines()[-1])["type"] == "agent_settled"
+    (path,) = (tmp_path / "agent" / "sessions").glob("*/*.jsonl")
+    assert all(isinstance(json.loads(line), dict) for line in path.read_bytes().splitlines())

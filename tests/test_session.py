@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from indus_nb.errors import CredentialsError, ModelNotFoundError, RunFailedError, SessionBusyError
 from indus_nb.events import MessageUpdate, SessionEvent
 from indus_nb.messages import AssistantMessage, Message, ToolResultMessage, text_of
+from indus_nb.providers.catalog import find_model
 from indus_nb.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import FunctionTool, ToolContext, text_output
@@ -415,7 +416,7 @@ async def test_the_model_can_be_changed_and_the_thinking_level_follows(open_: Op
     session = open_(model="claude-opus-4-7", thinking="xhigh")
     events = watch(session)
     await session.prompt("a")
-    await session.set_model("claude-haiku-4-5", "anthropic")
+    await session.set_model(find_model("claude-haiku-4-5"))
     assert session.thinking_level == "high"
     assert [event.type for event in events[-2:]] == ["model_changed", "thinking_level_changed"]
     await session.prompt("b")

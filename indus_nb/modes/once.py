@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from indus_nb.errors import IndusError, UsageError
+from indus_nb.errors import IndusError, RunFailedError, UsageError
 from indus_nb.messages import ImageContent
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.stdio import FrameWriter, complain, on_signals, preload
@@ -31,46 +31,61 @@ class PromptInput:
     images: Sequence[ImageContent] = ()
 
 
-async def answer(
+async def answer_all(
     session: AgentSession,
     prompts: Sequence[PromptInput],
     mode: Literal["json", "text"],
     descriptor_out: int,
     wire: Wire = "snapshot",
 ) -> int:
-    """Answer the prompts; returns the exit status: 0, 1 when an answer failed, 128 and more after a signal."""
-    writer = FrameWriter(descriptor_out, wire)
-    if mode == "json":
-        writer.send_line(dump(session.store.header))
-        session.subscribe(writer.send)
-    preload(session)
+    """Answer the prompts; returns the exit status: 0, 1 when the last answer failed, 128 and more after a signal."""
     ended: list[int] = []
 
     def end(code: int) -> None:
         ended.append(code)
         running.cancel()
 
-    async def run() -> None:
+    writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(1))
+    if mode == "json":
+        writer.send_line(dump(session.store.header))
+        session.subscribe(writer.send)
+    preload(session)
+
+    async def run() -> int:
+        status = 0
         for prompt in prompts:
             await session.prompt(prompt.text, prompt.images)
-            session.answer_or_raise()
+            status = _status(session)
+        text = session.last_answer.text if session.last_answer is not None else ""
+        if mode == "text" and (text or status == 0):
+            writer.send_line(clean_text(text).encode())
+        return status
 
     running = asyncio.create_task(run())
     on_signals(end)
-    status = 0
     try:
-        await running
+        status = await running
     except asyncio.CancelledError:
-        status = ended[0]
-        complain("Request was aborted.")
+        status = max(ended)
+        if status > 1:
+            complain("Request was aborted.")
     except IndusError as error:
         status = 1
         complain(str(error))
-    if mode == "text" and status == 0:
-        writer.send_line(clean_text(session.last_text or "").encode())
     session.close()
-    await writer.close(_BYE_SECONDS)
+    if lost := await writer.close(_BYE_SECONDS):
+        complain(f"The output could not be written: {lost}.")
+        return status or 1
     return status
+
+
+def _status(session: AgentSession) -> int:
+    try:
+        session.answer_or_raise()
+    except RunFailedError as error:
+        complain(str(error))
+        return 1
+    return 0
 
 
 def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
@@ -87,6 +102,8 @@ def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
                 attached.append(content)
     if piped := _piped_input():
         attached.append(piped)
+    if any(not text.strip() for text in texts):
+        raise UsageError("A prompt on the command line is empty.")
     if not (texts or attached or images):
         raise UsageError('Nothing to do: give a prompt, such as `indusagi "List the files here"`, or use --mode rpc.')
     first = "\n\n".join([*attached, *texts[:1]])

@@ -20,6 +20,7 @@ from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.host_tools import HostTools
 from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
+from indus_nb.providers.catalog import model_with_id
 from indus_nb.session import AgentSession, ContextUsage
 from indus_nb.stats import session_stats
 from indus_nb.store import TreeNode, list_sessions, user_text
@@ -29,6 +30,7 @@ _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYE_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
+_POLL = 0.05
 
 
 class RpcServer:
@@ -159,7 +161,9 @@ class RpcServer:
         await self._session.abort_bash()
         await self._session.abort()
         while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+            # A command that waited for its turn may have begun another run.
+            await self._session.abort()
+            await asyncio.wait(tuple(self._tasks), timeout=_POLL, return_when=asyncio.FIRST_COMPLETED)
 
     # The commands
 
@@ -237,7 +241,9 @@ class RpcServer:
         return {"text": self._session.last_text}
 
     async def _set_model(self, command: commands.SetModel) -> object:
-        return await self._session.set_model(command.model_id, command.provider)
+        model = model_with_id(command.model_id, command.provider)
+        await self._session.set_model(model)
+        return model
 
     def _get_available_models(self, _: commands.GetAvailableModels) -> JsonObject:
         return {"models": self._session.available_models()}
@@ -435,14 +441,16 @@ def _brief(value: object) -> str:
 async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
     """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
     loop = asyncio.get_running_loop()
-    writer = FrameWriter(descriptor_out, wire)
-    server = RpcServer(session, writer)
-    session.subscribe(writer.send)
-    status: asyncio.Future[int] = loop.create_future()
+    over = asyncio.Event()
+    asked_for: list[int] = []
 
     def end(code: int) -> None:
-        if not status.done():
-            status.set_result(code)
+        asked_for.append(code)
+        over.set()
+
+    writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(1))
+    server = RpcServer(session, writer)
+    session.subscribe(writer.send)
 
     async def read() -> None:
         async for line in read_lines(descriptor_in):
@@ -454,7 +462,7 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     on_signals(end)
     reading = asyncio.create_task(read())
     preloading = loop.call_later(_IDLE_SECONDS, preload, session)
-    code = await status
+    await over.wait()
     reading.cancel()
     preloading.cancel()
     try:
@@ -463,5 +471,6 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     except TimeoutError:
         complain("a run did not end in time and was left")
     session.close()
-    await writer.close(_BYE_SECONDS)
-    return code
+    if lost := await writer.close(_BYE_SECONDS):
+        complain(f"The output could not be written: {lost}.")
+    return max(asked_for)

@@ -40,8 +40,9 @@ def claim() -> tuple[int, int]:
 
 
 def complain(sentence: str) -> None:
-    """Tell a person, on standard error."""
-    print(f"indusagi: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
+    """Tell a person, on standard error if somebody reads it."""
+    with contextlib.suppress(OSError):
+        print(f"indusagi: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
 
 
 def on_signals(end: Callable[[int], None]) -> None:
@@ -66,7 +67,8 @@ def preload(session: AgentSession) -> None:
 
 def leave(status: int) -> None:
     """End the process now: threads that wait for input or for an import must not hold it up."""
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
     os._exit(status)
 
 
@@ -88,10 +90,12 @@ class FrameWriter:
 
     While the reader has not taken the previous frames, deltas of one block are joined and reports of one tool replace
     each other; nothing else is dropped or reordered. ``send`` returns an awaitable when its caller ought to wait.
+    ``on_broken`` is called when nothing can be written any more; what is sent then goes nowhere.
     """
 
-    def __init__(self, descriptor: int, wire: Wire = "snapshot") -> None:
+    def __init__(self, descriptor: int, wire: Wire, on_broken: Callable[[], None]) -> None:
         self._descriptor = descriptor
+        self._on_broken = on_broken
         self._loop = asyncio.get_running_loop()
         self._encoder = FrameEncoder(wire)
         self._pending: list[bytes | SessionEvent | _JoinedDelta] = []
@@ -102,7 +106,7 @@ class FrameWriter:
         self._handed: list[bytes] | None = None
         self._wake = threading.Condition()
         self._closed = False
-        self.broken = False
+        self._broken: str | None = None
         self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
         self._thread.start()
 
@@ -122,25 +126,31 @@ class FrameWriter:
 
     async def ready(self) -> None:
         """Return when the reader has taken what was sent before, but for little."""
-        while self._pending and not self.broken:
+        while self._pending and self._broken is None:
             self._room.clear()
             await self._room.wait()
 
     @property
     def far_behind(self) -> bool:
         """Whether so much waits for the reader that no more work should be taken on."""
-        return self._pending_bytes > _BEHIND and not self.broken
+        return self._pending_bytes > _BEHIND and self._broken is None
 
-    async def close(self, seconds: float) -> None:
-        """Write what is pending, but wait no longer than ``seconds`` for a reader that does not read."""
+    async def close(self, seconds: float) -> str | None:
+        """Write what is pending; returns why that was not possible.
+
+        A reader that does not read is waited for no longer than ``seconds``.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while (self._pending or self._writing) and not self.broken:
+                while (self._pending or self._writing) and self._broken is None:
                     self._room.clear()
                     await self._room.wait()
         with self._wake:
             self._closed = True
             self._wake.notify()
+        if self._broken is None and (self._pending or self._writing):
+            return "nobody reads it"
+        return self._broken
 
     def _join(self, event: SessionEvent) -> bool:
         if not self._pending:
@@ -161,7 +171,7 @@ class FrameWriter:
         return False
 
     def _flush(self) -> None:
-        if self._writing or not self._pending or self.broken:
+        if self._writing or not self._pending or self._broken is not None:
             return
         taken, self._pending, self._pending_bytes = self._pending, [], 0
         lines = [line for item in taken if (line := self._encoded(item)) is not None]
@@ -180,8 +190,9 @@ class FrameWriter:
 
     def _written(self) -> None:
         self._writing = False
-        if self.broken:
+        if self._broken is not None:
             self._pending, self._pending_bytes = [], 0
+            self._on_broken()
         self._flush()
         self._room.set()
 
@@ -197,8 +208,8 @@ class FrameWriter:
             try:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
-            except OSError:
-                self.broken = True  # nobody reads any more: what is still sent goes nowhere
+            except OSError as error:
+                self._broken = error.strerror or type(error).__name__
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 self._loop.call_soon_threadsafe(self._written)
 

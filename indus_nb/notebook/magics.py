@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, cast
 
-from indus_nb.errors import SessionLockedError, UsageError
+from indus_nb.errors import SessionBusyError, SessionLockedError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.notebook import blocks
 from indus_nb.notebook.thread import AgentThread, Inbox
@@ -166,7 +166,11 @@ class Conversation:
             self._screen.show(blocks.notice(_description(session)), final=True)
 
     def close(self) -> None:
-        """Let go of the session's file."""
+        """Let go of the session's file and of the thread; nothing can be asked any more."""
+        self._close_session()
+        self._thread.close()
+
+    def _close_session(self) -> None:
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -174,11 +178,19 @@ class Conversation:
     def _ask(self, session: AgentSession, text: str) -> None:
         inbox: Inbox = Inbox()
         view = RunView(self._screen, session.model.name if session.model else "a model")
-        unsubscribe = session.subscribe(lambda event: inbox.put(partial(view.feed, event)))
+        subscriptions: list[Callable[[], None]] = []
+
+        def watch() -> None:
+            # Not before the prompt is accepted: the events until then belong to another cell.
+            subscriptions.append(session.subscribe(lambda event: inbox.put(partial(view.feed, event))))
+
         try:
-            self._thread.drive(lambda: session.prompt(text), inbox, view.refresh)
+            self._thread.drive(lambda: session.prompt(text, on_accepted=watch), inbox, view.refresh)
+        except SessionBusyError as error:
+            raise SessionBusyError("The agent still works for another cell. Wait for it, or interrupt it.") from error
         finally:
-            unsubscribe()
+            for unsubscribe in subscriptions:
+                unsubscribe()
             view.close()
         session.answer_or_raise()
 
@@ -218,15 +230,31 @@ class Conversation:
         except SessionLockedError as error:
             if previous is None or error.path != previous.store.path:
                 raise
-            self.close()  # the conversation asked for is the one that is open here
-            session = open_session(options)
+            session = self._open_anew(previous, options)
         if session.model is not None:
             _preload(session.model.provider)
-        self.close()
+        self._close_session()
         self._session = session
         for problem in session.problems:
             self._screen.show(blocks.notice(problem), final=True)
         return session
+
+    def _open_anew(self, previous: AgentSession, options: SessionOptions) -> AgentSession:
+        """The conversation that is open here already, opened with other wishes; as it was, should they be refused."""
+        model = previous.model
+        as_before = SessionOptions(
+            session=str(previous.store.path),
+            provider=model.provider if model is not None else None,
+            model=model.id if model is not None else None,
+            thinking=previous.thinking_level,
+            tools=list(previous.equipment.tools),
+        )
+        self._close_session()
+        try:
+            return open_session(options)
+        except BaseException:
+            self._session = open_session(as_before)
+            raise
 
     def _change_model(self, session: AgentSession, request: Request) -> None:
         if request.model is None:
@@ -240,7 +268,7 @@ class Conversation:
         model = find_model(wanted, request.provider)
         if model != session.model:
             _preload(model.provider)
-            self._run(lambda: session.set_model(wanted, request.provider))
+            self._run(lambda: session.set_model(model))
         if level is not None:
             self._change_thinking(session, level)
 

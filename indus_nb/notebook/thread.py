@@ -41,6 +41,7 @@ class AgentThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._closed = False
         threading.Thread(target=self._serve, name="indus_nb agent", daemon=True).start()
 
     def drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox, tick: Callable[[], None]) -> T:
@@ -78,12 +79,24 @@ class AgentThread:
             raise Interrupted("Interrupted: the agent was stopped. What was said and done so far is kept.")
         return running.result()
 
+    def close(self) -> None:
+        """End the thread once its tasks, which are cancelled, have ended; it drives nothing any more."""
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        while True:
+        while not self._closed:
             # A task that raises one of these stops the loop; its waiter is told, and the others shall go on.
             with contextlib.suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=_PATIENCE))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
 
 
 class _Work(Generic[T]):

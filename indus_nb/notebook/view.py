@@ -15,8 +15,11 @@ from typing import Any, Protocol, cast
 
 from indus_nb import markup
 from indus_nb.events import (
-    AgentEnd,
     AgentStart,
+    AutoRetryEnd,
+    AutoRetryStart,
+    CompactionEnd,
+    CompactionStart,
     MessageEnd,
     MessageStart,
     MessageUpdate,
@@ -186,6 +189,8 @@ class RunView:
         self._usage = Usage()
         self._started = False
         self._last: AssistantMessage | None = None
+        self._failed: AssistantMessage | None = None
+        self._stopped = False
         self._waiting_text = blocks.waiting(model)
         self._waiting: Display | None = screen.show(self._waiting_text, final=False)
         self._waiting_since: float | None = self._began
@@ -208,10 +213,8 @@ class RunView:
                 self._end_unrun_call(result)
             case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
                 self._execute(event)
-            case AgentEnd(will_retry=True):
-                problem = self._last.error_message if self._last else None
-                self._add_notice(f"The model failed ({problem or 'no reason given'}). Trying again …")
-                self._last = None
+            case AutoRetryStart() | AutoRetryEnd() | CompactionStart() | CompactionEnd():
+                self._recover(event)
             case _:
                 pass
 
@@ -229,11 +232,15 @@ class RunView:
         self._waiting_since = None
         self._draw()
         ending = None if self._started else "not asked"
+        if self._stopped:
+            ending = "stopped"
         match self._last:
             case AssistantMessage(stop_reason="error") as answer:
                 self._show(blocks.error(answer.error_message or "The model gave no reason."), final=True)
             case AssistantMessage(stop_reason="aborted"):
                 ending = "stopped"
+            case AssistantMessage(stop_reason="stop") as answer if not answer.text.strip():
+                self._show(blocks.notice("The model said nothing."), final=True)
             case AssistantMessage(stop_reason="length"):
                 ending = "cut off at the model's limit of output"
             case _:
@@ -283,6 +290,23 @@ class RunView:
                 card.call.seconds = None if card.started is None else self._clock() - card.started
                 card.call.state, card.finished = "failed" if event.is_error else "done", True
         card.changed = True
+
+    def _recover(self, event: AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd) -> None:
+        """An answer that failed is not the last one while the session still tries to do better."""
+        match event:
+            case AutoRetryStart():
+                self._failed, self._last = self._last, None
+                self._add_notice(f"The model failed ({event.error_message or 'no reason given'}). Trying again …")
+            case AutoRetryEnd():
+                self._stopped = self._last is None  # nothing was answered since the wait began
+            case CompactionStart():
+                self._failed, self._last = self._last, None
+                self._add_notice("The conversation has grown too long: its older part is summarised …")
+            case CompactionEnd():
+                if event.result is None:
+                    self._add_notice(event.error_message or "The summary was cancelled.")
+                if not event.will_retry:
+                    self._last = self._failed
 
     def _end_answer(self, message: AssistantMessage) -> None:
         self._last = message

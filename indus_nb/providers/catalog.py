@@ -153,18 +153,32 @@ def find_model(wanted: str, provider: str | None = None) -> Model:
     part = _folded(asked)
     candidates = [model for model in _catalog() if provider is None or model.provider == provider.casefold()]
     if part:
-        for model in candidates:
-            if _folded(model.id) == part:
-                return model
-        for model in candidates:
-            if model.id == _undated(part):
-                return model.model_copy(update={"id": asked})  # a snapshot newer than this list
-            if _undated(model.id) == part:
-                return model
+        if (exact := _with_id(part, asked, candidates)) is not None:
+            return exact
         matching = [model for model in candidates if part in _folded(model.id) or part in _folded(model.name)]
         if matching:
             return min(matching, key=lambda model: _distance(model, part))
     raise ModelNotFoundError(f"{provider}/{asked}" if provider else asked, _suggestions(part, candidates))
+
+
+def model_with_id(model_id: str, provider: str) -> Model:
+    """The model of exactly that id, the date aside; raises ``ModelNotFoundError``."""
+    candidates = [model for model in _catalog() if model.provider == provider]
+    if (model := _with_id(_folded(model_id), model_id, candidates)) is not None:
+        return model
+    raise ModelNotFoundError(f"{provider}/{model_id}", _suggestions(_folded(model_id), candidates))
+
+
+def _with_id(part: str, asked: str, candidates: list[Model]) -> Model | None:
+    for model in candidates:
+        if _folded(model.id) == part:
+            return model
+    for model in candidates:
+        if model.id == _undated(part):
+            return model.model_copy(update={"id": asked})  # a snapshot newer than this list
+        if _undated(model.id) == part:
+            return model
+    return None
 
 
 def _folded(name: str) -> str:

@@ -289,6 +289,8 @@ def test_the_conversation_is_continued_in_another_kernel(tmp_path: Path) -> None
         kernel.run("%agent --provider offline list the files here")
         cell = kernel.run("%agent --continue")  # the conversation that is open here already
         assert cell.status == "ok"
+        assert "nonesuch" in fails_shortly(kernel.run("%agent --continue --model nonesuch"))
+        assert kernel.run("%agent --provider offline").shown[0] == cell.shown[0]
         with Kernel(tmp_path, environment) as other:
             other.run("%load_ext indus_nb")
             assert "open for writing" in fails_shortly(other.run("%agent --continue"))

@@ -423,6 +423,17 @@ def test_with_one_model_there_is_nothing_to_cycle(tmp_path):
         assert data(process, "get_available_commands") == {"commands": []}
 
 
+def test_a_model_is_chosen_by_its_id_and_not_by_a_part_of_it(claude):
+    assert error(claude, "set_model", provider="anthropic", modelId="haiku").startswith("Model not found")
+    assert data(claude, "get_state")["model"]["id"] == "claude-haiku-4-5"
+
+
+@pytest.mark.parametrize("command", ["prompt", "steer", "follow_up", "abort_and_prompt"])
+def test_an_empty_message_is_refused(claude, command):
+    assert "empty" in error(claude, command, message=" \n")
+    assert data(claude, "get_state")["pendingMessageCount"] == 0
+
+
 def test_what_waits_can_be_taken_back(claude):
     for command, text in (("steer", "a"), ("follow_up", "b"), ("steer", "c")):
         assert claude.ask(command, message=text)["success"]

@@ -89,6 +89,33 @@ def test_the_process_ends_as_asked_and_leaves_nothing(
     assert_all_is_well(tmp_path, children, state)
 
 
+def test_a_command_that_waited_for_the_session_begins_nothing_at_the_end(
+    messages_api: MessagesApi, more: dict[str, str], tmp_path: Path
+) -> None:
+    messages_api.add(Reply(ToolUse("bash", {"command": "trap '' TERM; echo begun; sleep 1000"})))
+    messages_api.add(Reply(ToolUse("bash", {"command": "echo begun anew; sleep 1000"})))
+    with RpcProcess(*ARGUMENTS, home=tmp_path, more=more) as process:
+        process.ask("prompt", message="first")
+        process.wait(lambda frame: frame["type"] == "tool_execution_update" and frame["partialResult"]["content"])
+        process.send({"id": "a", "type": "abort_and_prompt", "message": "second"})
+        process.close_stdin()
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert process.wait_for_end() == 0
+    assert process.answer_to("a")
+    _, alive = psutil.wait_procs(children, timeout=2)
+    assert not alive
+
+
+def test_a_signal_counts_also_when_standard_input_has_closed_before(
+    messages_api: MessagesApi, more: dict[str, str], tmp_path: Path
+) -> None:
+    with RpcProcess(*ARGUMENTS, home=tmp_path, more=more) as process:
+        bring_into("tool", process, messages_api)
+        process.close_stdin()
+        process.signal(signal.SIGTERM)
+        assert process.wait_for_end() == 143
+
+
 PARENT = """
 import subprocess, sys
 agent = subprocess.Popen([sys.executable, "-m", "indus_nb", "--mode", "rpc", *sys.argv[1:]], stdin=subprocess.PIPE)
@@ -99,7 +126,7 @@ for line in sys.stdin.buffer:
 """
 
 
-@pytest.mark.parametrize("state", ["idle", "streaming", "tool", "bash", "retry"])
+@pytest.mark.parametrize("state", STATES)
 def test_nothing_outlives_a_killed_parent(
     messages_api: MessagesApi, more: dict[str, str], tmp_path: Path, state: str
 ) -> None:
@@ -110,6 +137,9 @@ def test_nothing_outlives_a_killed_parent(
         messages_api.add(Reply(ToolUse("bash", {"command": "sleep 1000"})))
     elif state == "retry":
         messages_api.add(HttpError(529, "overloaded_error", "Overloaded"))
+    elif state == "compacting":
+        gates = [Gate(), Gate()]
+        messages_api.add(*[Reply(f"{LONG} {LONG}") for _ in range(2)], *[Reply(Text("The ", gate)) for gate in gates])
     prompt = {"type": "prompt", "message": "go"}
     command, seen = {
         "idle": ({"type": "get_state"}, b'"response"'),
@@ -117,9 +147,10 @@ def test_nothing_outlives_a_killed_parent(
         "tool": (prompt, b"tool_execution_update"),
         "bash": ({"type": "bash", "command": "echo begun; sleep 1000"}, b"bash_execution_update"),
         "retry": (prompt, b"auto_retry_start"),
+        "compacting": ({"type": "compact"}, b"compaction_start"),
     }[state]
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, *ARGUMENTS],
+        [sys.executable, "-c", PARENT, *ARGUMENTS, "--wire", "delta"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -128,10 +159,16 @@ def test_nothing_outlives_a_killed_parent(
     )
     with parent:
         agent = psutil.Process(int(parent.stderr.readline()))
-        parent.stdin.write(json.dumps(command).encode() + b"\n")
-        parent.stdin.flush()
-        while seen not in parent.stdout.readline():
-            pass
+
+        def send(command: dict[str, str], seen: bytes) -> None:
+            parent.stdin.write(json.dumps(command).encode() + b"\n")
+            parent.stdin.flush()
+            while seen not in parent.stdout.readline():
+                pass
+
+        for _ in range(2 if state == "compacting" else 0):
+            send(prompt, b"agent_settled")
+        send(command, seen)
         family = [agent, *agent.children(recursive=True)]
         parent.kill()
         _, alive = psutil.wait_procs(family, timeout=5)

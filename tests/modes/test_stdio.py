@@ -37,7 +37,7 @@ def update(growing: GrowingMessage, happened: AssistantMessageEvent) -> MessageU
 async def what_a_late_reader_gets(pipe: tuple[int, int], events: Iterable[SessionEvent]) -> list[dict]:
     """The frames of events that were all sent before anything was read."""
     reading, writing = pipe
-    writer = FrameWriter(writing)
+    writer = FrameWriter(writing, "snapshot", lambda: None)
     writer.send_line(b'"%b"' % (b"x" * 200_000))  # more than a pipe holds: the writer is stuck from here on
     waiting = [awaitable for event in events if (awaitable := writer.send(event)) is not None]
     read = asyncio.get_running_loop().run_in_executor(None, lambda: os.fdopen(reading, "rb", closefd=False).read())
@@ -139,9 +139,10 @@ async def test_a_slow_reader_sees_only_the_latest_report_of_a_tool(pipe: tuple[i
 async def test_a_reader_that_has_gone_holds_nothing_up(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     os.close(reading)
-    writer = FrameWriter(writing)
+    gone: list[str] = []
+    writer = FrameWriter(writing, "snapshot", lambda: gone.append("gone"))
     for _ in range(3):
         writer.send_line(b"nobody reads this")
         await writer.ready()
-    await writer.close(10)
-    assert writer.broken
+    assert await writer.close(10) == "Broken pipe"
+    assert gone

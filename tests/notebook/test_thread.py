@@ -22,6 +22,28 @@ def agent_thread() -> AgentThread:
     return AgentThread()
 
 
+def test_a_closed_thread_ends_with_its_tasks() -> None:
+    agent_thread = AgentThread()
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            ended.append("ended")
+
+    async def begin() -> tuple[threading.Thread, asyncio.Task[None]]:
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        return threading.current_thread(), task
+
+    served, _ = agent_thread.drive(begin, Inbox(), nothing)
+    agent_thread.close()
+    served.join(10)
+    assert not served.is_alive()
+    assert ended == ["ended"]
+
+
 def nothing() -> None:
     pass
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from indus_nb.events import (
-    AgentEnd,
     AgentStart,
+    AutoRetryEnd,
+    AutoRetryStart,
+    CompactionEnd,
+    CompactionStart,
     MessageEnd,
     MessageStart,
     MessageUpdate,
@@ -271,7 +274,8 @@ def test_an_error_is_shown_in_a_box_below_what_was_said() -> None:
 def test_a_failure_that_is_tried_again_is_a_quiet_line() -> None:
     run = Run()
     run.end("error", error="Overloaded")
-    run.feed(AgentEnd(messages=[], will_retry=True), AgentStart(), TurnStart())
+    run.feed(AutoRetryStart(attempt=1, max_attempts=3, delay_ms=2000, error_message="Overloaded"))
+    run.feed(AgentStart(), TurnStart())
     run.begin()
     run.say("Now it works")
     run.end()
@@ -279,6 +283,32 @@ def test_a_failure_that_is_tried_again_is_a_quiet_line() -> None:
     assert run.sheet.texts()[0] == "The model failed (Overloaded). Trying again …"
     assert run.sheet.texts()[1] == "Now it works"
     assert not any("✗" in text for text in run.sheet.texts())
+
+
+def test_a_stop_while_another_attempt_is_waited_for_is_told_as_a_stop() -> None:
+    run = Run()
+    run.end("error", error="Overloaded")
+    run.feed(AutoRetryStart(attempt=1, max_attempts=3, delay_ms=2000, error_message="Overloaded"))
+    run.feed(AutoRetryEnd(success=False, attempt=1, final_error="Retry cancelled"))
+    run.view.close()
+    assert run.sheet.texts()[0] == "The model failed (Overloaded). Trying again …"
+    assert "stopped" in run.sheet.texts()[-1]
+
+
+def test_an_answer_that_was_too_long_shows_as_a_failure_only_when_the_summary_fails() -> None:
+    for error, shown in ((None, False), ("The summary failed: Overloaded", True)):
+        run = Run()
+        run.end("error", error="prompt is too long")
+        run.feed(CompactionStart(reason="overflow"))
+        result = {"summary": "So far"} if error is None else None
+        run.feed(CompactionEnd(reason="overflow", result=result, will_retry=error is None, error_message=error))
+        if error is None:
+            run.begin()
+            run.say("Now it fits")
+            run.end()
+        run.view.close()
+        assert any("✗" in text for text in run.sheet.texts()) is shown
+        assert (error in run.sheet.texts()) is shown
 
 
 def test_everything_is_drawn_at_the_end_even_when_the_last_time_was_just_now() -> None:
