@@ -157,10 +157,10 @@ def is_good_answer(message: Message) -> bool:
     return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 
-def context_tokens(messages: Sequence[Message]) -> int:
-    """How many tokens the conversation takes: as the last good answer counted them, and estimated from there on."""
+def context_tokens(newest_first: Iterable[Message]) -> int:
+    """How many tokens a conversation takes: as its last good answer counted them, and estimated from there on."""
     tokens = 0
-    for message in reversed(messages):
+    for message in newest_first:
         if isinstance(message, AssistantMessage) and is_good_answer(message):
             usage = message.usage
             counted = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write

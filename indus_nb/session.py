@@ -16,10 +16,9 @@ from indus_nb.compaction import (
     CompactionResult,
     CompactionSettings,
     Summariser,
-    context_tokens,
-    is_good_answer,
 )
-from indus_nb.compactor import Compactor, is_stale
+from indus_nb.compactor import Compactor
+from indus_nb.conversation import ContextUsage, Conversation
 from indus_nb.errors import (
     CompactionError,
     CredentialsError,
@@ -32,8 +31,6 @@ from indus_nb.errors import (
 from indus_nb.events import (
     AgentEnd,
     AgentSettled,
-    AutoRetryEnd,
-    AutoRetryStart,
     CompactionReason,
     MessageEnd,
     ModelChanged,
@@ -56,14 +53,15 @@ from indus_nb.messages import (
 )
 from indus_nb.providers import Model, Provider, StreamOptions, provider_for
 from indus_nb.providers.catalog import all_models, model_with_id
-from indus_nb.retry import RetrySettings, is_overflow
+from indus_nb.recovery import Recovery
+from indus_nb.retry import RetrySettings
 from indus_nb.session_format import Entry
 from indus_nb.store import SessionStore
 from indus_nb.tools import Shell
 from indus_nb.tools.bash import ShellResult
 from indus_nb.tools.tool import Tool
 from indus_nb.user_shell import UserShell
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject
 
 StreamingBehavior = Literal["steer", "followUp"]
 T = TypeVar("T")
@@ -96,14 +94,6 @@ class SessionSettings:
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
     cycled_models: Sequence[Model] | None = None
-
-
-class ContextUsage(WireModel):
-    """How full a model's context is; ``tokens`` is ``None`` between a compaction and the next answer."""
-
-    tokens: int | None
-    context_window: int
-    percent: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +154,14 @@ class AgentSession:
         self._unsaved: list[Message] = []
         self._held_back: list[BashExecutionMessage] = []
         self._lent_tools: Mapping[str, Tool] = {}
-        self._attempt = 0
-        self._overflow_met = False
-        self._retry_wait: asyncio.Event | None = None
         self._navigation = AbortSignal()
         self._compactor = Compactor(settings.compaction, self._emit)
+        self._recovery = Recovery(settings.retry, self._compactor, self._emit, self._compact_by_itself)
         self._shell = UserShell(settings.shell, self._emit)
         self._runner: asyncio.Runner | None = None
         self.problems: list[str] = [*store.warnings]
         stored = store.context()
-        self.messages: list[Message] = stored.messages
+        self.conversation = Conversation(stored)
         self.thinking_level: ThinkingLevel = self._clamped(thinking_level)
         self._record_start(stored.model, stored.thinking_level)
 
@@ -190,17 +178,19 @@ class AgentSession:
         return self._compactor.running
 
     @property
+    def messages(self) -> list[Message]:
+        """The conversation, oldest message first."""
+        return self.conversation.messages
+
+    @property
     def last_answer(self) -> AssistantMessage | None:
         """The newest answer, failed ones included."""
-        return next((m for m in reversed(self.messages) if isinstance(m, AssistantMessage)), None)
+        return self.conversation.last_answer
 
     @property
     def last_text(self) -> str | None:
         """The text of the newest answer that has any content; ``None`` without one."""
-        for message in reversed(self.messages):
-            if isinstance(message, AssistantMessage) and not (message.stop_reason == "aborted" and not message.content):
-                return message.text
-        return None
+        return self.conversation.last_text
 
     @property
     def pending_count(self) -> int:
@@ -271,8 +261,7 @@ class AgentSession:
 
     async def abort_retry(self) -> None:
         """Do not wait for another attempt: the failed answer is the last one. Does nothing when nothing waits."""
-        if self._retry_wait is not None:
-            self._retry_wait.set()
+        if self._recovery.end_wait():
             await self.wait_until_idle()
 
     async def clear_queue(self) -> tuple[list[str], list[str]]:
@@ -506,9 +495,8 @@ class AgentSession:
         self.problems += store.warnings
         self._unsaved.clear()
         self._held_back.clear()
-        self._overflow_met = False
         stored = store.context()
-        self.messages = stored.messages
+        self.conversation = Conversation(stored)
         if stored.model is not None:
             try:
                 self.model = model_with_id(stored.model[1], stored.model[0])
@@ -565,7 +553,7 @@ class AgentSession:
             entry = self.store.entry(self.store.append("branch_summary", **fields))
         if label:
             self.set_label(entry.id if entry is not None else entry_id, label)
-        self.messages[:] = self.store.context().messages
+        self.conversation.reload(self.store)
         return Navigation(editor_text=text_of(message.content) if asks else None, summary_entry=entry)
 
     # Compaction and the user's shell
@@ -579,18 +567,14 @@ class AgentSession:
         await self.abort()
         summariser = self._summariser()
         self._save_all()
-        work = self._compactor.compact(self.store, self.messages, summariser, "manual", instructions)
+        work = self._compactor.compact(self.store, self.conversation, summariser, "manual", instructions)
         return await self._occupy(work, settling=True)
 
     def context_usage(self) -> ContextUsage | None:
         """How full the model's context is; ``None`` without a model."""
         if self.model is None or not self.model.context_window:
             return None
-        window = self.model.context_window
-        if is_stale(self.messages):
-            return ContextUsage(tokens=None, context_window=window, percent=None)
-        tokens = context_tokens(self.messages)
-        return ContextUsage(tokens=tokens, context_window=window, percent=100 * tokens / window)
+        return self.conversation.usage(self.model)
 
     async def bash(
         self, command: str, *, exclude_from_context: bool = False, command_id: str | int | None = None
@@ -709,12 +693,9 @@ class AgentSession:
     async def _drive(self, run: agent.Run, prompts: Sequence[UserMessage]) -> None:
         try:
             self._add_held_back()
-            self._attempt = 0
-            self._overflow_met = False
-            if self._compactor.is_due(self.messages, run.model):
-                await self._compact_by_itself(run, "threshold")
+            await self._recovery.begin(run, self.conversation)
             await agent.run(run, prompts)
-            while await self._goes_on(run):
+            while await self._recovery.goes_on(run, self.conversation) or self._has_queued(run):
                 self._settling = False
                 await agent.run(run, [])
             self._settling = True
@@ -724,77 +705,19 @@ class AgentSession:
             self._run = self._task = None  # at once: whoever waits for the end finds the session idle
             self._add_held_back()
 
-    async def _goes_on(self, run: agent.Run) -> bool:
-        """Whether another run follows by itself; waits for a retry and compacts where that is needed."""
+    def _has_queued(self, run: agent.Run) -> bool:
+        """Whether a message was queued after the run looked for the last time."""
         answer = self.last_answer
-        if answer is None or run.abort.requested:
-            return False
-        if (delay := self._retry_delay(answer)) is not None:
-            return await self._wait_for_retry(run, answer, delay)
-        if self._attempt and answer.stop_reason == "error":
-            attempt, self._attempt = self._attempt, 0
-            await self._emit(AutoRetryEnd(success=False, attempt=attempt, final_error=answer.error_message))
-        if self._overflows(answer):
-            self._overflow_met = True
-            self._forget(answer)
-            return await self._compact_by_itself(run, "overflow")
-        if answer.stop_reason == "error":
-            return False
-        if self._compactor.is_due(self.messages, run.model):
-            await self._compact_by_itself(run, "threshold")
-        # A message may have been queued after the run looked for the last time.
-        return self.pending_count > 0 and not run.abort.requested
+        good = answer is not None and answer.stop_reason != "error"
+        return good and self.pending_count > 0 and not run.abort.requested
 
-    def _will_retry(self, answer: AssistantMessage) -> bool:
-        return self._retry_delay(answer) is not None or self._overflows(answer)
-
-    def _retry_delay(self, answer: AssistantMessage) -> int | None:
-        return self.settings.retry.delay_ms(answer, self._attempt + 1)
-
-    def _overflows(self, answer: AssistantMessage) -> bool:
-        model = self.model
-        if model is None or self._overflow_met or not self.settings.compaction.enabled:
-            return False
-        same = (answer.provider, answer.model) == (model.provider, model.id)
-        return same and is_overflow(answer, model.context_window)
-
-    async def _wait_for_retry(self, run: agent.Run, answer: AssistantMessage, delay_ms: int) -> bool:
-        self._attempt += 1
-        self._retry_wait = asyncio.Event()
-        await self._emit(
-            AutoRetryStart(
-                attempt=self._attempt,
-                max_attempts=self.settings.retry.max_retries,
-                delay_ms=delay_ms,
-                error_message=answer.error_message or "",
-            )
-        )
-        try:
-            with run.abort.interruptible():
-                async with asyncio.timeout(delay_ms / 1000):
-                    await self._retry_wait.wait()
-        except TimeoutError:
-            self._forget(answer)
-            return True
-        except RunAborted:
-            pass
-        finally:
-            self._retry_wait = None
-        attempt, self._attempt = self._attempt, 0
-        await self._emit(AutoRetryEnd(success=False, attempt=attempt, final_error="Retry cancelled"))
-        return False
-
-    def _forget(self, answer: AssistantMessage) -> None:
-        # The file keeps it.
-        self.messages[:] = [message for message in self.messages if message is not answer]
-
-    async def _compact_by_itself(self, run: agent.Run, reason: CompactionReason) -> bool:
+    async def _compact_by_itself(self, reason: CompactionReason) -> bool:
         try:
             self._save_all()
-            await self._compactor.compact(self.store, self.messages, self._summariser(), reason)
+            await self._compactor.compact(self.store, self.conversation, self._summariser(), reason)
         except (CompactionError, CredentialsError, SessionFileError):
             return False  # compaction_end told why, and the conversation goes on as it is
-        return not run.abort.requested
+        return True
 
     async def _enqueue(self, queue: MessageQueue, message: UserMessage) -> None:
         queue.waiting.append(message)
@@ -809,7 +732,7 @@ class AgentSession:
         elif isinstance(event, AgentEnd):
             answer = self.last_answer
             aborted = self._run is not None and self._run.abort.requested
-            event.will_retry = answer is not None and not aborted and self._will_retry(answer)
+            event.will_retry = answer is not None and not aborted and self._recovery.will_retry(answer, self.model)
             self._settling = not event.will_retry  # whoever sees the end of the last run may prompt at once
         for listener in tuple(self._listeners):
             try:
@@ -818,9 +741,8 @@ class AgentSession:
                     await waiting
             except Exception:  # noqa: BLE001 - one watcher's defect must end neither the run nor the others' view of it
                 _log.exception("A subscriber failed on %s", event.type)
-        if self._attempt and isinstance(event, MessageEnd) and is_good_answer(event.message):
-            attempt, self._attempt = self._attempt, 0
-            await self._emit(AutoRetryEnd(success=True, attempt=attempt))
+        if isinstance(event, MessageEnd):
+            await self._recovery.take_note(event.message)
 
     def _save(self, message: Message) -> None:
         self._unsaved.append(message)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import EllipsisType
@@ -17,6 +17,8 @@ from indus_nb.messages import Message, parse_message
 from indus_nb.wire import JsonObject, clean_text, dump, load_object
 
 FORMAT_VERSION = 3
+_ROLES_WITH_CONTENT = ("user", "assistant", "toolResult", "custom")
+_ROLES_WITHOUT_CONTENT = ("bashExecution", "branchSummary", "compactionSummary")
 _MISSING_IMAGE = "[An image stood here. It is kept outside of the session file and cannot be shown.]"
 
 
@@ -229,16 +231,41 @@ def join_parents(entries: dict[str, Entry]) -> list[str]:
 class StoredContext:
     """What a conversation goes on from; ``None`` where the session does not say."""
 
-    messages: list[Message]
+    entries: list[Entry]
+    """Those that a message comes from, oldest first."""
     model: tuple[str, str] | None
     """Provider and model id."""
     thinking_level: str | None
+    report: Callable[[list[str]], None]
+    """Called with the ids of entries whose message turns out not to be understood."""
+
+    def messages(self) -> list[Message]:
+        """The messages, those that cannot be understood left out."""
+        return list(self._understood(self.entries))
+
+    def newest_first(self) -> Iterator[Message]:
+        """The same, backwards and one by one."""
+        return self._understood(reversed(self.entries))
+
+    def _understood(self, entries: Iterable[Entry]) -> Iterator[Message]:
+        failed: list[str] = []
+        for entry in entries:
+            try:
+                message = entry.message
+            except ValueError:
+                failed.append(entry.id)
+            else:
+                if message is not None:
+                    yield message
+        if failed:
+            self.report(failed)
 
 
-def context_of(path: list[Entry]) -> tuple[StoredContext, list[str]]:
-    """The conversation along a path from root to leaf, and the ids of entries whose message cannot be understood.
+def context_of(path: list[Entry], report: Callable[[list[str]], None]) -> StoredContext:
+    """The conversation along a path from root to leaf.
 
-    Before the latest compaction only its summary and the entries that it kept count.
+    Before the latest compaction only its summary and the entries that it kept count. ``report`` is called with the ids
+    of entries whose message is of an unknown kind, now and when the messages are asked for.
     """
     newest_first = path[::-1]
     model = next((found for entry in newest_first if (found := _model_in(entry.data))), None)
@@ -249,22 +276,38 @@ def context_of(path: list[Entry]) -> tuple[StoredContext, list[str]]:
         for entry in path
         if entry.type == "context_edit"
     }
-    messages: list[Message] = []
+    entries: list[Entry] = []
     failed: list[str] = []
     for entry in _after_compaction(path):
-        try:
-            if entry.id not in edits:
-                message = entry.message
-            elif edits[entry.id] is None:
-                message = None
-            else:
-                message = _message_in(_with_content(entry.data, edits[entry.id]))
-        except ValueError:
+        if edits and entry.id in edits:
+            if edits[entry.id] is not None:
+                entries.append(Entry(_with_content(entry.data, edits[entry.id])))
+        elif (speaks := _speaks(entry)) is None:
             failed.append(entry.id)
-        else:
-            if message is not None:
-                messages.append(message)
-    return StoredContext(messages, model, thinking_level), failed
+        elif speaks:
+            entries.append(entry)
+    if failed:
+        report(failed)
+    return StoredContext(entries, model, thinking_level, report)
+
+
+def _speaks(entry: Entry) -> bool | None:
+    """Whether a message comes from an entry, going by its outside; ``None`` when it is of no known kind."""
+    match entry.type:
+        case "message":
+            raw: object = entry.data.get("message")
+            message = cast("JsonObject", raw) if isinstance(raw, dict) else {}
+            role: object = message.get("role")
+            if role == "system":
+                return False  # newer peers store their system prompt; here it is made anew for every session
+            has_content = role in _ROLES_WITH_CONTENT and isinstance(message.get("content"), str | list)
+            return has_content or role in _ROLES_WITHOUT_CONTENT or None
+        case "custom_message":
+            return isinstance(entry.data.get("content"), str | list) or None
+        case "branch_summary":
+            return bool(entry.data.get("summary"))
+        case other:
+            return other == "compaction"
 
 
 def _after_compaction(path: list[Entry]) -> Iterable[Entry]:

@@ -230,15 +230,15 @@ class SessionStore:
         Before the latest compaction only its summary and the entries that it kept count. Messages that cannot be
         understood are left out, with a warning.
         """
-        with _collection_paused():
-            context, failed = context_of(self.branch())
-        if new := [entry_id for entry_id in failed if entry_id not in self._unreadable]:
+        return context_of(self.branch(), self._report_unreadable)
+
+    def _report_unreadable(self, entry_ids: list[str]) -> None:
+        if new := [entry_id for entry_id in entry_ids if entry_id not in self._unreadable]:
             self._unreadable.update(new)
             self._warn(
                 f"the model is not shown {_listed('entry', new)}, for the message there is of a kind unknown here. "
                 "The file keeps it."
             )
-        return context
 
     def tree(self) -> list[TreeNode]:
         """The roots, and through them every entry; siblings are in the order of their times."""

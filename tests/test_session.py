@@ -554,4 +554,4 @@ async def test_what_the_user_runs_during_a_compaction_is_kept(open_: Open, messa
         gate.open()
         await task
         assert session.messages[-1].role == "bashExecution"
-        assert session.store.context().messages == session.messages
+        assert session.store.context().messages() == session.messages

@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def contents(store: SessionStore) -> list[object]:
-    return [message.content for message in store.context().messages]
+    return [message.content for message in store.context().messages()]
 
 
 def names(directory: Path) -> list[str]:

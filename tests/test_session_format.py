@@ -89,7 +89,7 @@ def test_version_one_becomes_a_tree_and_is_rewritten_once(tmp_path: Path) -> Non
         ]
         assert compaction.data["firstKeptEntryId"] == two.id
         assert "firstKeptEntryIndex" not in compaction.data
-        assert [type(message).__name__ for message in store.context().messages] == [
+        assert [type(message).__name__ for message in store.context().messages()] == [
             "CompactionSummaryMessage",
             "UserMessage",
             "CustomMessage",
@@ -114,7 +114,7 @@ def test_version_one_becomes_a_tree_and_is_rewritten_once(tmp_path: Path) -> Non
 def test_version_two_keeps_its_tree_and_unknown_entries(tmp_path: Path) -> None:
     path = file(tmp_path, V2)
     with SessionStore.open(path) as store:
-        (message,) = store.context().messages
+        (message,) = store.context().messages()
         assert isinstance(message, CustomMessage)
         assert message.content == "built"
     header, first, second = (json.loads(line) for line in path.read_text().splitlines())
@@ -126,7 +126,7 @@ def test_version_two_keeps_its_tree_and_unknown_entries(tmp_path: Path) -> None:
 def test_reading_an_old_file_leaves_it_old(tmp_path: Path) -> None:
     for content, count in ((V1, 4), (V2, 1)):
         path = file(tmp_path, content)
-        assert len(SessionStore.read(path).context().messages) == count
+        assert len(SessionStore.read(path).context().messages()) == count
         assert path.read_text() == content
 
 
@@ -143,12 +143,12 @@ def test_a_newer_version_number_is_read_unchanged(tmp_path: Path) -> None:
 def test_entries_of_newer_peers_have_their_effect_and_survive(tmp_path: Path) -> None:
     path = file(tmp_path, NEWER_PI)
     with SessionStore.open(path) as store:
-        assert [message.summary for message in store.context().messages] == ["all"]
+        assert [message.summary for message in store.context().messages()] == ["all"]
         store.move_leaf("00000007")
-        (edited,) = store.context().messages
+        (edited,) = store.context().messages()
         assert edited.content == [TextContent(text="short")]
         store.move_leaf("00000004")
-        assert [message.content for message in store.context().messages] == ["secret", "long text"]
+        assert [message.content for message in store.context().messages()] == ["secret", "long text"]
         assert store.warnings == []
         store.append_message(UserMessage(content="on"))
     assert path.read_text().startswith(NEWER_PI)
@@ -161,7 +161,7 @@ def test_a_padded_title_line_and_entries_of_neighbours_survive(tmp_path: Path) -
         assert store.session_id == "omp1"
         context = store.context()
         assert context.model == ("anthropic", "claude-x")
-        summary, kept = context.messages
+        summary, kept = context.messages()
         assert summary.summary == "long"
         assert kept.content[0].text == "look"
         assert isinstance(kept.content[1], TextContent), "an image that is not there cannot be sent"
@@ -169,7 +169,7 @@ def test_a_padded_title_line_and_entries_of_neighbours_survive(tmp_path: Path) -
         store.append_message(UserMessage(content="on"))
     assert path.read_text().startswith(OMP)
     with SessionStore.open(path) as again:
-        assert again.context().messages[-1].content == "on"
+        assert again.context().messages()[-1].content == "on"
 
 
 def test_header_and_entries_written_twice_count_once(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_header_and_entries_written_twice_count_once(tmp_path: Path) -> None:
     path = file(tmp_path, V3_HEADER + message + V3_HEADER + message + more)
     with SessionStore.open(path) as store:
         assert [item.id for item in store.entries] == ["00000001", "00000002"]
-        assert [message.content for message in store.context().messages] == ["hi", "hi"]
+        assert [message.content for message in store.context().messages()] == ["hi", "hi"]
         assert store.warnings == []
 
 
@@ -197,7 +197,7 @@ def test_unreadable_lines_are_reported_skipped_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(content)
     with SessionStore.open(path) as store:
-        assert [message.content for message in store.context().messages] == ["a", "half �"]
+        assert [message.content for message in store.context().messages()] == ["a", "half �"]
         assert len(store.warnings) == 1
         assert "lines 4, 5, 6, 7 could not be read" in store.warnings[0]
     assert path.read_bytes() == content

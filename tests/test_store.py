@@ -55,7 +55,7 @@ def texts(store: SessionStore) -> list[str]:
         message.summary
         if isinstance(message, BranchSummaryMessage | CompactionSummaryMessage)
         else text_of(message.content)  # type: ignore[arg-type]
-        for message in store.context().messages
+        for message in store.context().messages()
     ]
 
 
@@ -177,7 +177,7 @@ def test_a_stored_session_comes_back_whole(tmp_path: Path) -> None:
     assert store.path is not None
     with SessionStore.open(store.path) as again:
         context = again.context()
-        assert context.messages == messages
+        assert context.messages() == messages
         assert context.model == ("anthropic", "claude-x")
         assert context.thinking_level == "low"
         assert again.leaf_id == store.leaf_id
@@ -262,7 +262,7 @@ def test_a_moved_leaf_begins_a_branch(tmp_path: Path) -> None:
         store.append_message(user("right"))
         assert texts(store) == ["question", "answer", "right"]
         store.move_leaf(None)
-        assert store.context().messages == []
+        assert store.context().messages() == []
         assert store.context().model is None
         root = store.append_message(user("another start"))
         assert store.entry(root).parent_id is None
@@ -286,7 +286,7 @@ def test_after_a_compaction_the_summary_stands_for_what_was_not_kept(tmp_path: P
     store.append("compaction", summary="second summary", firstKeptEntryId=kept, tokensBefore=99)
     store.append_message(user("new"))
     assert texts(store) == ["second summary", "kept", "between", "new"]
-    summary = store.context().messages[0]
+    summary = store.context().messages()[0]
     assert isinstance(summary, CompactionSummaryMessage)
     assert summary.tokens_before == 99
     store.move_leaf(between)
@@ -459,7 +459,7 @@ def test_a_session_is_found_by_path_name_or_beginning_of_its_id(tmp_path: Path) 
     assert find_session("abc-1", tmp_path) == one
     with pytest.raises(UsageError, match=r"one\.jsonl, two\.jsonl"):
         find_session("abc", tmp_path)
-    for wanted in ("xyz", "", "missing.jsonl", "no/such", "a\0b.jsonl"):
+    for wanted in ("xyz", "missing.jsonl", "no/such", "a\0b.jsonl"):
         with pytest.raises(SessionNotFoundError):
             find_session(wanted, tmp_path)
 

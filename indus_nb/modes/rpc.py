@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from indus_nb.conversation import ContextUsage
 from indus_nb.errors import IndusError
 from indus_nb.modes import commands
 from indus_nb.modes.commands import Command
@@ -21,7 +22,7 @@ from indus_nb.modes.frames import Wire
 from indus_nb.modes.host_tools import HostTools
 from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
 from indus_nb.providers.catalog import model_with_id
-from indus_nb.session import AgentSession, ContextUsage
+from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
 from indus_nb.store import TreeNode, list_sessions, user_text
 from indus_nb.wire import JsonObject, dump, load_object
@@ -222,7 +223,7 @@ class RpcServer:
             "sessionId": session.store.session_id,
             "autoCompactionEnabled": session.settings.compaction.enabled,
             "autoRetryEnabled": session.settings.retry.enabled,
-            "messageCount": len(session.messages),
+            "messageCount": len(session.conversation),
             "pendingMessageCount": session.pending_count,
             "queuedMessageCount": session.pending_count,
         }
@@ -235,7 +236,7 @@ class RpcServer:
         return state
 
     def _get_messages(self, _: commands.GetMessages) -> JsonObject:
-        return {"messages": self._session.messages}
+        return {"messages": self._session.conversation.to_wire()}
 
     def _get_last_assistant_text(self, _: commands.GetLastAssistantText) -> JsonObject:
         return {"text": self._session.last_text}

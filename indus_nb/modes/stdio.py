@@ -204,7 +204,7 @@ class FrameWriter:
                 lines, self._handed = self._handed, None
             if lines is None:
                 return
-            rest = memoryview(b"".join(line + b"\n" for line in lines))
+            rest = memoryview(b"\n".join((*lines, b"")))
             try:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]

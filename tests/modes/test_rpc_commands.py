@@ -242,6 +242,16 @@ def test_a_second_overflow_ends_the_run_with_its_error(claude, messages_api):
     assert (last["stopReason"], "too long" in last["errorMessage"]) == ("error", True)
 
 
+def test_when_no_room_can_be_made_the_failure_is_the_last_answer(claude, messages_api):
+    messages_api.add(Reply(f"One. {LONG}"))
+    say(claude, "first")
+    too_long = HttpError(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum")
+    messages_api.add(too_long, HttpError(400, "invalid_request_error", "no summaries today"))
+    say(claude, f"second {LONG}")
+    last = data(claude, "get_messages")["messages"][-1]
+    assert (last["stopReason"], "too long" in last["errorMessage"]) == ("error", True)
+
+
 # The user's shell
 
 
