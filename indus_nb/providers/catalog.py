@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, Literal, cast, get_args
 
 import pydantic_core
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from indus_nb.errors import ModelNotFoundError, UsageError
 from indus_nb.messages import Cost, ThinkingLevel, Usage
@@ -39,7 +39,7 @@ class LongPromptPrices(Prices):
 class ModelCost(Prices):
     """The prices of a model, and those of a long prompt where they differ."""
 
-    long_prompt: LongPromptPrices | None = None
+    long_prompt: LongPromptPrices | None = Field(default=None, exclude=True)
 
     def usage(self, *, input: int, output: int, cache_read: int = 0, cache_write: int = 0) -> Usage:  # noqa: A002
         """The usage of a request of so many tokens, with its price.
@@ -72,6 +72,8 @@ class Model(WireModel):
     an effort, of which ``top_effort`` is the one that the level ``xhigh`` asks for. ``thinking_off`` is the kind of
     thinking to ask for when none is wanted: some models cannot but think. With ``bound_thinking`` the model's server
     refuses thinking whose conversation has changed since, unless it is told to leave such blocks out.
+    ``thinking_level_map`` replaces what a level is called in requests, ``None`` where there is no such level. How the
+    provider is spoken to is not told to readers of the wire, and neither are ``headers``, which may hold keys.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -82,21 +84,26 @@ class Model(WireModel):
     provider: str
     base_url: str
     reasoning: bool = False
-    thinking_style: ThinkingStyle = "none"
-    thinking_off: Literal["disabled", "between_tools", "adaptive"] = "disabled"
-    top_effort: Literal["high", "xhigh", "max"] = "high"
-    bound_thinking: bool = False
-    input: list[Literal["text", "image"]]
-    context_window: int
-    max_tokens: int
-    cost: ModelCost
+    thinking_style: ThinkingStyle = Field(default="none", exclude=True)
+    thinking_off: Literal["disabled", "between_tools", "adaptive"] = Field(default="disabled", exclude=True)
+    top_effort: Literal["high", "xhigh", "max"] = Field(default="high", exclude=True)
+    bound_thinking: bool = Field(default=False, exclude=True)
+    thinking_level_map: dict[ThinkingLevel, str | None] | None = None
+    input: list[Literal["text", "image"]] = Field(default_factory=lambda: ["text"])
+    context_window: int = 128_000
+    max_tokens: int = 16_384
+    cost: ModelCost = Field(default_factory=ModelCost)
+    headers: dict[str, str] = Field(default_factory=dict[str, str], exclude=True, repr=False)
+    compat: JsonObject | None = Field(default=None, exclude=True)
 
     @property
     def thinking_levels(self) -> tuple[ThinkingLevel, ...]:
         """The levels that it can be told, from least to most."""
         if not self.reasoning:
             return ("off",)
-        return _LEVELS if self.top_effort != "high" else _LEVELS[:-1]
+        mapped = self.thinking_level_map or {}
+        top: dict[ThinkingLevel, str | None] = {"xhigh": None} if self.top_effort == "high" else {}
+        return tuple(level for level in _LEVELS if {**top, **mapped}.get(level, level) is not None)
 
     def nearest_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
         """``level`` if it has it, else the next one above, else the next one below.
