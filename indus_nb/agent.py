@@ -148,14 +148,14 @@ async def run(run: Run, prompts: Sequence[UserMessage]) -> list[Message]:
 
 async def _deliver(run: Run, queue: MessageQueue) -> bool:
     """Say what waits in the queue, as its mode wants; nothing once an abort is wished."""
-    count = len(queue.waiting) if queue.mode == "all" else min(1, len(queue.waiting))
-    if run.abort.requested:
-        count = 0
-    for _ in range(count):
+    count = len(queue.waiting) if queue.mode == "all" else 1
+    said = 0
+    while said < count and queue.waiting and not run.abort.requested:
         message = queue.waiting.pop(0)
         await run.queues_changed()
         await _say(run, message)
-    return count > 0
+        said += 1
+    return said > 0
 
 
 async def _say(run: Run, message: UserMessage | ToolResultMessage) -> None:

@@ -26,6 +26,8 @@ Report: TypeAlias = Callable[[str], Awaitable[None]]
 
 _CHUNK = 1 << 16
 _UNREAD_EVENTS = 1024
+_GRACE = 1.0
+_POLL = 0.1
 _KEPT_ERRORS = 4096
 
 
@@ -62,7 +64,7 @@ class RpcClient:
         self._env = env
         self._on_dialog = on_dialog
         self._ids = itertools.count(1)
-        self._answers: dict[str, asyncio.Future[JsonObject]] = {}
+        self._answers: dict[str, tuple[asyncio.Future[JsonObject], Callable[[], None] | None]] = {}
         self._subscribers: list[asyncio.Queue[JsonObject | None]] = []
         self._room = asyncio.Event()
         self._host_tools: dict[str, HostTool] = {}
@@ -113,10 +115,14 @@ class RpcClient:
 
     # Commands
 
-    async def ask(self, command: commands.Command) -> Any:
-        """Send a command and return the ``data`` of its response, ``None`` without any."""
+    async def ask(self, command: commands.Command, *, on_success: Callable[[], None] | None = None) -> Any:
+        """Send a command and return the ``data`` of its response, ``None`` without any.
+
+        ``on_success`` is called when that response arrives, before any frame behind it is looked at.
+        """
         command_id = f"client-{next(self._ids)}"
-        answer = self._answers[command_id] = asyncio.get_running_loop().create_future()
+        answer = asyncio.get_running_loop().create_future()
+        self._answers[command_id] = (answer, on_success)
         self._room.set()  # whoever waits for an answer must not be held up by events that nobody reads
         try:
             await self._write({**command.to_wire(), "id": command_id})
@@ -144,9 +150,11 @@ class RpcClient:
     async def events(self, text: str, images: Sequence[ImageContent] = ()) -> AsyncGenerator[JsonObject]:
         """Prompt, and yield every event until the session has settled. Leaving the loop early aborts the run."""
         queue = self._subscribe()
-        settled = False
+        accepted = settled = False
         try:
-            await self.prompt(text, images)
+            prompt = commands.Prompt(message=text, images=list(images))
+            await self.ask(prompt, on_success=lambda: _drain(queue))  # what came before belongs to another run
+            accepted = True
             while (event := await queue.get()) is not None:
                 self._room.set()
                 yield event
@@ -156,7 +164,7 @@ class RpcClient:
         finally:
             self._subscribers.remove(queue)
             self._room.set()
-            if not settled and self._closed is None:
+            if accepted and not settled and self._closed is None:
                 with contextlib.suppress(ClientClosedError, CommandFailedError):
                     await self.ask(commands.Abort())
 
@@ -203,11 +211,41 @@ class RpcClient:
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None  # noqa: S101 - it was asked for
         complaints = asyncio.create_task(self._read_errors(process))
+        gone = asyncio.create_task(_exit_status(process))
+        broken = ""
+        try:
+            await self._read_frames(process.stdout, gone)
+        except ValueError as error:
+            broken = f"; before, it wrote what is no frame: {error}"
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        finally:
+            status = await gone
+            # A descendant may hold the pipe for ever.
+            await asyncio.wait([complaints], timeout=_GRACE)
+            complaints.cancel()
+            transport: Any = vars(process).get("_transport")
+            transport.close()  # or it would wait for that descendant
+            said = "".join(self._errors)[-_KEPT_ERRORS:].strip()
+            ending = f" and said: {said}" if said else "."
+            self._end(f"The agent's process has ended with status {status}{broken}{ending}")
+
+    def _end(self, reason: str) -> None:
+        self._closed = reason
+        for answer, _ in self._answers.values():
+            if not answer.done():
+                answer.set_exception(ClientClosedError(reason))
+        for queue in self._subscribers:
+            queue.put_nowait(None)
+
+    async def _read_frames(self, stdout: asyncio.StreamReader, gone: asyncio.Task[int]) -> None:
+        """Take frames until there are no more; raises ``ValueError`` for a line that is none."""
         splitter = LineSplitter()
-        while chunk := await process.stdout.read(_CHUNK):
+        while chunk := await self._chunk(stdout, gone):
             for line in splitter.feed(chunk):
-                if isinstance(line, bytes):
-                    self._take(load_object(line))
+                if isinstance(line, ValueError):
+                    raise line
+                self._take(load_object(line))
             while (
                 not self._answers
                 and not self._closing
@@ -215,15 +253,17 @@ class RpcClient:
             ):
                 self._room.clear()
                 await self._room.wait()
-        status = await process.wait()
-        await complaints
-        said = "".join(self._errors)[-_KEPT_ERRORS:].strip()
-        self._closed = f"The agent's process has ended with status {status}{f' and said: {said}' if said else '.'}"
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_exception(ClientClosedError(self._closed))
-        for queue in self._subscribers:
-            queue.put_nowait(None)
+
+    async def _chunk(self, stdout: asyncio.StreamReader, gone: asyncio.Task[int]) -> bytes:
+        """What comes next; nothing at the end, and soon after the process has gone, whoever still holds its pipe."""
+        reading = asyncio.ensure_future(stdout.read(_CHUNK))
+        await asyncio.wait([reading, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            await asyncio.wait([reading], timeout=_GRACE)
+        if not reading.done():
+            reading.cancel()
+            return b""
+        return reading.result()
 
     async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None  # noqa: S101 - it was asked for
@@ -233,9 +273,11 @@ class RpcClient:
     def _take(self, frame: JsonObject) -> None:
         match frame.get("type"):
             case "response":
-                answer = self._answers.get(str(frame.get("id")))
+                answer, on_success = self._answers.get(str(frame.get("id")), (None, None))
                 if answer is not None and not answer.done():
                     answer.set_result(frame)
+                    if on_success is not None and frame.get("success"):
+                        on_success()
             case "host_tool_call":
                 self._host_calls[frame["id"]] = self._start(self._run_host_tool(frame))
             case "host_tool_cancel":
@@ -275,6 +317,18 @@ class RpcClient:
             answer = {"cancelled": True}
         with contextlib.suppress(ClientClosedError):
             await self._write({"type": "extension_ui_response", "id": frame["id"], **answer})
+
+
+async def _exit_status(process: asyncio.subprocess.Process) -> int:
+    """Its status, soon after it has ended: ``wait`` of some versions returns only when its pipes are closed too."""
+    while process.returncode is None:  # noqa: ASYNC110 - nobody sets an event
+        await asyncio.sleep(_POLL)
+    return process.returncode
+
+
+def _drain(queue: asyncio.Queue[JsonObject | None]) -> None:
+    while not queue.empty():
+        queue.get_nowait()
 
 
 def _content(text: str) -> JsonObject:

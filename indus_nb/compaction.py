@@ -349,8 +349,11 @@ class Summariser:
                 if preparation.turn_head:
                     request = f"{_conversation(preparation.turn_head)}\n\n{_TURN_HEAD}{focus}"
                     tasks.append(group.create_task(self._ask(request, int(0.5 * settings.reserve_tokens))))
-        except* CompactionError as errors:
-            raise errors.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            failed, other = group.split(CompactionError)
+            if failed is None or other is not None:
+                raise
+            raise failed.exceptions[0] from None
         answers = [task.result() for task in tasks]
         for answer in answers:
             usage = usage + answer.usage

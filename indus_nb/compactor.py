@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 from indus_nb.agent import AbortSignal, RunAborted
 from indus_nb.compaction import CompactionResult, CompactionSettings, Summariser, context_tokens, prepare
@@ -31,19 +31,30 @@ class Compactor:
         tokens = conversation.usage(model).tokens
         return tokens is not None and tokens > model.context_window - self.settings.reserve_tokens
 
-    async def compact(
+    def compact(
         self,
         store: SessionStore,
         conversation: Conversation,
         summariser: Summariser,
         reason: CompactionReason,
         instructions: str | None = None,
-    ) -> CompactionResult:
+    ) -> Coroutine[None, None, CompactionResult]:
         """Put a summary in the place of what is old, in the file and in ``conversation``.
 
         Raises ``CompactionError`` or ``SessionFileError``; the conversation is as it was then.
         """
-        self.running, self.abort = True, AbortSignal()
+        self.abort = AbortSignal()  # now: an abort may come before the work has begun
+        return self._compact(store, conversation, summariser, reason, instructions)
+
+    async def _compact(
+        self,
+        store: SessionStore,
+        conversation: Conversation,
+        summariser: Summariser,
+        reason: CompactionReason,
+        instructions: str | None,
+    ) -> CompactionResult:
+        self.running = True
         try:
             await self._emit(CompactionStart(reason=reason))
             preparation = prepare(store.branch(), self.settings, context_tokens(conversation.newest_first()))

@@ -8,7 +8,6 @@ import html
 import os
 import secrets
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from indus_nb import markup
@@ -150,7 +149,7 @@ def _entry(node: TreeNode) -> str:
         return f"<p>{label}</p>" if label else ""
     kind, who, body = _shown(message)
     moment = milliseconds(node.entry.timestamp)
-    when = f" · {datetime.fromtimestamp(moment / 1000, UTC):%Y-%m-%d %H:%M} UTC" if moment else ""
+    when = f" · {node.entry.timestamp[:16].replace('T', ' ')} UTC" if moment else ""
     return f'<article class="{kind}"><h2>{_escaped(who)}{when}{label}</h2>{body}</article>'
 
 

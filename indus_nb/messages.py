@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 import time
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -69,6 +72,32 @@ class ImageContent(WireModel):
         if self.source is None and not (self.data and self.mime_type):
             raise ValueError("an image needs data and mimeType, or a source with a url")
         return self
+
+
+_IMAGE_TYPES = {
+    "image/jpeg": rb"\xff\xd8\xff",
+    "image/png": rb"\x89PNG\r\n\x1a\n",
+    "image/gif": rb"GIF8[79]a",
+    "image/webp": rb"RIFF....WEBP",
+}
+"""How the bytes of each kind begin."""
+
+
+def check_image(image: ImageContent) -> None:
+    """Raise ``ValueError`` for an image from outside that no model could be shown: it would spoil every request."""
+    if image.source is not None:
+        if not image.source.url.lower().startswith(("http://", "https://")):
+            raise ValueError("the url of an image must begin with http:// or https://")
+        return
+    kind = image.mime_type or ""
+    if kind not in _IMAGE_TYPES:
+        raise ValueError(f"mimeType must be one of {', '.join(_IMAGE_TYPES)}")
+    try:
+        data = base64.b64decode(image.data or "", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"data must be base64 ({error})") from error
+    if not re.match(_IMAGE_TYPES[kind], data, re.DOTALL):
+        raise ValueError(f"data is no {kind.removeprefix('image/')} image")
 
 
 class ThinkingContent(WireModel):

@@ -118,5 +118,5 @@ class Recovery:
         await self._emit(AutoRetryEnd(success=success, attempt=attempt, final_error=final_error))
 
     async def _make_room(self, run: Run, conversation: Conversation) -> None:
-        if self._compactor.is_due(conversation, run.model):
+        if not run.abort.requested and self._compactor.is_due(conversation, run.model):
             await self._compact("threshold")

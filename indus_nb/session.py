@@ -150,7 +150,10 @@ class AgentSession:
         self._listeners: list[Listener] = []
         self._run: agent.Run | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._settling = False
+        self._is_settling = False
+        self._changed = asyncio.Event()
+        self._aborts = 0
+        self._navigating = False
         self._unsaved: list[Message] = []
         self._held_back: list[BashExecutionMessage] = []
         self._lent_tools: Mapping[str, Tool] = {}
@@ -216,9 +219,8 @@ class AgentSession:
         Raises ``SessionBusyError``, ``CredentialsError`` or ``UsageError`` when the prompt is refused; nothing has
         happened then.
         """
-        while self._settling and self._task is not None:
-            await asyncio.shield(self._task)
         message = _user_message(text, images)
+        await self._wait_for_turn(self._aborts)
         accept = on_accepted or (lambda: None)
         if self._task is not None:
             if streaming_behavior is None:
@@ -233,6 +235,25 @@ class AgentSession:
         accept()
         self._run = run
         await self._occupy(self._drive(run, [message]))
+
+    async def abort_and_prompt(
+        self, text: str, images: Sequence[ImageContent] = (), *, on_accepted: Callable[[], None] | None = None
+    ) -> None:
+        """End what goes on and then ``prompt``; raises ``SessionBusyError`` when it is aborted before it has begun."""
+        _user_message(text, images)
+        self._request_abort()
+        since = self._aborts
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        await self._wait_for_turn(since)
+        await self.prompt(text, images, on_accepted=on_accepted)
+
+    async def _wait_for_turn(self, since: int) -> None:
+        """Return when a run may begin or be joined, unless an abort was asked for ``since``."""
+        while self._settling and self._task is not None:
+            await self._changed.wait()
+        if self._aborts != since:
+            raise SessionBusyError("The prompt was aborted before it had begun. Nothing was said.")
 
     async def steer(self, text: str, images: Sequence[ImageContent] = ()) -> None:
         """Queue a message for after the tool call at hand; while idle it waits for the next run.
@@ -251,9 +272,11 @@ class AgentSession:
     async def abort(self) -> None:
         """End whatever goes on, and return when the session is idle. What was said is kept, and so are the queues."""
         self._request_abort()
-        await self.wait_until_idle()
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     def _request_abort(self) -> None:
+        self._aborts += 1
         if self._run is not None:
             self._run.abort.request()
         self._compactor.abort.request()
@@ -292,6 +315,17 @@ class AgentSession:
             self._task = None
             self._settling = False
             self._add_held_back()
+
+    @property
+    def _settling(self) -> bool:
+        """Whether what goes on is no run, but will soon be over or lead to one."""
+        return self._is_settling
+
+    @_settling.setter
+    def _settling(self, settling: bool) -> None:
+        self._is_settling = settling
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def wait_until_idle(self) -> None:
         """Return when no run is going on."""
@@ -490,11 +524,11 @@ class AgentSession:
         return self.store.path.parent if self.store.path is not None else None
 
     async def _replace_store(self, store: SessionStore) -> None:
+        await self.abort_bash()
+        self._rescue_unsaved()
         self.store.close()
         self.store = store
         self.problems += store.warnings
-        self._unsaved.clear()
-        self._held_back.clear()
         stored = store.context()
         self.conversation = Conversation(stored)
         if stored.model is not None:
@@ -504,8 +538,22 @@ class AgentSession:
                 self.problems.append(f"The session's own model is not to be had; another one goes on. {error}")
         if stored.thinking_level in get_args(ThinkingLevel):
             self.thinking_level = self._clamped(cast("ThinkingLevel", stored.thinking_level))
-        self._record_start(stored.model, stored.thinking_level)
+        try:
+            self._record_start(stored.model, stored.thinking_level)
+        except SessionFileError as error:
+            self.problems.append(str(error))  # the next message says it again, where it matters
         await self.clear_queue()
+
+    def _rescue_unsaved(self) -> None:
+        """Save what the session's own file did not take in a file of its own, before the session is left."""
+        try:
+            self._save_all()
+        except SessionFileError as error:
+            with self.store.copy(self.store.cwd, self._directory) as rescued:
+                for message in self._unsaved:
+                    rescued.append_message(message)
+            self._unsaved.clear()
+            self.problems.append(f"{error} What was said is kept in {rescued.path}.")
 
     async def navigate(
         self,
@@ -541,10 +589,15 @@ class AgentSession:
             summarising = self._summariser().summarise_branch(
                 behind, self.settings.branch_summary, instructions, replace_instructions=replace_instructions
             )
+            self._navigating = True  # what the user runs meanwhile belongs to where this leads
             try:
                 summary = await self._occupy(_interruptible(self._navigation, summarising), settling=True)
-            except RunAborted:
-                return Navigation(cancelled=True, aborted=True)
+            except BaseException as error:
+                self._navigating = False
+                self._add_held_back()
+                if isinstance(error, RunAborted):
+                    return Navigation(cancelled=True, aborted=True)
+                raise
         self.store.move_leaf(place)
         entry: Entry | None = None
         if summary is not None:
@@ -554,6 +607,8 @@ class AgentSession:
         if label:
             self.set_label(entry.id if entry is not None else entry_id, label)
         self.conversation.reload(self.store)
+        self._navigating = False
+        self._add_held_back()
         return Navigation(editor_text=text_of(message.content) if asks else None, summary_entry=entry)
 
     # Compaction and the user's shell
@@ -606,6 +661,8 @@ class AgentSession:
 
     def _add_held_back(self) -> None:
         """Say what the user ran meanwhile: between a tool call and its result it had no place."""
+        if self._navigating:
+            return
         held_back, self._held_back = self._held_back, []
         for message in held_back:
             self.messages.append(message)
@@ -700,9 +757,14 @@ class AgentSession:
                 await agent.run(run, [])
             self._settling = True
             await self._emit(AgentSettled())
+        except Exception:
+            # A defect of ours: those who watch must not wait for an end for ever.
+            await self._emit(AgentEnd(messages=[]))
+            await self._emit(AgentSettled())
+            raise
         finally:
-            self._settling = False
             self._run = self._task = None  # at once: whoever waits for the end finds the session idle
+            self._settling = False
             self._add_held_back()
 
     def _has_queued(self, run: agent.Run) -> bool:

@@ -5,7 +5,6 @@ Everything here turns values into values; ``indus_nb.session_files`` is where a 
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from types import EllipsisType
 from typing import Any, cast
 
 from indus_nb.messages import Message, parse_message
-from indus_nb.wire import JsonObject, clean_text, dump, load_object
+from indus_nb.wire import JsonObject, dump, load_object
 
 FORMAT_VERSION = 3
 _ROLES_WITH_CONTENT = ("user", "assistant", "toolResult", "custom")
@@ -30,12 +29,7 @@ def format_line(data: JsonObject) -> bytes:
     >>> format_line({"text": "a\nb", "none": None})
     b'{"text":"a\\nb","none":null}\n'
     """
-    try:
-        return dump(data) + b"\n"
-    except ValueError:
-        # Any other defect shows again here.
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return clean_text(text).encode() + b"\n"
+    return dump(data) + b"\n"
 
 
 def as_text(value: object) -> str:

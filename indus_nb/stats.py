@@ -40,7 +40,8 @@ def session_stats(entries: Iterable[Entry]) -> SessionStats:
     tool_calls = 0
     usage = Usage()
     for entry in entries:
-        message: JsonObject = entry.data.get("message") or {}
+        raw: object = entry.data.get("message")
+        message = cast("JsonObject", raw) if isinstance(raw, dict) else {}
         if entry.type == "message":
             role = str(message.get("role"))
             roles[role] = roles.get(role, 0) + 1

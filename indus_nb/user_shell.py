@@ -11,6 +11,7 @@ from indus_nb.events import BashExecutionUpdate, SessionEvent
 from indus_nb.tools import Shell
 from indus_nb.tools.bash import ShellResult
 from indus_nb.tools.tool import ToolError
+from indus_nb.tools.truncate import Truncation
 
 
 class UserShell:
@@ -33,7 +34,8 @@ class UserShell:
         task = asyncio.create_task(self._shell.run(command, cwd=cwd, on_text=show))
         self._running.add(task)
         try:
-            return await task
+            await asyncio.wait([task])
+            return task.result() if not task.cancelled() else _never_begun()
         except ToolError as error:
             raise UsageError(str(error)) from error
         except asyncio.CancelledError:
@@ -46,6 +48,12 @@ class UserShell:
         """End all commands, and return when they have ended."""
         running = tuple(self._running)
         for task in running:
-            task.cancel()
+            if not task.cancelling():
+                task.cancel()
         if running:
             await asyncio.wait(running)
+
+
+def _never_begun() -> ShellResult:
+    nothing = Truncation(content="", total_lines=0, total_bytes=0, output_lines=0, output_bytes=0)
+    return ShellResult(nothing, cancelled=True)

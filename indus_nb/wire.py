@@ -44,13 +44,19 @@ class WireModel(BaseModel):
 def dump(value: object) -> bytes:
     r"""``value`` (wire models included) as compact JSON on one line, without a line end.
 
-    Non-finite numbers become ``null``, for JSON knows none. Absent values of models are left out, ``None`` in plain
+    Non-finite numbers become ``null``, for JSON knows none; half characters become replacement characters.
+    Absent values of models are left out, ``None`` in plain
     dictionaries is kept:
 
     >>> dump({"model": None, "text": "größer\u2028"})
     b'{"model":null,"text":"gr\xc3\xb6\xc3\x9fer\xe2\x80\xa8"}'
     """
-    return pydantic_core.to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+    try:
+        return pydantic_core.to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+    except ValueError:
+        # Half characters, as in a file name that is no UTF-8; any other defect shows again here.
+        plain = pydantic_core.to_jsonable_python(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+        return clean_text(json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))).encode()
 
 
 def load_object(line: bytes) -> JsonObject:

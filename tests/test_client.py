@@ -178,3 +178,28 @@ async def test_a_dialog_is_answered_by_the_callback(tmp_path: Path) -> None:
             await answered.wait()
             state = await client.get_state()
         assert state == {"type": "extension_ui_response", "id": "d", "confirmed": True}
+
+
+async def test_a_refused_prompt_leaves_the_run_of_another_alone(claude: RpcClient, messages_api: MessagesApi) -> None:
+    gate = Gate()
+    messages_api.add(Reply(Text("Slowly ", gate, "said.")))
+    async with claude as agent:
+        first = asyncio.create_task(agent.prompt_and_wait("first"))
+        await asyncio.to_thread(gate.reached.wait, 10)
+        with pytest.raises(CommandFailedError):
+            await agent.prompt_and_wait("second")
+        gate.open()
+        assert await first == "Slowly said."
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import sys; print('no frame', flush=True); sys.stdin.read()",
+        "import subprocess, sys; subprocess.Popen(['sleep', '20']); sys.exit(3)",
+    ],
+)
+async def test_a_client_never_waits_for_a_program_that_cannot_answer(script: str) -> None:
+    async with RpcClient(program=[sys.executable, "-c", script]) as agent:
+        with pytest.raises(ClientClosedError, match="ended"):
+            await asyncio.wait_for(agent.get_state(), 15)

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from typing import Literal, get_args
 
 from pydantic import ConfigDict, Field, field_validator
 
 from indus_nb.agent import InterruptMode, QueueMode
-from indus_nb.messages import ImageContent, ThinkingLevel
+from indus_nb.messages import ImageContent, ThinkingLevel, check_image
 from indus_nb.modes.host_tools import HostToolDefinition
 from indus_nb.session import StreamingBehavior
 from indus_nb.wire import WireModel
-
-_IMAGE_TYPES = {
-    "image/jpeg": rb"\xff\xd8\xff",
-    "image/png": rb"\x89PNG\r\n\x1a\n",
-    "image/gif": rb"GIF8[79]a",
-    "image/webp": rb"RIFF....WEBP",
-}
-"""How the bytes of each kind begin."""
 
 
 class Command(WireModel):
@@ -45,18 +34,7 @@ class _WithMessage(Command):
     @classmethod
     def _check_images(cls, images: list[ImageContent]) -> list[ImageContent]:
         for image in images:
-            if image.source is not None:
-                if not image.source.url.lower().startswith(("http://", "https://")):
-                    raise ValueError("the url of an image must begin with http:// or https://")
-                continue
-            if image.mime_type not in _IMAGE_TYPES:
-                raise ValueError(f"mimeType must be one of {', '.join(_IMAGE_TYPES)}")
-            try:
-                data = base64.b64decode(image.data or "", validate=True)
-            except binascii.Error as error:
-                raise ValueError(f"data must be base64 ({error})") from error
-            if not re.match(_IMAGE_TYPES[image.mime_type], data, re.DOTALL):
-                raise ValueError(f"data is no {image.mime_type.removeprefix('image/')} image")
+            check_image(image)
         return images
 
 

@@ -86,6 +86,8 @@ class FrameEncoder:
             message = dump(happened.message if isinstance(happened, StreamDone) else happened.error)
             return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b}' % (message, dump(happened))
         message = self._answer.encoded()
+        if self._wire == "strict" and isinstance(happened, ToolCallStart):
+            happened = ToolCallStart.model_construct(type=happened.type, content_index=happened.content_index)
         return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b,"partial":%b}}' % (
             message,
             dump(happened)[:-1],

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from indus_nb.events import ToolOutput
+from indus_nb.messages import ImageContent, check_image
 from indus_nb.providers import ToolSpec
 from indus_nb.tools.tool import ToolContext, ToolError, text_output
 from indus_nb.wire import JsonObject, WireModel
@@ -59,6 +60,8 @@ class HostTools:
                 call.result.set_exception(error)
             else:
                 call.result.set_result(_output(frame.get("result")))
+        except ToolError as error:
+            call.result.set_exception(error)
         except ValidationError as error:
             problem = error.errors()[0]
             where = ".".join(map(str, problem["loc"]))
@@ -104,4 +107,13 @@ class HostTool:
 
 
 def _output(value: Any) -> ToolOutput:
-    return text_output(value) if isinstance(value, str) else ToolOutput.model_validate(value)
+    if isinstance(value, str):
+        return text_output(value)
+    output = ToolOutput.model_validate(value)
+    for block in output.content:
+        if isinstance(block, ImageContent):
+            try:
+                check_image(block)
+            except ValueError as error:
+                raise ToolError(f"The host's answer holds an image that no model can be shown: {error}") from error
+    return output

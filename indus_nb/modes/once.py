@@ -6,13 +6,17 @@ JSON mode writes the session's header and then every event, one a line. Text mod
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from indus_nb.errors import IndusError, RunFailedError, UsageError
+from indus_nb.events import AutoRetryStart, CompactionStart, SessionEvent
+from indus_nb.markup import plain
 from indus_nb.messages import ImageContent
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.stdio import FrameWriter, complain, on_signals, preload
@@ -21,6 +25,7 @@ from indus_nb.tools import ToolError, read_image
 from indus_nb.wire import clean_text, dump
 
 _BYE_SECONDS = 30.0
+_PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ async def answer_all(
     if mode == "json":
         writer.send_line(dump(session.store.header))
         session.subscribe(writer.send)
+    else:
+        session.subscribe(_tell)
     preload(session)
 
     async def run() -> int:
@@ -58,7 +65,7 @@ async def answer_all(
             status = _status(session)
         text = session.last_answer.text if session.last_answer is not None else ""
         if mode == "text" and (text or status == 0):
-            writer.send_line(clean_text(text).encode())
+            writer.send_line(clean_text(plain(text) if os.isatty(descriptor_out) else text).encode())
         return status
 
     running = asyncio.create_task(run())
@@ -81,11 +88,27 @@ async def answer_all(
 
 def _status(session: AgentSession) -> int:
     try:
-        session.answer_or_raise()
+        answer = session.answer_or_raise()
     except RunFailedError as error:
         complain(str(error))
         return 1
+    if answer.stop_reason == "length":
+        complain("The answer was cut off at the model's limit of output.")
+    elif not answer.text.strip():
+        complain("The model said nothing.")
     return 0
+
+
+def _tell(event: SessionEvent) -> None:
+    """Say on standard error what keeps the user waiting."""
+    if isinstance(event, AutoRetryStart):
+        seconds = event.delay_ms / 1000
+        complain(
+            f"The model failed ({event.error_message}). Trying again in {seconds:g} s "
+            f"({event.attempt} of {event.max_attempts})."
+        )
+    elif isinstance(event, CompactionStart):
+        complain("The conversation has grown too long: its older part is summarised.")
 
 
 def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
@@ -117,7 +140,8 @@ def _attachment(name: str) -> str | ImageContent:
             return next(block for block in shown.content if isinstance(block, ImageContent))
         return f'<file name="{path.absolute()}">\n{path.read_text(encoding="utf-8")}\n</file>'
     except OSError as error:
-        raise UsageError(f"@{name}: the file cannot be read ({error.strerror}).") from error
+        hint = f' The file is an argument of its own: indusagi @{name.split(maxsplit=1)[0]} "…"' if " " in name else ""
+        raise UsageError(f"@{name}: the file cannot be read ({error.strerror}).{hint}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"@{name}: the file is neither text in UTF-8 nor an image.") from error
     except ToolError as error:
@@ -127,4 +151,10 @@ def _attachment(name: str) -> str | ImageContent:
 def _piped_input() -> str:
     if sys.stdin is None or sys.stdin.isatty():
         return ""
-    return sys.stdin.buffer.read().decode(errors="replace").strip()
+    hint = threading.Timer(_PATIENCE, complain, ["Waiting for standard input to end. Add `< /dev/null` to go without."])
+    hint.daemon = True
+    hint.start()
+    try:
+        return sys.stdin.buffer.read().decode(errors="replace").strip()
+    finally:
+        hint.cancel()

@@ -31,7 +31,6 @@ _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYE_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
-_POLL = 0.05
 
 
 class RpcServer:
@@ -44,7 +43,7 @@ class RpcServer:
         self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
         handlers: tuple[tuple[type[Command], Callable[[Any], Any]], ...] = (
             (commands.Prompt, self._prompt),
-            (commands.AbortAndPrompt, self._abort_and_prompt),
+            (commands.AbortAndPrompt, self._prompt),
             (commands.Steer, self._steer),
             (commands.FollowUp, self._follow_up),
             (commands.ClearQueue, self._clear_queue),
@@ -132,13 +131,13 @@ class RpcServer:
     async def _finish(self, command: Command, name: str, work: Awaitable[Any]) -> None:
         try:
             data = await work
-        except Exception as error:  # noqa: BLE001 - see _failed
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see _failed
             self._failed(command, name, error)
         else:
             if data is not _ANSWERED:
                 self._respond(command.id, name, data=data)
 
-    def _failed(self, command: Command, name: str, error: Exception) -> None:
+    def _failed(self, command: Command, name: str, error: BaseException) -> None:
         # Also a defect of ours is answered: an id without an answer hangs the client.
         if not isinstance(error, IndusError):
             _log.error("The command %s failed", name, exc_info=error)
@@ -155,16 +154,20 @@ class RpcServer:
             return
         elif data is not None:
             frame["data"] = None if data is _NULL else data
-        self._writer.send_line(dump(frame))
+        try:
+            line = dump(frame)
+        except Exception as defect:  # noqa: BLE001 - the id must be answered
+            _log.exception("The answer to %s could not be written", name)
+            failed = {"success": False, "error": f"Internal error: {type(defect).__name__}: {defect}"}
+            line = dump({**{key: value for key, value in frame.items() if key != "data"}, **failed})
+        self._writer.send_line(line)
 
     async def shut_down(self) -> None:
         """End the run, and answer what was accepted."""
         await self._session.abort_bash()
         await self._session.abort()
-        while self._tasks:
-            # A command that waited for its turn may have begun another run.
-            await self._session.abort()
-            await asyncio.wait(tuple(self._tasks), timeout=_POLL, return_when=asyncio.FIRST_COMPLETED)
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
 
     # The commands
 
@@ -177,21 +180,19 @@ class RpcServer:
             self._respond(command.id, command.type)
 
         try:
-            await self._session.prompt(
-                command.message,
-                command.images,
-                streaming_behavior=command.streaming_behavior if isinstance(command, commands.Prompt) else None,
-                on_accepted=accept,
-            )
+            if isinstance(command, commands.Prompt):
+                behavior = command.streaming_behavior
+                prompt = self._session.prompt(
+                    command.message, command.images, streaming_behavior=behavior, on_accepted=accept
+                )
+            else:
+                prompt = self._session.abort_and_prompt(command.message, command.images, on_accepted=accept)
+            await prompt
         except Exception:
             if not accepted:
                 raise
             _log.exception("A run broke off")
         return _ANSWERED
-
-    async def _abort_and_prompt(self, command: commands.AbortAndPrompt) -> object:
-        await self._session.abort()
-        return await self._prompt(command)
 
     async def _steer(self, command: commands.Steer) -> None:
         await self._session.steer(command.message, command.images)
@@ -331,7 +332,10 @@ class RpcServer:
         return {"path": str(await asyncio.to_thread(export_html, store, store.cwd / path))}
 
     async def _switch_session(self, command: commands.SwitchSession) -> JsonObject:
+        told = len(self._session.problems)
         await self._session.switch_session(Path(command.session_path))
+        for problem in self._session.problems[told:]:
+            complain(problem)
         return {"cancelled": False}
 
     async def _fork(self, command: commands.Fork) -> JsonObject:
@@ -379,9 +383,10 @@ class RpcServer:
     async def _set_session_name(self, command: commands.SetSessionName) -> None:
         await self._session.set_name(command.name)
 
-    def _list_sessions(self, _: commands.ListSessions) -> JsonObject:
+    async def _list_sessions(self, _: commands.ListSessions) -> JsonObject:
         path = self._session.store.path
-        return {"sessions": [info.to_wire() for info in list_sessions(path.parent)] if path is not None else []}
+        found = await asyncio.to_thread(list_sessions, path.parent) if path is not None else []
+        return {"sessions": [info.to_wire() for info in found]}
 
     def _set_host_tools(self, command: commands.SetHostTools) -> JsonObject:
         self._session.lend_tools({tool.name: self._host_tools.tool(tool) for tool in command.tools})
@@ -454,11 +459,14 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     session.subscribe(writer.send)
 
     async def read() -> None:
-        async for line in read_lines(descriptor_in):
-            server.take(line)
-            if writer.far_behind:
-                await writer.ready()
-        end(0)
+        try:
+            async for line in read_lines(descriptor_in):
+                server.take(line)
+                await asyncio.sleep(0)  # so that what a command begins has begun when the next one is looked at
+                if writer.far_behind:
+                    await writer.ready()
+        finally:
+            end(0)
 
     on_signals(end)
     reading = asyncio.create_task(read())
@@ -466,6 +474,7 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     await over.wait()
     reading.cancel()
     preloading.cancel()
+    writer.hurry()
     try:
         async with asyncio.timeout(_BYE_SECONDS):
             await server.shut_down()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ from indus_nb.streaming import BlockDelta
 
 LINE_LIMIT = 64 * 1024 * 1024
 _CHUNK = 64 * 1024
+_log = logging.getLogger("indus_nb")
 _BEHIND = 1024 * 1024
 
 
@@ -107,6 +109,7 @@ class FrameWriter:
         self._wake = threading.Condition()
         self._closed = False
         self._broken: str | None = None
+        self._hurried = False
         self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
         self._thread.start()
 
@@ -124,9 +127,14 @@ class FrameWriter:
         self._flush()
         return self.ready() if len(self._pending) > 1 else None
 
+    def hurry(self) -> None:
+        """Let nobody wait for the reader any more: the end has come."""
+        self._hurried = True
+        self._room.set()
+
     async def ready(self) -> None:
         """Return when the reader has taken what was sent before, but for little."""
-        while self._pending and self._broken is None:
+        while self._pending and self._broken is None and not self._hurried:
             self._room.clear()
             await self._room.wait()
 
@@ -174,7 +182,7 @@ class FrameWriter:
         if self._writing or not self._pending or self._broken is not None:
             return
         taken, self._pending, self._pending_bytes = self._pending, [], 0
-        lines = [line for item in taken if (line := self._encoded(item)) is not None]
+        lines = [line for item in taken if (line := self._encoded(item))]
         if not lines:
             self._room.set()
             return
@@ -186,7 +194,11 @@ class FrameWriter:
     def _encoded(self, item: bytes | SessionEvent | _JoinedDelta) -> bytes | None:
         if isinstance(item, bytes):
             return item
-        return self._encoder.encode(item.event() if isinstance(item, _JoinedDelta) else item)
+        try:
+            return self._encoder.encode(item.event() if isinstance(item, _JoinedDelta) else item)
+        except Exception:  # noqa: BLE001 - one frame that cannot be written must not take the others along
+            _log.exception("An event could not be written")
+            return None
 
     def _written(self) -> None:
         self._writing = False
