@@ -7,10 +7,11 @@ it does it tells by events, in the order that the docstring of ``indus_nb.events
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from indus_nb.events import (
     AgentEnd,
@@ -26,10 +27,20 @@ from indus_nb.events import (
     TurnEnd,
     TurnStart,
 )
-from indus_nb.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage, for_model, text_of
+from indus_nb.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+    for_model,
+    text_of,
+)
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
 from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
+from indus_nb.wire import JsonObject
 
 ToolExecution = Literal["auto", "parallel", "sequential"]
 InterruptMode = Literal["immediate", "wait"]
@@ -80,7 +91,7 @@ class MessageQueue:
     """Messages that wait for a run to take them: one at each point of delivery, or all."""
 
     mode: QueueMode = "one-at-a-time"
-    waiting: list[UserMessage] = field(default_factory=list[UserMessage])
+    waiting: list[UserMessage | CustomMessage] = field(default_factory=list["UserMessage | CustomMessage"])
 
     @property
     def texts(self) -> list[str]:
@@ -90,6 +101,26 @@ class MessageQueue:
 
 async def _nothing() -> None:
     pass
+
+
+class RunHooks:
+    """Where others may look at a run and change what it does; here everything stays as it is. None may raise."""
+
+    async def context(self, messages: list[Message]) -> list[Message]:
+        """The messages that the next request tells of."""
+        return messages
+
+    async def message_end(self, message: Message) -> Message:
+        """What is final in the place of ``message``; of the same role."""
+        return message
+
+    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:
+        """Why a call must not be carried out; ``arguments`` may be changed in place."""
+        return None
+
+    async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
+        """What counts as the outcome of a call, and whether that is a failure."""
+        return output, is_error
 
 
 @dataclass(slots=True)
@@ -113,9 +144,10 @@ class Run:
     steering: MessageQueue = field(default_factory=MessageQueue)
     follow_up: MessageQueue = field(default_factory=MessageQueue)
     queues_changed: Callable[[], Awaitable[None]] = _nothing
+    hooks: RunHooks = field(default_factory=RunHooks)
 
 
-async def run(run: Run, prompts: Sequence[UserMessage]) -> list[Message]:
+async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[Message]:
     """Answer ``prompts`` until the model has nothing more to do, and return the messages that this added.
 
     Without prompts it answers what is queued.
@@ -133,13 +165,13 @@ async def run(run: Run, prompts: Sequence[UserMessage]) -> list[Message]:
     while True:
         answer = await _answer(run)
         failed = answer.stop_reason in ("error", "aborted")
-        results = [] if failed else await _run_tool_calls(run, answer.tool_calls)
+        results, enough = ([], False) if failed else await _run_tool_calls(run, answer.tool_calls)
         await run.emit(TurnEnd(message=answer, tool_results=results))
         queued = not run.abort.requested and bool(run.steering.waiting or run.follow_up.waiting)
-        if failed or not (results or queued):
+        if failed or not ((results and not enough) or queued):
             break
         await run.emit(TurnStart())
-        if not await _deliver(run, run.steering) and not results:
+        if not await _deliver(run, run.steering) and (enough or not results):
             await _deliver(run, run.follow_up)
     added = run.messages[first:]
     await run.emit(AgentEnd(messages=added))
@@ -158,10 +190,16 @@ async def _deliver(run: Run, queue: MessageQueue) -> bool:
     return said > 0
 
 
-async def _say(run: Run, message: UserMessage | ToolResultMessage) -> None:
-    run.messages.append(message)
+async def _say(run: Run, message: UserMessage | CustomMessage | ToolResultMessage) -> None:
     await run.emit(MessageStart(message=message))
-    await run.emit(MessageEnd(message=message))
+    await _finish(run, message)
+
+
+async def _finish(run: Run, message: Message) -> Message:
+    final = await run.hooks.message_end(message)
+    run.messages.append(final)
+    await run.emit(MessageEnd(message=final))
+    return final
 
 
 async def _answer(run: Run) -> AssistantMessage:
@@ -173,9 +211,7 @@ async def _answer(run: Run) -> AssistantMessage:
         await run.emit(MessageUpdate(assistant_message_event=event, growing=growing))
         if isinstance(event, StreamDone | StreamError):
             message = event.message if isinstance(event, StreamDone) else event.error
-            run.messages.append(message)
-            await run.emit(MessageEnd(message=message))
-            return message
+            return cast("AssistantMessage", await _finish(run, message))
     raise AssertionError("a stream ends with done or error")
 
 
@@ -185,7 +221,7 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
     started = False
     context = Context(
         system_prompt=run.system_prompt,
-        messages=for_model(run.messages),
+        messages=for_model(await run.hooks.context(run.messages)),
         tools=[tool.spec for tool in run.tools.values()],
     )
     events = run.provider.stream(run.model, context, run.options)
@@ -214,21 +250,26 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
     yield end
 
 
-async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> list[ToolResultMessage]:
-    results: dict[str, ToolResultMessage] = {}
+_Outcome: TypeAlias = tuple[ToolOutput, bool]
+"""What a call gave, and whether that is a failure."""
+
+
+async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[ToolResultMessage], bool]:
+    """The results in the model's order, and whether every tool said that they are enough."""
+    outcomes: dict[str, _Outcome] = {}
     for batch in _batches(run, calls):
         reason = _why_not(run)
         if reason:
-            results.update((call.id, _result(call, text_output(reason), is_error=True)) for call in batch)
+            outcomes.update((call.id, (text_output(reason), True)) for call in batch)
         elif len(batch) == 1:
-            results[batch[0].id] = await _run_tool_call(run, batch[0])
+            outcomes[batch[0].id] = await _run_tool_call(run, batch[0])
         else:
             done = await asyncio.gather(*(_run_tool_call(run, call) for call in batch))
-            results.update((result.tool_call_id, result) for result in done)
-    ordered = [results[call.id] for call in calls]
-    for result in ordered:
+            outcomes.update((call.id, outcome) for call, outcome in zip(batch, done, strict=True))
+    results = [_result(call, outcomes[call.id]) for call in calls]
+    for result in results:
         await _say(run, result)
-    return ordered
+    return results, all(output.terminate for output, _ in outcomes.values())
 
 
 def _why_not(run: Run) -> str | None:
@@ -256,7 +297,7 @@ def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
     return batches
 
 
-async def _run_tool_call(run: Run, call: ToolCall) -> ToolResultMessage:
+async def _run_tool_call(run: Run, call: ToolCall) -> _Outcome:
     await run.emit(ToolExecutionStart(tool_call_id=call.id, tool_name=call.name, args=call.arguments))
     progress = _Progress(run, call)
     try:
@@ -269,10 +310,11 @@ async def _run_tool_call(run: Run, call: ToolCall) -> ToolResultMessage:
         output, is_error = text_output(str(error) or type(error).__name__), True
     finally:
         await progress.finish()
+    output, is_error = await run.hooks.tool_result(call, output, is_error=is_error)
     if output.details is None:
         output = output.model_copy(update={"details": {}})  # front ends look into it without looking for it
     await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
-    return _result(call, output, is_error=is_error)
+    return output, is_error
 
 
 async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None]) -> ToolOutput:
@@ -283,6 +325,11 @@ async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None
     if call.malformed is not None:
         raise ToolError(f"The arguments of {call.name} were not a JSON object, so nothing was done: {call.malformed}")
     arguments = tool.check(call.arguments)
+    wanted = copy.deepcopy(call.arguments)
+    if (reason := await run.hooks.tool_call(call, wanted)) is not None:
+        raise ToolError(reason)
+    if wanted != call.arguments:
+        arguments = tool.check(wanted)
     with run.abort.interruptible():
         return await tool.execute(arguments, ToolContext(call_id=call.id, report=report))
 
@@ -330,7 +377,8 @@ class _Progress:
                 return
 
 
-def _result(call: ToolCall, output: ToolOutput, *, is_error: bool) -> ToolResultMessage:
+def _result(call: ToolCall, outcome: _Outcome) -> ToolResultMessage:
+    output, is_error = outcome
     return ToolResultMessage(
         tool_call_id=call.id, tool_name=call.name, content=output.content, details=output.details, is_error=is_error
     )

@@ -42,9 +42,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-p", "--print", action="store_true", help="text mode, which is the default anyway")
     model = parser.add_argument_group("model")
-    model.add_argument("--provider", metavar="NAME", help="anthropic, or offline")
+    model.add_argument("--provider", metavar="NAME", help="anthropic, openai, …, or offline: see --list-models")
     model.add_argument("--model", metavar="ID", help="an id, provider/id or part of a name; :LEVEL sets the thinking")
-    model.add_argument("--models", metavar="A,B", help="the models to cycle through; * stands for anything")
+    model.add_argument(
+        "--models", metavar="A,B", help="the models to cycle through; * stands for anything, :LEVEL as above"
+    )
     model.add_argument("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high or xhigh")
     model.add_argument("--api-key", metavar="KEY", help="the provider's key, instead of the environment's")
     model.add_argument("--list-models", nargs="?", const="", metavar="TEXT", help="list the known models and leave")
@@ -58,6 +60,23 @@ def _parser() -> argparse.ArgumentParser:
     agent.add_argument("--append-system-prompt", metavar="TEXT|FILE", action="append", default=[], help="adds to it")
     agent.add_argument("-t", "--tools", metavar="A,B", help="the tools that may be used")
     agent.add_argument("-nt", "--no-tools", action="store_true", help="use no tools")
+    agent.add_argument("--approve", choices=("never", "writes", "always"), help="which tool calls to ask about first")
+    found = parser.add_argument_group("extensions, skills and prompt templates")
+    for flags, dest, what in (
+        (("-e", "--extension"), "extensions", "load this extension too"),
+        (("--skill",), "skills", "look for skills here too"),
+        (("--prompt-template",), "prompt_templates", "look for prompt templates here too"),
+    ):
+        found.add_argument(*flags, dest=dest, metavar="PATH", action="append", default=[], help=what)
+    for flags, dest, what in (
+        (("-ne", "--no-extensions"), "use_extensions", "load only those given with -e"),
+        (("-ns", "--no-skills"), "use_skills", "know only skills given with --skill"),
+        (("-np", "--no-prompt-templates"), "use_prompt_templates", "know only those given with --prompt-template"),
+        (("-nc", "--no-context-files"), "use_context_files", "do not read AGENTS.md and its like"),
+    ):
+        found.add_argument(*flags, dest=dest, action="store_false", help=what)
+    for ignored in ("--no-themes", "--offline", "--verbose"):
+        parser.add_argument(ignored, action="store_true", help=argparse.SUPPRESS)  # hosts of other programs give it
     parser.add_argument("-v", "--version", action="version", version=__version__)
     return parser
 
@@ -68,7 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from indus_nb.modes.stdio import complain, leave
 
     try:
-        status = _main(_parser().parse_args(arguments))
+        options, others = _parser().parse_known_args(arguments)
+        options.flags = _extension_flags(others)
+        status = _main(options)
         sys.stdout.flush()
     except UsageError as error:
         complain(str(error))
@@ -104,6 +125,17 @@ def _main(options: argparse.Namespace) -> int:
     return asyncio.new_event_loop().run_until_complete(_run(options))
 
 
+def _extension_flags(others: Sequence[str]) -> dict[str, bool | str]:
+    """Options that an extension may understand: ``--name`` and ``--name=value``."""
+    flags: dict[str, bool | str] = {}
+    for other in others:
+        name, equals, value = other.removeprefix("--").partition("=")
+        if not other.startswith("--") or not name:
+            raise UsageError(f"Unrecognized arguments: {other}. `indusagi --help` shows all options.")
+        flags[name] = value if equals else True
+    return flags
+
+
 def _check(options: argparse.Namespace) -> None:
     if options.mode == "rpc" and options.prompts:
         what = "@file arguments" if options.prompts[0].startswith("@") else "prompts"
@@ -134,6 +166,15 @@ async def _run(options: argparse.Namespace) -> int:
             continue_last=options.continue_last,
             no_session=options.no_session,
             session_dir=options.session_dir,
+            extensions=options.extensions,
+            use_extensions=options.use_extensions,
+            flags=options.flags,
+            skills=options.skills,
+            use_skills=options.use_skills,
+            prompt_templates=options.prompt_templates,
+            use_prompt_templates=options.use_prompt_templates,
+            use_context_files=options.use_context_files,
+            approve=options.approve,
         )
     )
     for problem in session.problems:
@@ -143,6 +184,8 @@ async def _run(options: argparse.Namespace) -> int:
         from indus_nb.modes.rpc import serve
 
         return await serve(session, descriptor_in, descriptor_out, options.wire)
+    await session.start()
+    session.hooks.check_flags()
     return await answer_all(session, prompts, options.mode, descriptor_out, options.wire)
 
 
@@ -151,12 +194,17 @@ def _listed(names: str | None) -> list[str] | None:
 
 
 def _list_models(pattern: str) -> int:
-    from indus_nb.providers.catalog import all_models
+    from indus_nb.modes.stdio import complain
+    from indus_nb.settings import agent_directory, model_registry
 
-    shown = [model for model in all_models() if pattern.lower() in f"{model.provider}/{model.id} {model.name}".lower()]
+    registry = model_registry(agent_directory())
+    for problem in registry.problems:
+        complain(problem)
+    wanted = pattern.casefold()
+    shown = [model for model in registry.models if wanted in f"{model.provider}/{model.id} {model.name}".casefold()]
     if not shown:
         raise UsageError(f"No known model matches {pattern!r}.")
-    rows = [("provider", "model", "context", "max output", "$/M in", "$/M out", "thinking")]
+    rows = [("provider", "model", "context", "max output", "$/M in", "$/M out", "thinking", "key")]
     rows += [
         (
             model.provider,
@@ -165,7 +213,8 @@ def _list_models(pattern: str) -> int:
             f"{model.max_tokens:,}",
             f"{model.cost.input:g}",
             f"{model.cost.output:g}",
-            model.thinking_style,
+            "yes" if model.reasoning else "no",
+            "none needed" if registry.is_keyless(model) else "yes" if registry.has_key(model) else "missing",
         )
         for model in shown
     ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from indus_nb.agent import AbortSignal, RunAborted
-from indus_nb.compaction import CompactionResult, CompactionSettings, Summariser, context_tokens, prepare
+from indus_nb.compaction import CompactionResult, CompactionSettings, Preparation, Summariser, context_tokens, prepare
 from indus_nb.conversation import Conversation
 from indus_nb.errors import CompactionError, IndusError
 from indus_nb.events import CompactionEnd, CompactionReason, CompactionStart, SessionEvent
+from indus_nb.hooks import CompactionPlan, SessionHooks
 from indus_nb.providers import Model
+from indus_nb.session_format import Entry
 from indus_nb.store import SessionStore
 
 _CANCELLED = "Compaction cancelled"
@@ -18,11 +20,17 @@ _CANCELLED = "Compaction cancelled"
 class Compactor:
     """Compacts a conversation when asked, or when it grows too long for its model."""
 
-    def __init__(self, settings: CompactionSettings, emit: Callable[[SessionEvent], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        settings: CompactionSettings,
+        emit: Callable[[SessionEvent], Awaitable[None]],
+        hooks: Callable[[], SessionHooks],
+    ) -> None:
         self.settings = settings
         self.abort = AbortSignal()
         self.running = False
         self._emit = emit
+        self._hooks = hooks
 
     def is_due(self, conversation: Conversation, model: Model) -> bool:
         """Whether the conversation has come too near to the end of the model's context."""
@@ -57,10 +65,14 @@ class Compactor:
         self.running = True
         try:
             await self._emit(CompactionStart(reason=reason))
-            preparation = prepare(store.branch(), self.settings, context_tokens(conversation.newest_first()))
+            branch = store.branch()
+            preparation = prepare(branch, self.settings, context_tokens(conversation.newest_first()))
             with self.abort.interruptible():
-                result = await summariser.compact(preparation, self.settings, instructions)
-            store.append("compaction", **result.to_wire(), usage=result.usage.to_wire() if result.usage else None)
+                plan = await self._plan(preparation, branch, instructions)
+                result = plan.result or await summariser.compact(preparation, self.settings, instructions)
+            by_hook = plan.result is not None
+            paid = result.usage.to_wire() if result.usage else None
+            entry_id = store.append("compaction", **result.to_wire(), usage=paid, fromHook=by_hook or None)
         except RunAborted:
             await self._end(CompactionEnd(reason=reason, result=None, aborted=True))
             raise CompactionError(_CANCELLED) from None
@@ -70,8 +82,17 @@ class Compactor:
         finally:
             self.running = False
         conversation.reload(store)
+        await self._hooks().compacted(store.entry(entry_id), by_hook=by_hook)
         await self._end(CompactionEnd(reason=reason, result=result.to_wire(), will_retry=reason == "overflow"))
         return result
+
+    async def _plan(
+        self, preparation: Preparation, branch: Sequence[Entry], instructions: str | None
+    ) -> CompactionPlan:
+        plan = await self._hooks().before_compact(preparation, branch, instructions, self.abort)
+        if plan.cancel:
+            raise RunAborted
+        return plan
 
     async def _end(self, event: CompactionEnd) -> None:
         self.running = False

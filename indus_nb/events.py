@@ -112,6 +112,8 @@ class ToolOutput(WireModel):
 
     content: list[TextContent | ImageContent]
     details: Any = None
+    terminate: bool = Field(default=False, exclude=True)
+    """Whether the model need not be asked again, if the other calls of its message say so too."""
 
 
 class ToolExecutionStart(WireModel):
@@ -203,6 +205,15 @@ class CompactionEnd(WireModel):
     error_message: str | None = None
 
 
+class ExtensionError(WireModel):
+    """An extension failed on an event; what went on goes on."""
+
+    type: Literal["extension_error"] = "extension_error"
+    extension_path: str
+    event: str
+    error: str
+
+
 class SessionInfoChanged(WireModel):
     """The session was given a name."""
 
@@ -241,6 +252,7 @@ SessionEvent: TypeAlias = Annotated[
     | CompactionStart
     | CompactionEnd
     | SessionInfoChanged
+    | ExtensionError
     | BashExecutionUpdate,
     Field(discriminator="type"),
 ]

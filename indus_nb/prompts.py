@@ -1,12 +1,15 @@
-"""The system prompt: who the agent is, what it may use, where and when it works."""
+"""The system prompt: who the agent is, what it may use, what it should know, where and when it works."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
+from html import escape
 from pathlib import Path
 
+from indus_nb.resources import ContextFile, Skill
 from indus_nb.tools.tool import Tool
+from indus_nb.wire import clean_text
 
 _ROLE = (
     "You are a coding agent. You help the user by reading and changing files, running commands and explaining what "
@@ -17,18 +20,54 @@ _STYLE = (
     "Name files by their path when you talk about them",
 )
 
+_CONTEXT = (
+    "What the user and the project want you to know and to keep to; where two of these disagree, the later counts."
+)
+_SKILLS = (
+    "A skill is a file with instructions for one kind of work. If the description of a skill fits your task, open its "
+    "file with the read tool and follow it; relative paths in it start at its folder."
+)
+
 
 def system_prompt(
-    *, tools: Iterable[Tool], cwd: Path, today: date, base: str | None = None, appended: Sequence[str] = ()
+    *,
+    tools: Iterable[Tool],
+    cwd: Path,
+    today: date,
+    base: str | None = None,
+    appended: Sequence[str] = (),
+    context_files: Sequence[ContextFile] = (),
+    skills: Sequence[Skill] = (),
 ) -> str:
     """The system prompt of a session.
 
-    ``base`` replaces the built-in text including its list of tools; ``appended`` texts follow either. The date changes
-    once a day, so that providers can cache the prompt.
+    ``base`` replaces the built-in text including its list of tools; ``appended`` texts follow either, then the context
+    files, nearest last. Skills are named if the tool ``read`` is there to open them, hidden ones not. What changes
+    comes last, the date once a day, so that providers can cache the prompt.
     """
-    parts = [base if base is not None else _built_in(list(tools)), *appended]
+    tools = list(tools)
+    parts = [base if base is not None else _built_in(tools), *appended]
+    if context_files:
+        parts += ["# Project Context", _CONTEXT]
+        parts += [f"## {file.path.as_posix()}\n\n{file.content}" for file in context_files]
+    offered = [skill for skill in skills if not skill.hidden]
+    if offered and any(tool.spec.name == "read" for tool in tools):
+        parts += [_SKILLS, _available(offered)]
     parts.append(f"Current date: {today.isoformat()}\nCurrent working directory: {cwd.as_posix()}")
-    return "\n\n".join(parts)
+    return clean_text("\n\n".join(parts))
+
+
+def _available(skills: Sequence[Skill]) -> str:
+    lines = ["<available_skills>"]
+    for skill in skills:
+        lines += [
+            "  <skill>",
+            f"    <name>{escape(skill.name)}</name>",
+            f"    <description>{escape(skill.description)}</description>",
+            f"    <location>{escape(skill.path.as_posix())}</location>",
+            "  </skill>",
+        ]
+    return "\n".join([*lines, "</available_skills>"])
 
 
 def _built_in(tools: Sequence[Tool]) -> str:

@@ -53,7 +53,7 @@ class RetrySettings(WireModel):
         """
         if not self.enabled or attempt > self.max_retries or not is_passing(answer):
             return None
-        asked = _ASKED_DELAY.search(answer.error_message or "")
+        asked = _ASKED_DELAY.search(_reason(answer))
         wanted = round(float(asked[1]) * 1000) if asked else 0
         return (
             max(wanted, self.base_delay_ms * 2 ** (attempt - 1)) if wanted <= self.provider.max_retry_delay_ms else None
@@ -62,15 +62,20 @@ class RetrySettings(WireModel):
 
 def is_passing(answer: AssistantMessage) -> bool:
     """Whether ``answer`` failed for a reason that may be gone soon."""
-    text = answer.error_message or ""
+    text = _reason(answer)
     if answer.stop_reason != "error" or _FINAL.match(text) or _TOO_LONG.search(text):
         return False
     return bool(_PASSING.search(text))
 
 
+def _reason(answer: AssistantMessage) -> str:
+    """The first line of its error message: what follows may quote anything."""
+    return (answer.error_message or "").partition("\n")[0]
+
+
 def is_overflow(answer: AssistantMessage, context_window: int) -> bool:
     """Whether ``answer`` failed, in words or by being empty, because the conversation exceeds the model's context."""
     if answer.stop_reason == "error":
-        return bool(_TOO_LONG.search(answer.error_message or ""))
+        return bool(_TOO_LONG.search(_reason(answer)))
     read = answer.usage.input + answer.usage.cache_read
     return answer.stop_reason == "length" and answer.usage.output == 0 and read >= 0.99 * context_window

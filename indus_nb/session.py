@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
@@ -33,11 +33,21 @@ from indus_nb.events import (
     AgentSettled,
     CompactionReason,
     MessageEnd,
+    MessageStart,
     ModelChanged,
     QueueUpdate,
     SessionEvent,
     SessionInfoChanged,
     ThinkingLevelChanged,
+)
+from indus_nb.hooks import (
+    BranchChange,
+    BranchPlan,
+    InputSource,
+    ReplaceReason,
+    Said,
+    SessionHooks,
+    ShutdownReason,
 )
 from indus_nb.messages import (
     AssistantMessage,
@@ -51,15 +61,17 @@ from indus_nb.messages import (
     UserMessage,
     text_of,
 )
-from indus_nb.providers import Model, Provider, StreamOptions, provider_for
-from indus_nb.providers.catalog import all_models, model_with_id
+from indus_nb.providers import Model, StreamOptions
+from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.recovery import Recovery
+from indus_nb.resources import Resources, expand
 from indus_nb.retry import RetrySettings
 from indus_nb.session_format import Entry
 from indus_nb.store import SessionStore
 from indus_nb.tools import Shell
 from indus_nb.tools.bash import ShellResult
 from indus_nb.tools.tool import Tool
+from indus_nb.ui import Ui
 from indus_nb.user_shell import UserShell
 from indus_nb.wire import JsonObject
 
@@ -70,22 +82,48 @@ Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 _log = logging.getLogger("indus_nb")
 
 
-@dataclass(slots=True)
 class Equipment:
-    """What depends on the directory that a session works in."""
+    """What depends on the directory that a session works in.
 
-    system_prompt: str
-    tools: Mapping[str, Tool]
+    ``active`` names the tools that are offered unless somebody chooses others. ``load_resources`` is given more places
+    to look for skills and for prompt templates; it is called when resources are first needed.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        active: Sequence[str],
+        load_resources: Callable[[Sequence[str], Sequence[str]], Resources],
+        write_prompt: Callable[[Iterable[Tool], Resources], str],
+    ) -> None:
+        self.tools = tools
+        self.active = active
+        self._load_resources = load_resources
+        self._write_prompt = write_prompt
+        self._places: tuple[Sequence[str], Sequence[str]] = ((), ())
+        self._resources: Resources | None = None
+
+    @property
+    def resources(self) -> Resources:
+        """The user's skills, prompt templates and context files."""
+        if self._resources is None:
+            self._resources = self._load_resources(*self._places)
+        return self._resources
+
+    def look_again(self, skills: Sequence[str], prompts: Sequence[str]) -> None:
+        """Find the resources anew, in these places too."""
+        self._places = skills, prompts
+        self._resources = None
+
+    def system_prompt(self, tools: Iterable[Tool]) -> str:
+        """What the model is told first when it is offered ``tools``."""
+        return self._write_prompt(tools, self.resources)
 
 
 @dataclass(slots=True)
 class SessionSettings:
-    """How a session behaves; each may be changed while it lives.
+    """How a session behaves; each may be changed while it lives."""
 
-    ``api_keys`` are keys given by name of the provider that they are for; they go to no other.
-    """
-
-    api_keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     tool_execution: ToolExecution = "auto"
     interrupt_mode: InterruptMode = "immediate"
@@ -93,7 +131,7 @@ class SessionSettings:
     retry: RetrySettings = field(default_factory=RetrySettings)
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
-    cycled_models: Sequence[Model] | None = None
+    cycled_models: Sequence[ScopedModel] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +170,23 @@ class AgentSession:
         store: SessionStore,
         settings: SessionSettings,
         *,
+        registry: ModelRegistry,
         model: Model | None,
         thinking_level: ThinkingLevel,
         equip: Callable[[Path], Equipment],
         new_store: Callable[[Path, str | None], SessionStore],
-        providers: Callable[[str], Provider] = provider_for,
     ) -> None:
         self.store = store
         self.settings = settings
+        self.registry = registry
         self.equipment = equip(store.cwd)
         self.model = model
+        self.hooks = SessionHooks()
+        self.ui = Ui()
         self.steering = MessageQueue()
         self.follow_up_queue = MessageQueue()
         self._equip = equip
         self._new_store = new_store
-        self._providers = providers
         self._listeners: list[Listener] = []
         self._run: agent.Run | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -157,10 +197,14 @@ class AgentSession:
         self._unsaved: list[Message] = []
         self._held_back: list[BashExecutionMessage] = []
         self._lent_tools: Mapping[str, Tool] = {}
+        self._chosen_tools: Sequence[str] | None = None
+        self._for_next_prompt: list[CustomMessage] = []
+        self._starting: asyncio.Task[None] | None = None
+        self._hearing = asyncio.Lock()
         self._navigation = AbortSignal()
-        self._compactor = Compactor(settings.compaction, self._emit)
-        self._recovery = Recovery(settings.retry, self._compactor, self._emit, self._compact_by_itself)
-        self._shell = UserShell(settings.shell, self._emit)
+        self._compactor = Compactor(settings.compaction, self.emit, lambda: self.hooks)
+        self._recovery = Recovery(settings.retry, self._compactor, self.emit, self._compact_by_itself)
+        self._shell = UserShell(settings.shell, self.emit)
         self._runner: asyncio.Runner | None = None
         self.problems: list[str] = [*store.warnings]
         stored = store.context()
@@ -169,6 +213,18 @@ class AgentSession:
         self._record_start(stored.model, stored.thinking_level)
 
     # What a session is
+
+    def list_commands(self) -> list[JsonObject]:
+        """What may be prompted as ``/name``: commands of extensions, prompt templates and skills."""
+        listed = self.hooks.list_commands()
+        resources = self.equipment.resources
+        found = [(each.name, each.description, "prompt", each.path, each.scope) for each in resources.templates]
+        found += [(f"skill:{each.name}", each.description, "skill", each.path, each.scope) for each in resources.skills]
+        for name, description, source, path, scope in found:
+            info = {"path": str(path), "source": source, "scope": scope, "origin": "top-level"}
+            command: JsonObject = {"name": name, "description": description, "source": source, "path": str(path)}
+            listed.append({**command, "sourceInfo": info})
+        return listed
 
     @property
     def is_running(self) -> bool:
@@ -196,6 +252,29 @@ class AgentSession:
         return self.conversation.last_text
 
     @property
+    def abort_signal(self) -> AbortSignal | None:
+        """The wish to end the current run; ``None`` without one."""
+        return self._run.abort if self._run is not None else None
+
+    @property
+    def all_tools(self) -> dict[str, Tool]:
+        """The tools that could be offered: the session's own, those of extensions, and those lent."""
+        return {**self.equipment.tools, **self.hooks.tools(), **self._lent_tools}
+
+    @property
+    def active_tools(self) -> dict[str, Tool]:
+        """The tools that the model is offered."""
+        everything = self.all_tools
+        usual = dict.fromkeys([*self.equipment.active, *self.hooks.tools(), *self._lent_tools])
+        names = self._chosen_tools if self._chosen_tools is not None else usual
+        return {name: everything[name] for name in names if name in everything}
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told first."""
+        return self.equipment.system_prompt(self.active_tools.values())
+
+    @property
     def pending_count(self) -> int:
         """How many messages wait in both queues."""
         return len(self.steering.waiting) + len(self.follow_up_queue.waiting)
@@ -209,38 +288,51 @@ class AgentSession:
         *,
         streaming_behavior: StreamingBehavior | None = None,
         on_accepted: Callable[[], None] | None = None,
+        source: InputSource = "interactive",
     ) -> None:
         """Say ``text`` and return when the session has settled; how it went is told by events and ``last_answer``.
 
         While a run is going on ``streaming_behavior`` says how to join it, and the call returns at once: ``steer``
         delivers after the tool call at hand, ``followUp`` when the model has nothing more to do. ``on_accepted`` is
         called when nothing can refuse the prompt any more, before its first event. Cancelling the call aborts the run.
+        Commands of extensions, skills and prompt templates are looked up, unless the ``source`` is an extension.
 
         Raises ``SessionBusyError``, ``CredentialsError`` or ``UsageError`` when the prompt is refused; nothing has
         happened then.
         """
-        message = _user_message(text, images)
-        await self._wait_for_turn(self._aborts)
         accept = on_accepted or (lambda: None)
-        if self._task is not None:
-            if streaming_behavior is None:
-                raise SessionBusyError(
-                    "The agent is running. Say how the message joins the run with streamingBehavior: "
-                    '"steer" (after the tool call at hand) or "followUp" (when it has finished).'
-                )
+        since = self._aborts
+        async with self._hearing:  # prompts are heard in the order in which they came
+            await self.start()
+            if source != "extension" and self.hooks.is_command(text):
+                message = None
+            elif (message := await self._heard(_user_message(text, images), source)) is None:
+                accept()
+                return
+            else:
+                await self._wait_for_turn(since)
+        if message is None:
+            accept()
+            await self.hooks.command(text)
+        elif self._task is None:
+            run = self._prepare()
+            accept()
+            self._run = run
+            await self._occupy(self._drive(run, [message]))
+        elif streaming_behavior is not None:
             accept()
             await self._enqueue(self.steering if streaming_behavior == "steer" else self.follow_up_queue, message)
-            return
-        run = self._prepare()
-        accept()
-        self._run = run
-        await self._occupy(self._drive(run, [message]))
+        else:
+            raise SessionBusyError(
+                "The agent is running. Say how the message joins the run with streamingBehavior: "
+                '"steer" (after the tool call at hand) or "followUp" (when it has finished).'
+            )
 
     async def abort_and_prompt(
         self, text: str, images: Sequence[ImageContent] = (), *, on_accepted: Callable[[], None] | None = None
     ) -> None:
         """End what goes on and then ``prompt``; raises ``SessionBusyError`` when it is aborted before it has begun."""
-        _user_message(text, images)
+        _user_message(text, images)  # what cannot be said must not abort anything
         self._request_abort()
         since = self._aborts
         if self._task is not None:
@@ -260,14 +352,76 @@ class AgentSession:
 
         Raises ``UsageError`` for an empty one.
         """
-        await self._enqueue(self.steering, _user_message(text, images))
+        await self._enqueue(self.steering, self._queueable(text, images))
 
     async def follow_up(self, text: str, images: Sequence[ImageContent] = ()) -> None:
         """Queue a message for when the model has nothing more to do; while idle it waits for the next run.
 
         Raises ``UsageError`` for an empty one.
         """
-        await self._enqueue(self.follow_up_queue, _user_message(text, images))
+        await self._enqueue(self.follow_up_queue, self._queueable(text, images))
+
+    def _queueable(self, text: str, images: Sequence[ImageContent]) -> UserMessage:
+        message = _user_message(text, images)
+        if self.hooks.is_command(text):
+            raise UsageError(f"{text.split(maxsplit=1)[0]} is a command and cannot be queued. Send it as a prompt.")
+        return self._expanded(message)
+
+    async def _heard(self, message: UserMessage, source: InputSource) -> UserMessage | None:
+        """The message as extensions leave it and with what it names put in; ``None`` when nothing is left to do."""
+        text, images = text_of(message.content), [b for b in message.content if isinstance(b, ImageContent)]
+        said = await self.hooks.input(Said(text, images), source)
+        if said is None:
+            return None
+        heard = _user_message(said.text, said.images)
+        return heard if source == "extension" else self._expanded(heard)
+
+    def _expanded(self, message: UserMessage) -> UserMessage:
+        text = text_of(message.content)
+        if not text.startswith("/"):
+            return message
+        images = [block for block in message.content if isinstance(block, ImageContent)]
+        return _user_message(expand(text, self.equipment.resources), images)
+
+    async def send_message(
+        self,
+        message: CustomMessage,
+        *,
+        trigger_turn: bool = False,
+        deliver_as: Literal["steer", "followUp", "nextTurn"] = "steer",
+    ) -> None:
+        """Say something to the model that is not the user's.
+
+        During a run it joins as ``deliver_as`` says. Otherwise it is added to the conversation, and a run starts with
+        ``trigger_turn``; ``nextTurn`` keeps it for the user's next prompt in either case.
+        """
+        if deliver_as == "nextTurn":
+            self._for_next_prompt.append(message)
+            return
+        await self._wait_for_turn(self._aborts)
+        if self._task is not None:
+            await self._enqueue(self.steering if deliver_as == "steer" else self.follow_up_queue, message)
+        elif trigger_turn:
+            run = self._prepare()
+            self._run = run
+            await self._occupy(self._drive(run, [message]))
+        else:
+            await self.emit(MessageStart(message=message))
+            self.messages.append(message)
+            await self.emit(MessageEnd(message=message))
+
+    async def start(self) -> None:
+        """Let extensions begin, once; every prompt sees to it. Returns when they have."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self.hooks.started("startup"), name="indus_nb start")
+        if asyncio.current_task() is not self._starting:
+            await asyncio.shield(self._starting)
+
+    async def end(self, reason: ShutdownReason = "quit") -> None:
+        """Let extensions end, then ``close``."""
+        if self._starting is not None and self._starting.done():
+            await self.hooks.shutdown(reason)
+        self.close()
 
     async def abort(self) -> None:
         """End whatever goes on, and return when the session is idle. What was said is kept, and so are the queues."""
@@ -277,6 +431,7 @@ class AgentSession:
 
     def _request_abort(self) -> None:
         self._aborts += 1
+        self.ui.cancel_all()
         if self._run is not None:
             self._run.abort.request()
         self._compactor.abort.request()
@@ -395,18 +550,18 @@ class AgentSession:
     # Changing it
 
     async def set_model(self, model: Model) -> None:
-        """Talk to another model from the next request on; ``find_model`` finds it by name.
+        """Talk to another model from the next request on; ``registry.find`` finds it by name.
 
         Raises ``SessionFileError``, or ``CredentialsError`` when a run is going on that could not use it; nothing has
         changed then.
         """
-        reached_by = self._providers(model.provider)
-        options = self._options(model, reached_by) if self._run is not None else None
+        reached_by = self.registry.provider_of(model)
+        options = self._options(model) if self._run is not None else None
         self.store.append("model_change", provider=model.provider, modelId=model.id)
         self.model = model
         if self._run is not None and options is not None:
             self._run.model, self._run.provider, self._run.options = model, reached_by, options
-        await self._emit(ModelChanged(provider=model.provider, model_id=model.id))
+        await self.emit(ModelChanged(provider=model.provider, model_id=model.id))
         await self.set_thinking_level(self.thinking_level)
 
     async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
@@ -415,9 +570,9 @@ class AgentSession:
         if level != self.thinking_level:
             self.store.append("thinking_level_change", thinkingLevel=level)
             self.thinking_level = level
-            await self._emit(ThinkingLevelChanged(level=level))
+            await self.emit(ThinkingLevelChanged(level=level))
         if self._run is not None:
-            self._run.options = self._options(self._run.model, self._run.provider)
+            self._run.options = replace(self._run.options, thinking=level)
         return level
 
     def set_interrupt_mode(self, mode: InterruptMode) -> None:
@@ -428,31 +583,26 @@ class AgentSession:
 
     def available_models(self) -> list[Model]:
         """The models of every provider that needs no key or has one."""
-        usable: dict[str, bool] = {}
-        for model in all_models():
-            if model.provider not in usable:
-                try:
-                    self._providers(model.provider).find_key(self.settings.api_keys.get(model.provider))
-                    usable[model.provider] = True
-                except CredentialsError:
-                    usable[model.provider] = False
-        return [model for model in all_models() if usable[model.provider]]
+        return self.registry.available()
 
     async def cycle_model(self) -> Model | None:
         """Talk to the next of the models to cycle through, by default all available ones; ``None`` without another.
 
-        The offline demonstration takes no part unless it is chosen already: it is used only when asked for.
+        A thinking level that was named with it is taken as well. The offline demonstration takes no part unless it is
+        chosen already: it is used only when asked for.
         """
         offline = self.model is not None and self.model.provider == "offline"
         models = self.settings.cycled_models or [
-            model for model in self.available_models() if offline or model.provider != "offline"
+            ScopedModel(model) for model in self.available_models() if offline or model.provider != "offline"
         ]
-        at = next((index for index, model in enumerate(models) if model == self.model), -1)
+        at = next((index for index, scoped in enumerate(models) if scoped.model == self.model), -1)
         if len(models) < 2:
             return None
         chosen = models[(at + 1) % len(models)]
-        await self.set_model(chosen)
-        return chosen
+        await self.set_model(chosen.model)
+        if chosen.thinking_level is not None:
+            await self.set_thinking_level(chosen.thinking_level)
+        return chosen.model
 
     async def cycle_thinking_level(self) -> ThinkingLevel | None:
         """Think more, or after the most not at all; ``None`` when the model knows only one level."""
@@ -466,7 +616,7 @@ class AgentSession:
         if not name.strip():
             raise UsageError("Session name cannot be empty")
         self.store.append("session_info", name=name.strip())
-        await self._emit(SessionInfoChanged(name=self.store.name))
+        await self.emit(SessionInfoChanged(name=self.store.name))
 
     def set_label(self, entry_id: str, label: str | None) -> None:
         """Mark an entry, or with an empty label take its mark away; raises ``UsageError`` for an unknown id."""
@@ -474,56 +624,78 @@ class AgentSession:
 
     # Another session, another branch
 
-    async def new_session(self, parent_session: str | None = None) -> None:
-        """Start over with an empty conversation in a file of its own; a run that is going on is aborted first."""
-        await self.abort()
-        await self._replace_store(self._new_store(self.store.cwd, parent_session))
+    async def new_session(self, parent_session: str | None = None) -> bool:
+        """Start over with an empty conversation in a file of its own; a run that is going on is aborted first.
 
-    async def switch_session(self, path: Path) -> None:
+        Tells whether no extension objected.
+        """
+        await self.start()
+        if not await self.hooks.before_switch("new", None):
+            return False
+        await self.abort()
+        await self._replace_store(self._new_store(self.store.cwd, parent_session), "new")
+        return True
+
+    async def switch_session(self, path: Path) -> bool:
         """Go on with the session in the file at ``path``; a run that is going on is aborted first.
 
-        Raises ``SessionFileError`` when it cannot be used; this session goes on then, and that file is as it was.
+        Tells whether no extension objected. Raises ``SessionFileError`` when it cannot be used; this session goes on
+        then, and that file is as it was.
         """
         if self.store.is_at(path):
-            return
+            return True
+        await self.start()
         store = SessionStore.open(path)
         try:
             store.check_cwd()
             equipment = self._equip(store.cwd) if store.cwd != self.store.cwd else self.equipment
+            if not await self.hooks.before_switch("resume", path):
+                store.close()
+                return False
             await self.abort()
         except BaseException:
             store.close()
             raise
         self.equipment = equipment
-        await self._replace_store(store)
+        await self._replace_store(store, "resume")
+        return True
 
-    async def fork(self, entry_id: str) -> str:
+    async def fork(self, entry_id: str, *, position: Literal["before", "at"] = "before") -> str | None:
         """Go on in a new session that ends before the user's message ``entry_id``; returns that message's text.
 
-        Raises ``UsageError`` when there is no such message.
+        With ``position="at"`` it ends with that entry, whatever it is, and there is no text (an empty one). ``None``
+        means that an extension objected. Raises ``UsageError`` when there is no such message.
         """
+        await self.start()
         entry = next((entry for entry in self.store.entries if entry.id == entry_id), None)
         message = entry.message if entry is not None and entry.type == "message" else None
-        if entry is None or not isinstance(message, UserMessage):
+        if entry is None or (position == "before" and not isinstance(message, UserMessage)):
             raise UsageError(f"Invalid entry ID for forking: {entry_id} is no message of the user in this session.")
+        if not await self.hooks.before_fork(entry_id, position):
+            return None
         await self.abort()
         self._save_all()
-        await self._replace_store(self.store.fork(entry.parent_id, self._directory))
-        return text_of(message.content)
+        leaf_id = entry.parent_id if position == "before" else entry_id
+        await self._replace_store(self.store.fork(leaf_id, self._directory), "fork")
+        return text_of(message.content) if isinstance(message, UserMessage) and position == "before" else ""
 
-    async def clone(self) -> None:
-        """Go on in a new session that begins with this one's conversation; raises ``UsageError`` without one."""
+    async def clone(self) -> bool:
+        """Go on in a new session that begins with this one's conversation; tells whether no extension objected.
+
+        Raises ``UsageError`` without a conversation.
+        """
         if self.store.leaf_id is None:
             raise UsageError("There is nothing to clone yet: the session is empty.")
-        await self.abort()
         self._save_all()
-        await self._replace_store(self.store.fork(self.store.leaf_id, self._directory))
+        return await self.fork(self.store.leaf_id, position="at") is not None
 
     @property
     def _directory(self) -> Path | None:
         return self.store.path.parent if self.store.path is not None else None
 
-    async def _replace_store(self, store: SessionStore) -> None:
+    async def _replace_store(self, store: SessionStore, reason: ReplaceReason) -> None:
+        previous = self.store.path
+        await self.hooks.shutdown(reason, store.path)
         await self.abort_bash()
         self._rescue_unsaved()
         self.store.close()
@@ -533,7 +705,7 @@ class AgentSession:
         self.conversation = Conversation(stored)
         if stored.model is not None:
             try:
-                self.model = model_with_id(stored.model[1], stored.model[0])
+                self.model = self.registry.with_id(stored.model[1], stored.model[0])
             except ModelNotFoundError as error:
                 self.problems.append(f"The session's own model is not to be had; another one goes on. {error}")
         if stored.thinking_level in get_args(ThinkingLevel):
@@ -543,6 +715,8 @@ class AgentSession:
         except SessionFileError as error:
             self.problems.append(str(error))  # the next message says it again, where it matters
         await self.clear_queue()
+        self._for_next_prompt.clear()
+        await self.hooks.started(reason, previous)
 
     def _rescue_unsaved(self) -> None:
         """Save what the session's own file did not take in a file of its own, before the session is left."""
@@ -581,13 +755,23 @@ class AgentSession:
         message = target.message if target.type in ("message", "custom_message") else None
         asks = isinstance(message, UserMessage | CustomMessage)
         place = target.parent_id if asks else entry_id
-        ahead = {entry.id for entry in self.store.branch(entry_id)}
-        behind = [entry for entry in self.store.branch() if entry.id not in ahead]
-        summary: tuple[str, JsonObject, Usage] | None = None
-        if summarize and behind:
+        plan, behind = await self._plan_branch(
+            BranchChange(
+                entry_id, left, *self._left_behind(entry_id), summarize, instructions, replace_instructions, label
+            )
+        )
+        if plan.cancel:
+            return Navigation(cancelled=True)
+        summary: tuple[str, JsonObject, Usage | None] | None = None
+        if plan.summary is not None:
+            summary = (*plan.summary, None)
+        elif summarize and behind:
             self._navigation = AbortSignal()
             summarising = self._summariser().summarise_branch(
-                behind, self.settings.branch_summary, instructions, replace_instructions=replace_instructions
+                behind,
+                self.settings.branch_summary,
+                plan.custom_instructions,
+                replace_instructions=plan.replace_instructions,
             )
             self._navigating = True  # what the user runs meanwhile belongs to where this leads
             try:
@@ -602,14 +786,27 @@ class AgentSession:
         entry: Entry | None = None
         if summary is not None:
             text, details, usage = summary
-            fields = {"summary": text, "fromId": left or "root", "details": details, "usage": usage.to_wire()}
+            fields = {"summary": text, "fromId": left or "root", "details": details}
+            fields |= {"usage": usage.to_wire()} if usage is not None else {"fromHook": True}
             entry = self.store.entry(self.store.append("branch_summary", **fields))
-        if label:
-            self.set_label(entry.id if entry is not None else entry_id, label)
+        if plan.label:
+            self.set_label(entry.id if entry is not None else entry_id, plan.label)
         self.conversation.reload(self.store)
         self._navigating = False
         self._add_held_back()
+        await self.hooks.branched(self.store.leaf_id, left, entry, by_hook=plan.summary is not None)
         return Navigation(editor_text=text_of(message.content) if asks else None, summary_entry=entry)
+
+    def _left_behind(self, entry_id: str) -> tuple[str | None, list[Entry]]:
+        """Where the way to that entry parts from this branch, and what of this branch lies behind that."""
+        ahead = {entry.id for entry in self.store.branch(entry_id)}
+        here = self.store.branch()
+        common = next((entry.id for entry in reversed(here) if entry.id in ahead), None)
+        return common, [entry for entry in here if entry.id not in ahead]
+
+    async def _plan_branch(self, change: BranchChange) -> tuple[BranchPlan, Sequence[Entry]]:
+        self._navigation = AbortSignal()
+        return await self.hooks.before_branch(change, self._navigation), change.entries_to_summarize
 
     # Compaction and the user's shell
 
@@ -639,7 +836,11 @@ class AgentSession:
         Raises ``UsageError`` when it could not be started.
         """
         store = self.store
-        result = await self._shell.run(command, store.cwd, command_id)
+        given = await self.hooks.user_bash(command, store.cwd, exclude_from_context=exclude_from_context)
+        if isinstance(given, ShellResult):
+            result = given
+        else:
+            result = await self._shell.run(command, store.cwd, command_id, shell=given)
         message = BashExecutionMessage(
             command=command,
             output=result.output,
@@ -676,6 +877,17 @@ class AgentSession:
         if taken := [name for name in tools if name in self.equipment.tools]:
             raise UsageError(f"The session has a tool named {', '.join(taken)} of its own. Choose another name.")
         self._lent_tools = tools
+        self.refresh_equipment()
+
+    def set_active_tools(self, names: Sequence[str] | None) -> None:
+        """Offer only these tools from the next request on, with ``None`` the usual ones; unknown names are ignored."""
+        self._chosen_tools = names
+        self.refresh_equipment()
+
+    def refresh_equipment(self) -> None:
+        """Offer a run that is going on the tools that there are now, from its next request on."""
+        if self._run is not None:
+            self._run.tools = self.active_tools
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call ``listener`` with every event, in order; returns what ends that.
@@ -709,27 +921,29 @@ class AgentSession:
 
     def _prepare(self) -> agent.Run:
         model = self._chosen_model()
-        provider = self._providers(model.provider)
         return agent.Run(
             model=model,
-            provider=provider,
-            system_prompt=self.equipment.system_prompt,
+            provider=self.registry.provider_of(model),
+            system_prompt=self.system_prompt,
             messages=self.messages,
-            tools={**self.equipment.tools, **self._lent_tools},
-            options=self._options(model, provider),
-            emit=self._emit,
+            tools=self.active_tools,
+            options=self._options(model),
+            emit=self.emit,
             tool_execution=self.settings.tool_execution,
             interrupt_mode=self.settings.interrupt_mode,
             steering=self.steering,
             follow_up=self.follow_up_queue,
             queues_changed=self._queues_changed,
+            hooks=self.hooks,
         )
 
-    def _options(self, model: Model, provider: Provider) -> StreamOptions:
+    def _options(self, model: Model) -> StreamOptions:
         return StreamOptions(
-            api_key=provider.find_key(self.settings.api_keys.get(model.provider)),
+            api_key=self.registry.key_for(model),
             thinking=self.thinking_level,
             thinking_budgets=self.settings.thinking_budgets,
+            on_request=self.hooks.request,
+            on_response=self.hooks.response,
         )
 
     def _chosen_model(self) -> Model:
@@ -743,24 +957,30 @@ class AgentSession:
 
     def _summariser(self) -> Summariser:
         model = self._chosen_model()
-        provider = self._providers(model.provider)
-        options = self._options(model, provider)
+        provider = self.registry.provider_of(model)
+        options = self._options(model)
         return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens))
 
-    async def _drive(self, run: agent.Run, prompts: Sequence[UserMessage]) -> None:
+    async def _drive(self, run: agent.Run, prompts: Sequence[UserMessage | CustomMessage]) -> None:
         try:
             self._add_held_back()
             await self._recovery.begin(run, self.conversation)
-            await agent.run(run, prompts)
+            first = prompts[0]
+            images = [] if isinstance(first.content, str) else first.content
+            said = Said(text_of(first.content), [block for block in images if isinstance(block, ImageContent)])
+            start = await self.hooks.before_run(said, run.system_prompt)
+            run.system_prompt = start.system_prompt
+            added, self._for_next_prompt = self._for_next_prompt, []
+            await agent.run(run, [*prompts, *added, *start.messages])
             while await self._recovery.goes_on(run, self.conversation) or self._has_queued(run):
                 self._settling = False
                 await agent.run(run, [])
             self._settling = True
-            await self._emit(AgentSettled())
+            await self.emit(AgentSettled())
         except Exception:
             # A defect of ours: those who watch must not wait for an end for ever.
-            await self._emit(AgentEnd(messages=[]))
-            await self._emit(AgentSettled())
+            await self.emit(AgentEnd(messages=[]))
+            await self.emit(AgentSettled())
             raise
         finally:
             self._run = self._task = None  # at once: whoever waits for the end finds the session idle
@@ -781,14 +1001,16 @@ class AgentSession:
             return False  # compaction_end told why, and the conversation goes on as it is
         return True
 
-    async def _enqueue(self, queue: MessageQueue, message: UserMessage) -> None:
+    async def _enqueue(self, queue: MessageQueue, message: UserMessage | CustomMessage) -> None:
         queue.waiting.append(message)
         await self._queues_changed()
 
     async def _queues_changed(self) -> None:
-        await self._emit(QueueUpdate(steering=self.steering.texts, follow_up=self.follow_up_queue.texts))
+        await self.emit(QueueUpdate(steering=self.steering.texts, follow_up=self.follow_up_queue.texts))
 
-    async def _emit(self, event: SessionEvent) -> None:
+    async def emit(self, event: SessionEvent) -> None:
+        """Tell extensions, save what is to be saved, and tell everybody who watches."""
+        await self.hooks.event(event)
         if isinstance(event, MessageEnd):
             self._save(event.message)
         elif isinstance(event, AgentEnd):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, Literal, cast
 
 import pydantic_core
 from pydantic import Field, ValidationError
@@ -15,10 +15,12 @@ from indus_nb.agent import InterruptMode, QueueMode, ToolExecution
 from indus_nb.compaction import BranchSummarySettings, CompactionSettings
 from indus_nb.errors import SettingsError
 from indus_nb.messages import ThinkingLevel
+from indus_nb.providers.registry import ModelRegistry
 from indus_nb.retry import RetrySettings
 from indus_nb.wire import JsonObject, WireModel
 
 PROJECT_FOLDER = ".indusagi"
+_RESOURCES = ("extensions", "skills", "prompts")
 
 
 class ImageSettings(WireModel):
@@ -27,12 +29,32 @@ class ImageSettings(WireModel):
     auto_resize: bool = True
 
 
+class ExtensionHandlerSettings(WireModel):
+    """How long an extension may take over one event; in ms."""
+
+    timeout_ms: int = Field(default=30_000, gt=0)
+
+
 class Settings(WireModel):
-    """``settings.json``; keys it does not know are kept. Absent values mean: choose for me."""
+    """``settings.json``; keys it does not know are kept. Absent values mean: choose for me.
+
+    ``enabled_models`` are the ones to cycle through, as ``--models``. ``extensions``, ``skills`` and ``prompts`` are
+    absolute paths and patterns, with a mark in front where there was one (``!``, ``+``, ``-``), the project's first.
+    ``approve`` says which tool calls the user is asked about. ``mcp_servers`` are objects as they stand, by name.
+    """
 
     default_provider: str | None = None
     default_model: str | None = None
     default_thinking_level: ThinkingLevel | None = None
+    enabled_models: list[str] | None = None
+    default_tools: list[str] | None = None
+    approve: Literal["never", "writes", "always"] = "never"
+    extensions: list[str] = Field(default_factory=list[str])
+    skills: list[str] = Field(default_factory=list[str])
+    prompts: list[str] = Field(default_factory=list[str])
+    enable_skill_commands: bool = True
+    extension_handlers: ExtensionHandlerSettings = Field(default_factory=ExtensionHandlerSettings)
+    mcp_servers: dict[str, Any] = Field(default_factory=dict[str, Any])
     thinking_budgets: dict[str, int] = Field(default_factory=dict[str, int])
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
@@ -49,10 +71,15 @@ class Settings(WireModel):
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The settings in force, and one problem for each file that could not be used."""
+    """The settings in force, one problem for each file that could not be used, and for each key the file it is from."""
 
     settings: Settings
     problems: list[SettingsError] = field(default_factory=list[SettingsError])
+    files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+
+    def place(self, key: str) -> str:
+        """How to name that key to a user: its file and itself, as on the wire (``defaultModel``)."""
+        return f"{self.files[key]}: `{key}`" if key in self.files else f"the setting `{key}`"
 
 
 def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -70,19 +97,46 @@ def agent_directory() -> Path:
     return Path(chosen).expanduser() if chosen else Path.home() / ".indusagi" / "agent"
 
 
+def model_registry(agent_dir: Path) -> ModelRegistry:
+    """The models and keys that the user's folder adds to the built-in ones."""
+    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json")
+
+
 def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
     """The user's settings with the project's laid over them, nested objects merged one level deep.
 
-    A file that cannot be used is left alone, ignored, and reported among the problems.
+    Lists of resources are put one behind the other. A file that cannot be used is left alone, ignored, and reported
+    among the problems.
     """
     merged: JsonObject = {}
     problems: list[SettingsError] = []
+    files: dict[str, Path] = {}
     for path in (agent_dir / "settings.json", cwd / PROJECT_FOLDER / "settings.json"):
         try:
-            merged = _merge(merged, _read(path))
+            settings = _read(path)
         except SettingsError as problem:
             problems.append(problem)
-    return LoadedSettings(Settings.model_validate(merged), problems)
+            continue
+        for key in _RESOURCES:
+            if key in settings:
+                settings[key] = [*(_absolute(entry, path.parent) for entry in settings[key]), *merged.get(key, [])]
+        merged = _merge(merged, settings)
+        files.update(dict.fromkeys(settings, path))
+    return LoadedSettings(Settings.model_validate(merged), problems, files)
+
+
+def _absolute(entry: str, folder: Path) -> str:
+    """``entry`` with its path counted from ``folder``, the mark in front of it kept.
+
+    >>> _absolute("!skills/*", Path("/home/me"))
+    '!/home/me/skills/*'
+    """
+    mark = entry[:1] if entry[:1] in ("!", "+", "-") else ""
+    try:
+        path = Path(entry[len(mark) :]).expanduser()
+    except RuntimeError:  # the home of an unknown user
+        path = Path(entry[len(mark) :])
+    return f"{mark}{folder.absolute() / path}"
 
 
 def _read(path: Path) -> JsonObject:
@@ -98,7 +152,7 @@ def _read(path: Path) -> JsonObject:
         raise SettingsError(path, f"is no JSON ({error})") from error
     if not isinstance(value, dict):
         raise SettingsError(path, "must hold a JSON object")
-    settings = cast("JsonObject", value)
+    settings = _migrated(cast("JsonObject", value))
     try:
         Settings.model_validate(settings)
     except ValidationError as error:
@@ -106,6 +160,29 @@ def _read(path: Path) -> JsonObject:
         where = ".".join(map(str, first["loc"]))
         raise SettingsError(path, f"`{where}` is wrong: {first['msg']}") from error
     return settings
+
+
+def _migrated(settings: JsonObject) -> JsonObject:
+    """``settings`` with the names of today; a key that is there already counts more than its old name."""
+    new = dict(settings)
+    if "queueMode" in new:
+        new.setdefault("steeringMode", new.pop("queueMode"))
+    if isinstance(websockets := new.get("websockets"), bool):
+        del new["websockets"]
+        new.setdefault("transport", "websocket" if websockets else "sse")
+    if isinstance(skills := new.get("skills"), dict):
+        old = cast("JsonObject", skills)
+        new["skills"] = old.get("customDirectories", [])
+        if "enableSkillCommands" in old:
+            new.setdefault("enableSkillCommands", old["enableSkillCommands"])
+    if isinstance(retry := new.get("retry"), dict) and "maxDelayMs" in retry:
+        kept: dict[str, Any] = {**cast("JsonObject", retry)}
+        longest = kept.pop("maxDelayMs")
+        provider: object = kept.get("provider", {})
+        if isinstance(provider, dict):
+            kept["provider"] = {"maxRetryDelayMs": longest, **cast("JsonObject", provider)}
+        new["retry"] = kept
+    return new
 
 
 def _merge(under: JsonObject, over: JsonObject) -> JsonObject:

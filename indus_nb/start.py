@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from indus_nb.errors import CredentialsError, ModelNotFoundError, UsageError
+from indus_nb.errors import ModelNotFoundError, UsageError
+from indus_nb.extensions.host import Extensions
+from indus_nb.extensions.loader import Scope, Source, discover, installed
+from indus_nb.extensions.permission_gate import ApproveMode, permission_gate
 from indus_nb.messages import ThinkingLevel
 from indus_nb.prompts import system_prompt
-from indus_nb.providers import Model, provider_for
-from indus_nb.providers.catalog import all_models, default_model, find_model
+from indus_nb.providers import Model
+from indus_nb.providers.catalog import split_level
+from indus_nb.providers.registry import ModelRegistry, ScopedModel
+from indus_nb.resources import Resources, load_resources
 from indus_nb.session import AgentSession, Equipment, SessionSettings
-from indus_nb.settings import Settings, agent_directory, load_settings, variable
+from indus_nb.settings import (
+    PROJECT_FOLDER,
+    LoadedSettings,
+    Settings,
+    agent_directory,
+    load_settings,
+    model_registry,
+    variable,
+)
 from indus_nb.store import SessionStore, find_session, most_recent_session, session_directory
 from indus_nb.tools import DEFAULT_TOOLS, Shell, Tool, builtin_tools
 
@@ -28,9 +40,15 @@ class SessionOptions:
     """What a user may wish of a session; everything has a default.
 
     ``model`` is an id, ``provider/id`` or a part of a name, with ``:level`` behind it for the thinking level if wanted.
-    ``models`` are the ones to cycle through, ``*`` standing for anything. ``tools`` are names, ``()`` for none.
+    ``models`` are the ones to cycle through, ``*`` standing for anything, with ``:level`` behind it too; a new session
+    starts with the first. ``tools`` are names, ``()`` for none.
     ``system_prompt`` and ``append_system_prompt`` are texts or paths of text files. At most one of ``session`` (a path
     or the beginning of an id), ``continue_last`` and ``no_session`` counts.
+
+    ``extensions`` are files, folders or functions ``setup(api)``, besides those found in the usual places unless
+    ``use_extensions`` is off; ``flags`` are what they find for their options. ``skills`` and ``prompt_templates`` are
+    more places of those. ``approve`` says which tool calls the user is asked about: ``never`` any, ``writes`` those
+    with effects, ``always`` all.
     """
 
     cwd: Path | str | None = None
@@ -46,6 +64,15 @@ class SessionOptions:
     continue_last: bool = False
     no_session: bool = False
     session_dir: Path | str | None = None
+    extensions: Sequence[Path | str | Callable[[Any], Any]] = ()
+    use_extensions: bool = True
+    flags: Mapping[str, bool | str] = field(default_factory=dict[str, bool | str])
+    skills: Sequence[str] = ()
+    use_skills: bool = True
+    prompt_templates: Sequence[str] = ()
+    use_prompt_templates: bool = True
+    use_context_files: bool = True
+    approve: ApproveMode | None = None
 
 
 def open_session(options: SessionOptions | None = None) -> AgentSession:
@@ -67,23 +94,52 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
     store = _open_store(wishes, directory, cwd)
     try:
         store.check_cwd()
-        problems = [str(problem) for problem in loaded.problems]
+        registry = model_registry(agent_dir)
+        problems = [*map(str, loaded.problems), *registry.problems]
         stored = store.context()
-        model, level = _choose_model(wishes, settings, stored.model, problems)
+        cycled = _choose_cycled(wishes.models, loaded, registry, problems)
+        model, level = _choose_model(wishes, loaded, stored.model, registry, cycled or (), problems)
+        if model is not None and wishes.api_key:
+            registry.api_keys[model.provider] = wishes.api_key
         level = level or wishes.thinking or stored.thinking_level or settings.default_thinking_level
+        usual_tools = _usual_tools(loaded, cwd, problems)
+        _check_tools(wishes.tools or (), cwd)
         base = _text_or_file(wishes.system_prompt) if wishes.system_prompt is not None else None
         appended = [_text_or_file(text) for text in wishes.append_system_prompt]
 
         def equip(cwd: Path) -> Equipment:
-            tools = _choose_tools(wishes.tools, cwd, settings)
-            today = datetime.now().astimezone().date()
-            prompt = system_prompt(tools=tools.values(), cwd=cwd, today=today, base=base, appended=appended)
-            return Equipment(prompt, tools)
+            names = usual_tools if wishes.tools is None else wishes.tools
+            tools = builtin_tools(cwd, shell=_shell(settings), auto_resize_images=settings.images.auto_resize)
+
+            def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
+                return load_resources(
+                    cwd,
+                    agent_dir,
+                    skills=settings.skills,
+                    prompts=settings.prompts,
+                    extra_skill_paths=[*wishes.skills, *skills],
+                    extra_prompt_paths=[*wishes.prompt_templates, *prompts],
+                    use_skills=wishes.use_skills,
+                    use_templates=wishes.use_prompt_templates,
+                    use_context_files=wishes.use_context_files,
+                )
+
+            def write(tools: Iterable[Tool], resources: Resources) -> str:
+                return system_prompt(
+                    tools=tools,
+                    cwd=cwd,
+                    today=datetime.now().astimezone().date(),
+                    base=base if base is not None else resources.base,
+                    appended=appended or ([resources.appended] if resources.appended else []),
+                    context_files=resources.context_files,
+                    skills=resources.skills,
+                )
+
+            return Equipment(tools, names, find, write)
 
         session = AgentSession(
             store,
             SessionSettings(
-                api_keys={model.provider: wishes.api_key} if model and wishes.api_key else {},
                 thinking_budgets=settings.thinking_budgets,
                 tool_execution=settings.tool_execution,
                 interrupt_mode=settings.interrupt_mode,
@@ -91,8 +147,9 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                 retry=settings.retry,
                 compaction=settings.compaction,
                 branch_summary=settings.branch_summary,
-                cycled_models=_choose_cycled(wishes.models),
+                cycled_models=cycled,
             ),
+            registry=registry,
             model=model,
             thinking_level=_thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
@@ -101,10 +158,38 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
     except BaseException:
         store.close()
         raise
+    session.hooks = Extensions(
+        session,
+        lambda: _extension_sources(wishes, settings, session.store.cwd, agent_dir),
+        flag_values=wishes.flags,
+        seconds=settings.extension_handlers.timeout_ms / 1000,
+    )
     session.problems[:0] = problems
     session.steering.mode = settings.steering_mode
     session.follow_up_queue.mode = settings.follow_up_mode
     return session
+
+
+def _extension_sources(wishes: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Iterator[Source]:
+    """The extensions of a session, in the order in which they are asked."""
+    if (mode := wishes.approve or settings.approve) != "never":
+        yield Source("permission gate", "user", permission_gate(mode, agent_dir))
+    if settings.mcp_servers:
+        from indus_nb.extensions.mcp_tools import mcp_extension
+
+        yield Source("mcpServers", "user", mcp_extension(settings.mcp_servers))
+    for factory in wishes.extensions:
+        if callable(factory):
+            yield Source(f"<{factory.__module__}.{getattr(factory, '__qualname__', 'factory')}>", "temporary", factory)
+    wished: list[tuple[Path, Scope]] = [(Path(path), "temporary") for path in wishes.extensions if not callable(path)]
+    if wishes.use_extensions:
+        project, user = cwd / PROJECT_FOLDER / "extensions", agent_dir / "extensions"
+        chosen = (path.lstrip("+") for path in settings.extensions if not path.startswith(("!", "-")))
+        named: list[tuple[Path, Scope]] = [(Path(path), "user") for path in chosen]
+        yield from discover([(project, "project"), (user, "user")], [*named, *wished])
+        yield from installed()
+    else:
+        yield from discover([], wished)
 
 
 def _session_directory(wishes: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
@@ -127,58 +212,69 @@ def _new_store(wishes: SessionOptions, directory: Path, cwd: Path, parent: str |
 
 
 def _choose_model(
-    wishes: SessionOptions, settings: Settings, stored: tuple[str, str] | None, problems: list[str]
+    wishes: SessionOptions,
+    loaded: LoadedSettings,
+    stored: tuple[str, str] | None,
+    registry: ModelRegistry,
+    cycled: Sequence[ScopedModel],
+    problems: list[str],
 ) -> tuple[Model | None, str | None]:
-    """The model and the level named with it: as wished, as the session had it, as set, or what there is a key for."""
-    if wishes.provider is not None:
-        provider_for(wishes.provider)
+    """The model, and the level that was named with it.
+
+    It is the one wished for, the session's own, the first to cycle through, the one of the settings, or one with a key.
+    """
+    provider = registry.default(wishes.provider).provider if wishes.provider is not None else None
     if wishes.model is not None:
-        name, _, level = wishes.model.rpartition(":")
-        if name and level in THINKING_LEVELS:
-            return find_model(name, wishes.provider), level
-        return find_model(wishes.model, wishes.provider), None
-    remembered: list[tuple[str, str | None, str]] = []
-    if stored is not None and wishes.provider is None:
-        remembered.append((stored[1], stored[0], "The session's own model is not to be had; another one goes on."))
-    if settings.default_model is not None and wishes.provider in (None, settings.default_provider):
-        remembered.append((settings.default_model, settings.default_provider, "The settings name an unusable model."))
-    for name, provider, complaint in remembered:
+        name, level = split_level(wishes.model)
+        return registry.find(name, provider), level
+    if stored is not None and provider is None:
         try:
-            return find_model(name, provider), None
+            return registry.with_id(stored[1], stored[0]), None
         except ModelNotFoundError as error:
-            problems.append(f"{complaint} {error}")
-    return _default_model(wishes, settings, problems), None
+            problems.append(f"The session's own model is not to be had; another one goes on. {error}")
+    fitting = [scoped for scoped in cycled if provider in (None, scoped.model.provider)]
+    if fitting:
+        usable = (scoped for scoped in fitting if scoped.model.api != "offline" and registry.has_key(scoped.model))
+        chosen = next(usable, fitting[0])
+        return chosen.model, wishes.thinking or chosen.thinking_level
+    return _default_model(provider, wishes, loaded, registry, problems), None
 
 
-def _choose_cycled(patterns: Sequence[str] | None) -> list[Model] | None:
-    if patterns is None:
-        return None
-    chosen: dict[tuple[str, str], Model] = {}
-    for pattern in patterns:
-        fitting = [
-            model
-            for model in all_models()
-            if fnmatchcase(model.id, pattern) or fnmatchcase(f"{model.provider}/{model.id}", pattern)
-        ]
-        chosen.update(((model.provider, model.id), model) for model in fitting or [find_model(pattern)])
-    return list(chosen.values())
-
-
-def _default_model(wishes: SessionOptions, settings: Settings, problems: list[str]) -> Model | None:
-    provider = wishes.provider
-    if provider is None and settings.default_provider is not None:
+def _default_model(
+    provider: str | None, wishes: SessionOptions, loaded: LoadedSettings, registry: ModelRegistry, problems: list[str]
+) -> Model | None:
+    settings = loaded.settings
+    usual = settings.default_provider
+    if usual is not None:
         try:
-            provider_for(settings.default_provider)
-            provider = settings.default_provider
+            usual = registry.default(usual).provider
         except UsageError as error:
-            problems.append(f"The settings' `defaultProvider` is of no use. {error}")
-    if provider is None:
+            problems.append(f"{loaded.place('defaultProvider')} is of no use. {error}")
+            usual = None
+    if settings.default_model is not None and provider in (None, usual):
         try:
-            provider_for("anthropic").find_key(wishes.api_key)
-        except CredentialsError:
-            return None
-        provider = "anthropic"
-    return default_model(provider)
+            return registry.find(settings.default_model, usual)
+        except ModelNotFoundError as error:
+            problems.append(f"{loaded.place('defaultModel')} is of no use. {error}")
+    if (named := provider or usual) is not None:
+        return registry.default(named)
+    return registry.default("anthropic") if wishes.api_key else registry.first_available()
+
+
+def _choose_cycled(
+    patterns: Sequence[str] | None, loaded: LoadedSettings, registry: ModelRegistry, problems: list[str]
+) -> list[ScopedModel] | None:
+    wanted = loaded.settings.enabled_models if patterns is None else patterns
+    chosen: dict[tuple[str, str], ScopedModel] = {}
+    for pattern in wanted or ():
+        try:
+            for scoped in registry.scope(pattern):
+                chosen.setdefault((scoped.model.provider, scoped.model.id), scoped)
+        except ModelNotFoundError as error:
+            if patterns is not None:
+                raise
+            problems.append(f"{loaded.place('enabledModels')} names a model in vain. {error}")
+    return list(chosen.values()) or None
 
 
 def _thinking_level(level: str) -> ThinkingLevel:
@@ -191,13 +287,25 @@ def _shell(settings: Settings) -> Shell:
     return Shell(path=settings.shell_path, prefix=settings.shell_command_prefix)
 
 
-def _choose_tools(names: Sequence[str] | None, cwd: Path, settings: Settings) -> dict[str, Tool]:
-    known = builtin_tools(cwd, shell=_shell(settings), auto_resize_images=settings.images.auto_resize)
-    wanted = DEFAULT_TOOLS if names is None else names
-    for name in wanted:
+def _usual_tools(loaded: LoadedSettings, cwd: Path, problems: list[str]) -> Sequence[str]:
+    names = loaded.settings.default_tools
+    if names is None:
+        return DEFAULT_TOOLS
+    known = builtin_tools(cwd)
+    if unknown := [name for name in names if name not in known]:
+        names = [name for name in names if name in known]
+        told = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."
+        problems.append(f"{loaded.place('defaultTools')} is of no use in part. {told}")
+    return names
+
+
+def _check_tools(names: Sequence[str], cwd: Path) -> None:
+    if isinstance(names, str):
+        raise UsageError(f"The tools are a list of names, not one text: [{names!r}].")
+    known = builtin_tools(cwd)
+    for name in names:
         if name not in known:
             raise UsageError(f"Unknown tool: {name}. Known tools: {', '.join(known)}.")
-    return {name: known[name] for name in dict.fromkeys(wanted)}
 
 
 def _text_or_file(text: str) -> str:

@@ -22,16 +22,18 @@ class UserShell:
         self._emit = emit
         self._running: set[asyncio.Task[ShellResult]] = set()
 
-    async def run(self, command: str, cwd: Path, command_id: str | int | None = None) -> ShellResult:
+    async def run(
+        self, command: str, cwd: Path, command_id: str | int | None = None, *, shell: Shell | None = None
+    ) -> ShellResult:
         """Run ``command`` to its end; its output goes out in events as it comes, at the pace of who listens.
 
-        Raises ``UsageError`` when it could not be started.
+        ``shell`` runs it in the place of the usual one. Raises ``UsageError`` when it could not be started.
         """
 
         async def show(text: str) -> None:
             await self._emit(BashExecutionUpdate(command_id=command_id, delta=text))
 
-        task = asyncio.create_task(self._shell.run(command, cwd=cwd, on_text=show))
+        task = asyncio.create_task((shell or self._shell).run(command, cwd=cwd, on_text=show))
         self._running.add(task)
         try:
             await asyncio.wait([task])

@@ -174,7 +174,7 @@ class MessagesApi:
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._connections: set[socket.socket] = set()
-        self._server = _Server(("127.0.0.1", 0), _handler_for(self))
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
@@ -206,6 +206,9 @@ class MessagesApi:
                 connection.shutdown(socket.SHUT_RDWR)
         self._server.server_close()
 
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        return type("Handler", (Handler,), {"owner": self})
+
     def _take(self, request: Recorded) -> tuple[int, Answer]:
         with self._changed:
             self.requests.append(request)
@@ -226,14 +229,9 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 32
 
 
-def _handler_for(api: MessagesApi) -> type[BaseHTTPRequestHandler]:
-    class Handler(_Handler):
-        owner = api
+class Handler(BaseHTTPRequestHandler):
+    """One connection; what the server says is in the words of the Messages API."""
 
-    return Handler
-
-
-class _Handler(BaseHTTPRequestHandler):
     owner: MessagesApi
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -270,8 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _send_error(self, answer: HttpError) -> None:
-        error = {"type": "error", "error": {"type": answer.type, "message": answer.message}}
-        body = (json.dumps(error) if answer.body is None else answer.body).encode()
+        body = (json.dumps(self.error_body(answer)) if answer.body is None else answer.body).encode()
         self.send_response(answer.status)
         self.send_header("content-type", "application/json" if answer.body is None else "text/html")
         self.send_header("content-length", str(len(body)))
@@ -285,8 +282,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        for step in _steps(reply, request, number):
+        for step in self.steps(reply, request, number):
             match step:
+                case bytes():
+                    self._send_chunk(step)
                 case Gate():
                     self._wait(step)
                 case Cut():
@@ -295,14 +294,24 @@ class _Handler(BaseHTTPRequestHandler):
                 case End():
                     break
                 case SseError():
-                    error = {"type": step.type, "message": step.message}
-                    self._send_chunk(_sse({"type": "error", "error": error}))
+                    self._send_chunk(self.error_event(step))
                     break
                 case Raw():
                     self._send_chunk(step.data)
-                case _:
-                    self._send_chunk(_sse(step))
         self.wfile.write(b"0\r\n\r\n")
+
+    def steps(self, reply: Reply, request: Recorded, number: int) -> Iterator[bytes | Control]:
+        """The stream, event by event, with what else happens in it."""
+        for step in _steps(reply, request, number):
+            yield sse(step) if isinstance(step, dict) else step
+
+    def error_event(self, error: SseError) -> bytes:
+        """An error within the stream."""
+        return sse({"type": "error", "error": {"type": error.type, "message": error.message}})
+
+    def error_body(self, answer: HttpError) -> dict[str, Any]:
+        """The JSON of an answer with an error status."""
+        return {"type": "error", "error": {"type": answer.type, "message": answer.message}}
 
     def _send_chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
@@ -316,7 +325,8 @@ class _Handler(BaseHTTPRequestHandler):
                 raise _GoneError
 
 
-def _sse(event: Mapping[str, Any]) -> bytes:
+def sse(event: Mapping[str, Any]) -> bytes:
+    """A server-sent event whose name is its type."""
     return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
@@ -354,26 +364,28 @@ def _steps(reply: Reply, request: Recorded, number: int) -> Iterator[Mapping[str
     yield {"type": "message_stop"}
 
 
-def _block(item: Block, call_id: str, chunk: int) -> tuple[dict[str, Any], list[dict[str, Any] | Control]]:
-    def cut(text: str) -> list[str]:
-        return [text[start : start + chunk] for start in range(0, len(text), chunk)]
+def pieces(text: str, length: int) -> list[str]:
+    """``text`` in pieces of that length."""
+    return [text[start : start + length] for start in range(0, len(text), length)]
 
+
+def _block(item: Block, call_id: str, chunk: int) -> tuple[dict[str, Any], list[dict[str, Any] | Control]]:
     match item:
         case str() | Text():
             deltas: list[dict[str, Any] | Control] = []
             for part in (item,) if isinstance(item, str) else item.parts:
                 if isinstance(part, str):
-                    deltas.extend({"type": "text_delta", "text": piece} for piece in cut(part))
+                    deltas.extend({"type": "text_delta", "text": piece} for piece in pieces(part, chunk))
                 else:
                     deltas.append(part)
             return {"type": "text", "text": ""}, deltas
         case Thinking():
-            thoughts = [{"type": "thinking_delta", "thinking": piece} for piece in cut(item.text)]
+            thoughts = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(item.text, chunk)]
             signature = {"type": "signature_delta", "signature": item.signature}
             return {"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, signature]
         case Redacted():
             return {"type": "redacted_thinking", "data": item.data}, []
         case ToolUse():
             text = item.input if isinstance(item.input, str) else json.dumps(item.input)
-            pieces = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *cut(text)]]
-            return {"type": "tool_use", "id": item.id or call_id, "name": item.name, "input": {}}, [*pieces]
+            parts = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(text, chunk)]]
+            return {"type": "tool_use", "id": item.id or call_id, "name": item.name, "input": {}}, [*parts]

@@ -19,7 +19,9 @@ SECONDS = 20.0
 def environment(home: Path, **more: str) -> dict[str, str]:
     """A process environment that knows no key and no files of the user."""
     kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "INDUSAGI_", "PI_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ANTHROPIC_", "INDUSAGI_", "PI_")) and not name.endswith("_API_KEY")
     }
     return {**kept, "HOME": str(home), "INDUSAGI_CODING_AGENT_DIR": str(home / "agent"), **more}
 

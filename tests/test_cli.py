@@ -175,8 +175,25 @@ def test_version_is_bare_and_models_are_listed(tmp_path: Path):
     listed = indusagi("--list-models", "opus-4", home=tmp_path)
     assert listed.returncode == 0
     assert {"claude-opus-4-5", "claude-opus-4-8"} <= set(listed.stdout.split())
+    assert {line.split()[-1] for line in listed.stdout.splitlines()[1:]} == {"missing"}
+    listed = indusagi("--list-models", "opus-4", home=tmp_path, ANTHROPIC_API_KEY="k")
+    assert {line.split()[-1] for line in listed.stdout.splitlines()[1:]} == {"yes"}
     assert indusagi("--list-models", "nonesuch", home=tmp_path).returncode == 2
     assert "--mode" in indusagi("--help", home=tmp_path).stdout
+
+
+def test_models_of_the_users_file_are_listed_and_its_mistakes_told(tmp_path: Path):
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "models.json").write_text("""{"providers": { // two of them
+        "ollama": {"baseUrl": "http://localhost:1/v1", "api": "openai-completions", "models": [{"id": "llama"},]},
+        "wrong": {"baseUrl": 5}}}""")
+    listed = indusagi("--list-models", "ollama", home=tmp_path)
+    assert listed.returncode == 0
+    assert listed.stdout.splitlines()[1].split()[:2] == ["ollama", "llama"]
+    assert listed.stdout.splitlines()[1].endswith("none needed")
+    assert listed.stderr.startswith(
+        f"indusagi: {tmp_path / 'agent' / 'models.json'}: `providers.wrong.baseUrl` is wrong"
+    )
 
 
 def test_prompts_and_tools_are_the_users_choice(messages_api: MessagesApi, tmp_path: Path):
@@ -268,8 +285,10 @@ def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: P
         if mode == "rpc":
             process.stdin.write(b'{"type": "get_state"}\n')
             process.stdin.flush()
-        assert process.wait(60) == 1
-        assert process.stderr.read() == b"indusagi: The output could not be written: Broken pipe.\n"
+        # A host that reads no more has gone, which is how RPC mode ends; the others owe an answer.
+        assert process.wait(60) == (0 if mode == "rpc" else 1)
+        told = b"" if mode == "rpc" else b"indusagi: The output could not be written: Broken pipe.\n"
+        assert process.stderr.read() == told
 
 
 def test_standard_descriptors_that_were_closed_are_never_taken_for_a_file_of_ours(tmp_path: Path):

@@ -293,6 +293,8 @@ async def test_steering_skips_the_calls_that_have_not_started(open_: Open, messa
         return "first is done"
 
     session.equipment.tools = {"slow": tool("slow", steer)}
+
+    session.equipment.active = list(session.equipment.tools)
     events = watch(session)
     await session.prompt("go")
     results = [m for m in session.messages if isinstance(m, ToolResultMessage)]
@@ -316,6 +318,8 @@ async def test_interrupt_mode_wait_runs_the_whole_batch_first(open_: Open, messa
         return "done"
 
     session.equipment.tools = {"slow": tool("slow", steer)}
+
+    session.equipment.active = list(session.equipment.tools)
     await session.prompt("go")
     assert len(runs) == 2
     assert texts(session.messages)[-2:] == ["change of plan", "Changed."]
@@ -392,6 +396,7 @@ async def test_neighbouring_reads_run_side_by_side_and_effects_alone_and_in_orde
 
     looks_done: list[int] = []
     session.equipment.tools = {"look": tool("look", look, read_only=True), "act": tool("act", act)}
+    session.equipment.active = list(session.equipment.tools)
     await asyncio.wait_for(session.prompt("go"), 10)
     assert overlaps == []
     assert len(looks_done) == 3

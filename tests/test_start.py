@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pytest
 from indus_nb.errors import IndusError, SessionFileError, SessionLockedError, UsageError
 from indus_nb.messages import TextContent, UserMessage
 from indus_nb.session import AgentSession
-from indus_nb.settings import agent_directory, load_settings
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.store import SessionStore
 
@@ -21,8 +21,9 @@ from indus_nb.store import SessionStore
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "INDUSAGI_CODING_AGENT_SESSION_DIR"):
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ:
+        if name.endswith(("_API_KEY", "_AUTH_TOKEN", "_SESSION_DIR")):
+            monkeypatch.delenv(name)
     (tmp_path / "agent").mkdir()
     (tmp_path / "work" / ".indusagi").mkdir(parents=True)
     return tmp_path
@@ -52,42 +53,6 @@ def write_settings(home: Path, own: object = None, project: object = None) -> No
 
 
 # Settings
-
-
-def test_the_projects_settings_lie_over_the_users_one_level_deep(home: Path) -> None:
-    write_settings(
-        home,
-        {"defaultModel": "mine", "thinkingBudgets": {"low": 1, "high": 2}, "images": {"autoResize": False}},
-        {"defaultModel": "ours", "thinkingBudgets": {"high": 3}, "unheardOf": {"kept": True}},
-    )
-    loaded = load_settings(home / "work", agent_directory())
-    assert loaded.problems == []
-    assert loaded.settings.default_model == "ours"
-    assert loaded.settings.thinking_budgets == {"low": 1, "high": 3}
-    assert loaded.settings.images.auto_resize is False
-    assert loaded.settings.to_wire()["unheardOf"] == {"kept": True}
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ('{"defaultModel": ', "no JSON"),
-        ("[1]", "a JSON object"),
-        ('{"steeringMode": "sometimes"}', "`steeringMode` is wrong"),
-        ('{"images": {"autoResize": "perhaps"}}', "`images.autoResize` is wrong"),
-    ],
-)
-def test_a_broken_settings_file_is_named_ignored_and_left_alone(
-    home: Path, opened: Opened, content: str, words: str
-) -> None:
-    write_settings(home, content, {"defaultProvider": "offline"})
-    session = opened(no_session=True)
-    (problem,) = session.problems
-    assert str(home / "agent" / "settings.json") in problem
-    assert words in problem
-    assert session.model is not None
-    assert session.model.provider == "offline"
-    assert (home / "agent" / "settings.json").read_text() == content
 
 
 def test_queue_modes_interrupts_and_tool_order_come_from_the_settings(home: Path, opened: Opened) -> None:
@@ -124,7 +89,96 @@ def test_a_model_in_the_settings_that_is_unknown_is_reported_and_another_goes_on
     session = opened(no_session=True)
     assert session.model is not None
     assert session.model.provider == "offline"
-    assert "nonesuch" in session.problems[0]
+    (problem,) = session.problems
+    assert (
+        f"{home / 'agent' / 'settings.json'}: `defaultModel` is of no use. Model not found: offline/nonesuch" in problem
+    )
+
+
+def test_the_file_that_names_an_unknown_provider_is_told(home: Path, opened: Opened) -> None:
+    write_settings(home, {"defaultModel": "offline"}, {"defaultProvider": "nobody"})
+    session = opened(no_session=True)
+    assert session.model is not None
+    assert session.model.id == "offline"
+    (problem,) = session.problems
+    assert f"{home / 'work' / '.indusagi' / 'settings.json'}: `defaultProvider` is of no use." in problem
+
+
+def test_a_new_session_starts_with_the_first_model_to_cycle_through_and_an_old_one_with_its_own(
+    home: Path, opened: Opened
+) -> None:
+    write_settings(
+        home, {"defaultModel": "claude-opus-4-5", "enabledModels": ["claude-haiku-4-5:low", "nonesuch", "sonnet-4-5"]}
+    )
+
+    def chosen(**wishes: Any) -> str:
+        session = opened(**wishes)
+        assert session.model is not None
+        session.store.append_message(UserMessage(content=[TextContent(text="hello")]))
+        session.close()
+        return f"{session.model.id}:{session.thinking_level}"
+
+    assert chosen() == "claude-haiku-4-5:low"
+    assert chosen(thinking="high") == "claude-haiku-4-5:high"
+    assert chosen(models=["opus-4-6", "offline"]) == "claude-opus-4-6:medium"
+    assert chosen(models=["opus-4-6", "offline"], provider="offline") == "offline:medium"
+    assert chosen(models=["*haiku-4-5*:high"], continue_last=True) == "offline:medium"
+    session = opened(no_session=True)
+    assert [scoped.model.id for scoped in session.settings.cycled_models or ()] == [
+        "claude-haiku-4-5",
+        "claude-sonnet-4-5",
+    ]
+    (problem,) = session.problems
+    assert "settings.json: `enabledModels` names a model in vain. Model not found: nonesuch" in problem
+    with pytest.raises(UsageError, match="nonesuch"):
+        opened(models=["nonesuch"])
+
+
+async def test_cycling_takes_the_level_that_was_named_with_a_model(opened: Opened) -> None:
+    session = opened(no_session=True, models=["claude-haiku-4-5:low", "claude-sonnet-4-5:high", "offline"])
+    levels = []
+    for _ in range(3):
+        model = await session.cycle_model()
+        assert model is not None
+        levels.append((model.id, session.thinking_level))
+    assert levels == [("claude-sonnet-4-5", "high"), ("offline", "high"), ("claude-haiku-4-5", "low")]
+
+
+def test_the_first_provider_with_a_key_is_taken_anthropic_first(
+    home: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chosen() -> str | None:
+        session = opened(no_session=True)
+        return session.model and session.model.provider
+
+    assert chosen() is None
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    assert chosen() == "groq"
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert chosen() == "openai"
+    (home / "agent" / "auth.json").write_text('{"anthropic": {"type": "api_key", "key": "k"}}')
+    (home / "agent" / "auth.json").chmod(0o600)
+    assert chosen() == "anthropic"
+
+
+def test_a_session_whose_model_is_gone_says_so_and_goes_on_with_another(home: Path, opened: Opened) -> None:
+    models = home / "agent" / "models.json"
+    entry = {"baseUrl": "http://localhost:1/v1", "api": "openai-completions", "models": [{"id": "llama"}]}
+    models.write_text(json.dumps({"providers": {"ollama": entry}}))
+    session = opened(model="llama")
+    session.store.append_message(UserMessage(content=[TextContent(text="hello")]))
+    session.close()
+    session = opened(continue_last=True)
+    assert session.model is not None
+    assert (session.model.provider, session.problems) == ("ollama", [])
+    session.close()
+    models.write_text("{broken")
+    write_settings(home, {"defaultProvider": "offline"})
+    session = opened(continue_last=True)
+    assert session.model is not None
+    assert session.model.id == "offline"
+    assert [str(models) in problem for problem in session.problems] == [True, False]
+    assert "Model not found: ollama/llama" in session.problems[1]
 
 
 def test_without_key_and_settings_there_is_no_model_and_with_a_key_there_is(opened: Opened) -> None:
@@ -132,7 +186,7 @@ def test_without_key_and_settings_there_is_no_model_and_with_a_key_there_is(open
     session = opened(no_session=True, api_key="sk-given")
     assert session.model is not None
     assert session.model.provider == "anthropic"
-    assert session.settings.api_keys == {"anthropic": "sk-given"}
+    assert session.registry.key_for(session.model) == "sk-given"
 
 
 def test_a_key_reaches_neither_the_session_file_nor_a_representation(opened: Opened) -> None:
@@ -140,7 +194,7 @@ def test_a_key_reaches_neither_the_session_file_nor_a_representation(opened: Ope
     session.store.save()
     assert session.store.path is not None
     assert "secret" not in session.store.path.read_text()
-    assert "secret" not in repr(session.settings)
+    assert "secret" not in repr(session.settings) + repr(session.registry)
     assert "secret" not in repr(SessionOptions(api_key="sk-very-secret"))
 
 
@@ -149,12 +203,22 @@ def test_a_key_reaches_neither_the_session_file_nor_a_representation(opened: Ope
 
 def test_tools_are_offered_as_wished_and_described_in_the_prompt(opened: Opened) -> None:
     session = opened(no_session=True, provider="offline", tools=["read", "ls", "read"])
-    assert list(session.equipment.tools) == ["read", "ls"]
-    assert "- read: " in session.equipment.system_prompt
-    assert "- bash: " not in session.equipment.system_prompt
+    assert list(session.active_tools) == ["read", "ls"]
+    assert "- read: " in session.system_prompt
+    assert "- bash: " not in session.system_prompt
     nothing = opened(no_session=True, provider="offline", tools=[])
-    assert nothing.equipment.tools == {}
-    assert "(none)" in nothing.equipment.system_prompt
+    assert nothing.active_tools == {}
+    assert "(none)" in nothing.system_prompt
+
+
+def test_the_settings_choose_the_tools_when_nobody_else_does(home: Path, opened: Opened) -> None:
+    write_settings(home, {"defaultTools": ["read", "fly", "ls"]})
+    session = opened(no_session=True)
+    assert list(session.active_tools) == ["read", "ls"]
+    (problem,) = session.problems
+    assert "settings.json: `defaultTools`" in problem
+    assert "Unknown tool: fly" in problem
+    assert list(opened(no_session=True, tools=["grep"]).active_tools) == ["grep"]
 
 
 def test_the_system_prompt_can_be_replaced_and_added_to_by_texts_and_files(home: Path, opened: Opened) -> None:
@@ -165,7 +229,7 @@ def test_the_system_prompt_can_be_replaced_and_added_to_by_texts_and_files(home:
         system_prompt=str(home / "base.md"),
         append_system_prompt=["Speak Latin.", "a name " * 1000],
     )
-    prompt = session.equipment.system_prompt
+    prompt = session.system_prompt
     assert prompt.startswith("Be brief.\n\nSpeak Latin.\n\na name ")
     assert prompt.endswith(f"Current working directory: {(home / 'work').as_posix()}")
     assert "Guidelines" not in prompt
@@ -173,7 +237,7 @@ def test_the_system_prompt_can_be_replaced_and_added_to_by_texts_and_files(home:
 
 def test_guidelines_of_the_prompt_follow_the_tools(opened: Opened) -> None:
     def prompt(*tools: str) -> str:
-        return opened(no_session=True, provider="offline", tools=tools).equipment.system_prompt
+        return opened(no_session=True, provider="offline", tools=tools).system_prompt
 
     assert "through bash" in prompt("bash")
     assert "with grep, ls rather than with bash" in prompt("bash", "grep", "ls")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from indus_nb.errors import IndusError, RunFailedError, UsageError
-from indus_nb.events import AutoRetryStart, CompactionStart, SessionEvent
+from indus_nb.events import AutoRetryStart, CompactionStart, ExtensionError, SessionEvent
 from indus_nb.markup import plain
 from indus_nb.messages import ImageContent
 from indus_nb.modes.frames import Wire
@@ -79,7 +79,7 @@ async def answer_all(
     except IndusError as error:
         status = 1
         complain(str(error))
-    session.close()
+    await session.end()
     if lost := await writer.close(_BYE_SECONDS):
         complain(f"The output could not be written: {lost}.")
         return status or 1
@@ -107,6 +107,8 @@ def _tell(event: SessionEvent) -> None:
             f"The model failed ({event.error_message}). Trying again in {seconds:g} s "
             f"({event.attempt} of {event.max_attempts})."
         )
+    elif isinstance(event, ExtensionError):
+        complain(f"An extension failed on {event.event} ({event.extension_path}): {event.error}")
     elif isinstance(event, CompactionStart):
         complain("The conversation has grown too long: its older part is summarised.")
 

@@ -15,13 +15,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from indus_nb.conversation import ContextUsage
-from indus_nb.errors import IndusError
+from indus_nb.errors import IndusError, UsageError
 from indus_nb.modes import commands
 from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.host_tools import HostTools
 from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
-from indus_nb.providers.catalog import model_with_id
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
 from indus_nb.store import TreeNode, list_sessions, user_text
@@ -31,6 +30,7 @@ _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYE_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
+_SHUTDOWN_SECONDS = 3.0
 
 
 class RpcServer:
@@ -95,7 +95,8 @@ class RpcServer:
             return
         kind = frame.get("type")
         if kind == "extension_ui_response":
-            return  # an answer to a dialog that is not open any more
+            self._session.ui.take(frame)
+            return
         if kind in ("host_tool_update", "host_tool_result"):
             self._host_tools.take(frame)
             return
@@ -183,7 +184,7 @@ class RpcServer:
             if isinstance(command, commands.Prompt):
                 behavior = command.streaming_behavior
                 prompt = self._session.prompt(
-                    command.message, command.images, streaming_behavior=behavior, on_accepted=accept
+                    command.message, command.images, streaming_behavior=behavior, on_accepted=accept, source="rpc"
                 )
             else:
                 prompt = self._session.abort_and_prompt(command.message, command.images, on_accepted=accept)
@@ -208,8 +209,7 @@ class RpcServer:
         await self._session.abort()
 
     async def _new_session(self, command: commands.NewSession) -> JsonObject:
-        await self._session.new_session(command.parent_session)
-        return {"cancelled": False}
+        return {"cancelled": not await self._session.new_session(command.parent_session)}
 
     def _get_state(self, _: commands.GetState) -> JsonObject:
         session = self._session
@@ -243,7 +243,7 @@ class RpcServer:
         return {"text": self._session.last_text}
 
     async def _set_model(self, command: commands.SetModel) -> object:
-        model = model_with_id(command.model_id, command.provider)
+        model = self._session.registry.with_id(command.model_id, command.provider)
         await self._session.set_model(model)
         return model
 
@@ -333,21 +333,25 @@ class RpcServer:
 
     async def _switch_session(self, command: commands.SwitchSession) -> JsonObject:
         told = len(self._session.problems)
-        await self._session.switch_session(Path(command.session_path))
+        done = await self._session.switch_session(Path(command.session_path))
         for problem in self._session.problems[told:]:
             complain(problem)
-        return {"cancelled": False}
+        return {"cancelled": not done}
 
     async def _fork(self, command: commands.Fork) -> JsonObject:
-        return {"text": await self._session.fork(command.entry_id), "cancelled": False}
+        text = user_text(self._session.store.entry(command.entry_id)) if self._is_known(command.entry_id) else ""
+        forked = await self._session.fork(command.entry_id)
+        return {"text": text if forked is None else forked, "cancelled": forked is None}
+
+    def _is_known(self, entry_id: str) -> bool:
+        return any(entry.id == entry_id for entry in self._session.store.entries)
 
     def _get_fork_messages(self, _: commands.GetForkMessages) -> JsonObject:
         listed = ((entry.id, user_text(entry)) for entry in self._session.store.entries)
         return {"messages": [{"entryId": entry_id, "text": text} for entry_id, text in listed if text]}
 
     async def _clone(self, _: commands.Clone) -> JsonObject:
-        await self._session.clone()
-        return {"cancelled": False}
+        return {"cancelled": not await self._session.clone()}
 
     def _get_entries(self, command: commands.GetEntries) -> JsonObject:
         store = self._session.store
@@ -392,8 +396,9 @@ class RpcServer:
         self._session.lend_tools({tool.name: self._host_tools.tool(tool) for tool in command.tools})
         return {"toolNames": [tool.name for tool in command.tools]}
 
-    def _get_commands(self, _: commands.GetCommands) -> JsonObject:
-        return {"commands": []}
+    async def _get_commands(self, _: commands.GetCommands) -> JsonObject:
+        await self._session.start()
+        return {"commands": self._session.list_commands()}
 
 
 class Encoded(bytes):
@@ -444,6 +449,24 @@ def _brief(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+async def _start(session: AgentSession) -> None:
+    """Let extensions begin once what has been asked already is answered."""
+    await asyncio.sleep(_IDLE_SECONDS / 4)
+    await session.start()
+    try:
+        session.hooks.check_flags()
+    except UsageError as error:
+        complain(str(error))
+
+
+async def _end(session: AgentSession) -> None:
+    try:
+        async with asyncio.timeout(_SHUTDOWN_SECONDS):
+            await session.end()
+    except TimeoutError:
+        session.close()
+
+
 async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
     """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
     loop = asyncio.get_running_loop()
@@ -454,7 +477,7 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
         asked_for.append(code)
         over.set()
 
-    writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(1))
+    writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(0))  # a host that reads no more has gone
     server = RpcServer(session, writer)
     session.subscribe(writer.send)
 
@@ -468,8 +491,10 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
         finally:
             end(0)
 
+    session.ui.attach(lambda frame: writer.send_line(dump(frame)))
     on_signals(end)
     reading = asyncio.create_task(read())
+    starting = asyncio.create_task(_start(session))
     preloading = loop.call_later(_IDLE_SECONDS, preload, session)
     await over.wait()
     reading.cancel()
@@ -480,7 +505,7 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
             await server.shut_down()
     except TimeoutError:
         complain("a run did not end in time and was left")
-    session.close()
-    if lost := await writer.close(_BYE_SECONDS):
-        complain(f"The output could not be written: {lost}.")
+    starting.cancel()
+    await _end(session)
+    await writer.close(_BYE_SECONDS)
     return max(asked_for)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
 from indus_nb.modes.frames import DELTAS, FrameEncoder, Wire
-from indus_nb.providers import provider_for
 from indus_nb.session import AgentSession
 from indus_nb.streaming import BlockDelta
 
@@ -63,7 +62,7 @@ def on_signals(end: Callable[[int], None]) -> None:
 def preload(session: AgentSession) -> None:
     """Import in a thread what the session's first request will need."""
     if session.model is not None:
-        provider = provider_for(session.model.provider)
+        provider = session.registry.provider_of(session.model)
         threading.Thread(target=provider.preload, name="indus_nb preload", daemon=True).start()
 
 

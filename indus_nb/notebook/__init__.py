@@ -73,14 +73,14 @@ def _preload() -> None:
     from pathlib import Path
 
     from indus_nb.notebook import blocks
-    from indus_nb.providers import provider_for
-    from indus_nb.settings import agent_directory, load_settings
+    from indus_nb.settings import agent_directory, load_settings, model_registry
 
     blocks.answer("```python\n1\n```")
     name = load_settings(Path.cwd(), agent_directory()).settings.default_provider
+    registry = model_registry(agent_directory())
     try:
-        provider = provider_for(name or "anthropic")
-        provider.find_key()
+        model = registry.default(name) if name else registry.first_available()
     except IndusError:
-        return  # there is nobody to talk to yet; the first prompt says what is missing
-    provider.preload()
+        return  # the first prompt says what is wrong with the settings
+    if model is not None and registry.has_key(model):
+        registry.provider_of(model).preload()

@@ -15,8 +15,8 @@ from indus_nb.messages import ThinkingLevel
 from indus_nb.notebook import blocks
 from indus_nb.notebook.thread import AgentThread, Inbox
 from indus_nb.notebook.view import RunView, Screen
-from indus_nb.providers import provider_for
-from indus_nb.providers.catalog import default_model, find_model
+from indus_nb.providers import Provider
+from indus_nb.providers.catalog import split_level
 from indus_nb.session import AgentSession
 from indus_nb.start import THINKING_LEVELS, SessionOptions, open_session
 
@@ -26,7 +26,7 @@ HELP = """\
 %agent [options]            set the session up
 %agent help                 this text
 
---provider NAME     anthropic, or offline (needs neither key nor network)
+--provider NAME     anthropic, openai, google …, or offline (needs neither key nor network)
 --model NAME        an id or a part of a name, such as sonnet
 --thinking LEVEL    off, minimal, low, medium, high or xhigh
 --new               start a new conversation with the model and tools of the one before
@@ -220,7 +220,9 @@ class Conversation:
             tools=None if request.tools is None else request.tools.replace(",", " ").split(),
         )
         if previous is not None:
-            options = replace(options, tools=list(previous.equipment.tools) if options.tools is None else options.tools)
+            options = replace(
+                options, tools=list(previous.equipment.active) if options.tools is None else options.tools
+            )
             if request.session is None and not request.continue_last:
                 if request.provider is None and request.model is None and previous.model is not None:
                     options = replace(options, provider=previous.model.provider, model=previous.model.id)
@@ -232,7 +234,7 @@ class Conversation:
                 raise
             session = self._open_anew(previous, options)
         if session.model is not None:
-            _preload(session.model.provider)
+            _preload(session.registry.provider_of(session.model))
         self._close_session()
         self._session = session
         for problem in session.problems:
@@ -247,7 +249,7 @@ class Conversation:
             provider=model.provider if model is not None else None,
             model=model.id if model is not None else None,
             thinking=previous.thinking_level,
-            tools=list(previous.equipment.tools),
+            tools=list(previous.equipment.active),
         )
         self._close_session()
         try:
@@ -260,14 +262,12 @@ class Conversation:
         if request.model is None:
             if request.provider is None or (session.model and session.model.provider == request.provider):
                 return
-            wanted, level = default_model(request.provider).id, None
+            model, level = session.registry.default(request.provider), None
         else:
-            wanted, _, level = request.model.rpartition(":")
-            if not wanted or level not in THINKING_LEVELS:
-                wanted, level = request.model, None
-        model = find_model(wanted, request.provider)
+            wanted, level = split_level(request.model)
+            model = session.registry.find(wanted, request.provider)
         if model != session.model:
-            _preload(model.provider)
+            _preload(session.registry.provider_of(model))
             self._run(lambda: session.set_model(model))
         if level is not None:
             self._change_thinking(session, level)
@@ -279,8 +279,8 @@ class Conversation:
         self._thread.drive(work, Inbox(), lambda: None)
 
 
-def _preload(provider: str) -> None:
-    threading.Thread(target=provider_for(provider).preload, name="indus_nb preload", daemon=True).start()
+def _preload(provider: Provider) -> None:
+    threading.Thread(target=provider.preload, name="indus_nb preload", daemon=True).start()
 
 
 def _description(session: AgentSession) -> str:

@@ -1,18 +1,17 @@
-"""How a model is reached: the ``Provider`` protocol, what it is given, and the providers by name."""
+"""How a model is reached: the ``Provider`` protocol, and what it is given."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from indus_nb.errors import UsageError
 from indus_nb.messages import ModelMessage, ThinkingLevel
 from indus_nb.providers.catalog import Model
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 
-__all__ = ["Context", "Model", "Provider", "StreamOptions", "ToolSpec", "provider_for"]
+__all__ = ["Context", "Model", "Provider", "StreamOptions", "ToolSpec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +37,16 @@ class StreamOptions:
     """How a model is to answer.
 
     ``thinking_budgets`` (tokens by level) replaces the defaults. ``max_tokens`` limits the answer, thinking aside.
+    ``on_request`` is given the body of the request and returns the one to send; ``on_response`` is told the status and
+    the headers of the answer before any of it is taken.
     """
 
     api_key: str | None = field(default=None, repr=False)
     thinking: ThinkingLevel = "off"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     max_tokens: int | None = None
+    on_request: Callable[[JsonObject], Awaitable[JsonObject]] | None = None
+    on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 
 
 class Provider(Protocol):
@@ -57,28 +60,6 @@ class Provider(Protocol):
         """
         ...
 
-    def find_key(self, explicit: str | None = None) -> str | None:
-        """The key to use, ``explicit`` or from the environment.
-
-        Returns ``None`` for a provider that needs none; raises ``CredentialsError`` when one is needed and missing.
-        """
-        ...
-
     def preload(self) -> None:
         """Import what the first request will need. Called from a thread, at most a few times, cheap when done."""
         ...
-
-
-def provider_for(name: str) -> Provider:
-    """The provider of that name; raises ``UsageError`` naming the known ones."""
-    match name:
-        case "anthropic":
-            from indus_nb.providers.anthropic import AnthropicProvider
-
-            return AnthropicProvider()
-        case "offline":
-            from indus_nb.providers.offline import OfflineProvider
-
-            return OfflineProvider()
-        case _:
-            raise UsageError(f"Unknown provider: {name}. Known providers: anthropic, offline.")

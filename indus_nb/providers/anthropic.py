@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from indus_nb.errors import CredentialsError
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
 _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
+_NO_KEY = "none"  # for a server that wants none: the SDK refuses to send no key at all
 _OUTPUT_TOKENS = 32_000
 _SMALLEST_BUDGET = 1024
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
@@ -56,41 +56,29 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 class AnthropicProvider:
     """Reaches Claude. ``idle_timeout`` is how many seconds the server may be silent.
 
-    The environment counts: ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, and ANTHROPIC_BASE_URL for another server.
+    ANTHROPIC_BASE_URL in the environment names another server for Anthropic's own models; those of other providers that
+    speak this API are asked where they say. A key that is ANTHROPIC_AUTH_TOKEN's is sent as a bearer token.
     """
 
     def __init__(self, *, idle_timeout: float = 300) -> None:
         self._idle_timeout = idle_timeout
 
-    def find_key(self, explicit: str | None = None) -> str:
-        """The API key or bearer token to use; raises ``CredentialsError`` when there is neither."""
-        for given in (explicit, os.environ.get(_KEY_VARIABLE), os.environ.get(_TOKEN_VARIABLE)):
-            key = (given or "").strip()
-            if key and not (key.isascii() and key.isprintable()):
-                raise CredentialsError(
-                    "anthropic", f"The key for anthropic holds a character that no key has: set {_KEY_VARIABLE} anew."
-                )
-            if key:
-                return key
-        raise CredentialsError(
-            "anthropic",
-            f"No API key for anthropic: set {_KEY_VARIABLE}, or use `--provider offline`, which needs none.",
-        )
-
     def preload(self) -> None:
         """Import the SDK with what a first request makes it load (measured: two thirds of a second together)."""
-        self._client("none", "https://localhost")  # making one imports the rest
+        self._client("none", "https://localhost", {})  # making one imports the rest
 
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
         """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
         answer = _Answer(model)
-        where = os.environ.get("ANTHROPIC_BASE_URL") or model.base_url
-        key = ""
+        where = model.base_url
+        if model.provider == "anthropic":
+            where = os.environ.get("ANTHROPIC_BASE_URL") or where
+        key = options.api_key or ""
+        secrets = [key, *model.headers.values()]
         try:
-            key = self.find_key(options.api_key)
-            async with self._client(key, where) as client:
+            async with self._client(key or _NO_KEY, where, model.headers) as client:
                 events = await _ask(client, model, context, options)
                 async with events:
                     async for event in events:
@@ -98,10 +86,8 @@ class AnthropicProvider:
                             yield told
                         if answer.complete:
                             break
-        except CredentialsError as error:
-            problem = str(error)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with a request is data, says the protocol
-            problem = _scrubbed(_sentence(error, _shown(where), self._idle_timeout), key)
+            problem = _scrubbed(_sentence(error, _shown(where), self._idle_timeout), secrets)
         else:
             problem = answer.problem or (
                 None
@@ -111,22 +97,26 @@ class AnthropicProvider:
             )
         if not answer.started:
             yield answer.growing.start()
-        yield answer.growing.fail(_scrubbed(problem, key)) if problem else answer.growing.finish(answer.stop_reason)
+        yield answer.growing.fail(_scrubbed(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
 
-    def _client(self, key: str, base_url: str) -> anthropic.AsyncAnthropic:
+    def _client(self, key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:
         # One client for each request: kept connections would outlive the event loop, and nobody could close them then.
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
 
         token = os.environ.get(_TOKEN_VARIABLE, "").strip()
         is_token = key == token and key != os.environ.get(_KEY_VARIABLE, "").strip()
-        return AsyncAnthropic(
+        client = AsyncAnthropic(
             api_key=None if is_token else key,
             auth_token=key if is_token else None,
             base_url=base_url,
+            default_headers=headers,
             max_retries=0,
             timeout=Timeout(self._idle_timeout, connect=min(10, self._idle_timeout)),
             http_client=DefaultAsyncHttpxClient(verify=_certificates()),
         )
+        # Left to itself it takes what is not given from the environment, and tells it to whatever server this is.
+        client.api_key, client.auth_token = (None, key) if is_token else (key, None)
+        return client
 
 
 @cache
@@ -144,8 +134,10 @@ async def _ask(
     from anthropic import AsyncStream
 
     body = request_body(model, context, options)
+    if options.on_request is not None:
+        body = await options.on_request(body)
     headers = {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
-    return await client.post(
+    events = await client.post(
         "/v1/messages",
         cast_to=object,
         body=body,
@@ -153,6 +145,9 @@ async def _ask(
         stream=True,
         stream_cls=AsyncStream[object],
     )
+    if options.on_response is not None:
+        await options.on_response(events.response.status_code, events.response.headers)
+    return events
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -527,5 +522,9 @@ def _shown(url: str) -> str:
     return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url)[0]).rstrip("/")
 
 
-def _scrubbed(text: str, key: str) -> str:
-    return text.replace(key, "***") if key else text
+def _scrubbed(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "***")
+            text = text.replace(ascii(secret)[1:-1], "***")  # as a library quotes what it refuses to send
+    return text

@@ -1,8 +1,9 @@
-"""The models known by name: data in ``models.json``, and how a wish such as ``sonnet`` finds one of them."""
+"""What a model is, the built-in ones (data in ``models.json``), and how a wish such as ``sonnet`` finds one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -118,7 +119,8 @@ class Model(WireModel):
 
 
 @cache
-def _catalog() -> tuple[Model, ...]:
+def builtin_models() -> tuple[Model, ...]:
+    """The models of the package's own list: each provider's recommended one first, old ones last."""
     data = files("indus_nb.providers").joinpath("models.json").read_bytes()
     providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
     return tuple(
@@ -128,55 +130,77 @@ def _catalog() -> tuple[Model, ...]:
     )
 
 
-def all_models() -> list[Model]:
-    """The known models: providers as they come in the data, each one's recommended model first, old ones last."""
-    return list(_catalog())
+def split_level(wanted: str) -> tuple[str, ThinkingLevel | None]:
+    """The model's part of a wish, and the thinking level behind it if there is one.
+
+    >>> split_level("sonnet:high"), split_level("llama:free")
+    (('sonnet', 'high'), ('llama:free', None))
+    """
+    name, _, level = wanted.rpartition(":")
+    return (name, level) if name and level in _LEVELS else (wanted, None)
 
 
-def default_model(provider: str) -> Model:
+def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
     """The model to take when nobody names one; raises ``UsageError`` for an unknown provider."""
-    for model in _catalog():
-        if model.provider == provider:
+    models = builtin_models() if among is None else among
+    for model in models:
+        if model.provider.casefold() == provider.casefold():
             return model
-    known = ", ".join(dict.fromkeys(model.provider for model in _catalog()))
+    known = ", ".join(dict.fromkeys(model.provider for model in models))
     raise UsageError(f"Unknown provider: {provider}. Known providers: {known}.")
 
 
-def find_model(wanted: str, provider: str | None = None) -> Model:
+def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] | None = None) -> Model:
     """The model that ``wanted`` names: an id, ``provider/id``, or a part of an id or name such as ``haiku``.
 
-    An exact id wins, then an id that differs from a listed one by its date only. Of several models with that part in
-    their names it is one without a date, if there is any; of these one whose id ends with the part, else the one
-    listed first, which is the newest:
+    It is looked for among the built-in models, unless others are given. An exact id wins, then an id that differs from
+    a listed one by its date only. Of several models with that part in their names it is one without a date, if there
+    is any; of these one whose id ends with the part, else the one listed first, which is the newest:
 
     >>> find_model("anthropic/claude-opus-4-6").id, find_model("opus-4-6").id, find_model("Haiku 4.5").id
     ('claude-opus-4-6', 'claude-opus-4-6', 'claude-haiku-4-5')
 
     Raises ``ModelNotFoundError`` with the ids that look most like it.
     """
+    models = builtin_models() if among is None else among
     asked = wanted.strip()
     if provider is None and "/" in asked:
-        provider, asked = (part.strip() for part in asked.split("/", 1))
-    part = _folded(asked)
-    candidates = [model for model in _catalog() if provider is None or model.provider == provider.casefold()]
-    if part:
-        if (exact := _with_id(part, asked, candidates)) is not None:
-            return exact
-        matching = [model for model in candidates if part in _folded(model.id) or part in _folded(model.name)]
-        if matching:
-            return min(matching, key=lambda model: _distance(model, part))
-    raise ModelNotFoundError(f"{provider}/{asked}" if provider else asked, _suggestions(part, candidates))
+        owner, name = (part.strip() for part in asked.split("/", 1))
+        # Some ids have a slash in them, so what stands in front of the first one may belong to the id.
+        found = _best(name, _of_provider(owner, models)) or _best(asked, models)
+        if found is None:
+            raise ModelNotFoundError(asked, _suggestions(name, _of_provider(owner, models) or models))
+        return found
+    candidates = models if provider is None else _of_provider(provider, models)
+    if (found := _best(asked, candidates)) is not None:
+        return found
+    raise ModelNotFoundError(f"{provider}/{asked}" if provider else asked, _suggestions(asked, candidates or models))
 
 
-def model_with_id(model_id: str, provider: str) -> Model:
+def model_with_id(model_id: str, provider: str, among: Sequence[Model] | None = None) -> Model:
     """The model of exactly that id, the date aside; raises ``ModelNotFoundError``."""
-    candidates = [model for model in _catalog() if model.provider == provider]
+    models = builtin_models() if among is None else among
+    candidates = [model for model in models if model.provider == provider]
     if (model := _with_id(_folded(model_id), model_id, candidates)) is not None:
         return model
-    raise ModelNotFoundError(f"{provider}/{model_id}", _suggestions(_folded(model_id), candidates))
+    raise ModelNotFoundError(f"{provider}/{model_id}", _suggestions(model_id, candidates or models))
 
 
-def _with_id(part: str, asked: str, candidates: list[Model]) -> Model | None:
+def _of_provider(name: str, models: Sequence[Model]) -> list[Model]:
+    return [model for model in models if model.provider.casefold() == name.casefold()]
+
+
+def _best(asked: str, candidates: Sequence[Model]) -> Model | None:
+    part = _folded(asked)
+    if not part:
+        return None
+    if (exact := _with_id(part, asked, candidates)) is not None:
+        return exact
+    matching = [model for model in candidates if part in _folded(model.id) or part in _folded(model.name)]
+    return min(matching, key=lambda model: _distance(model, part), default=None)
+
+
+def _with_id(part: str, asked: str, candidates: Sequence[Model]) -> Model | None:
     for model in candidates:
         if _folded(model.id) == part:
             return model
@@ -198,9 +222,9 @@ def _undated(model_id: str) -> str:
 
 def _distance(model: Model, part: str) -> tuple[bool, bool]:
     undated = _undated(model.id)
-    return undated != model.id, not undated.endswith(f"-{part}")
+    return undated != model.id, not _folded(undated).endswith(f"-{part}")
 
 
-def _suggestions(part: str, candidates: list[Model]) -> list[str]:
-    named = {model.id: f"{model.provider}/{model.id}" for model in candidates or _catalog()}
-    return [named[name] for name in get_close_matches(part, named, n=3, cutoff=0.5)]
+def _suggestions(asked: str, candidates: Sequence[Model]) -> list[str]:
+    named = {model.id: f"{model.provider}/{model.id}" for model in candidates}
+    return [named[name] for name in get_close_matches(_folded(asked), named, n=3, cutoff=0.5)]

@@ -40,10 +40,6 @@ _CHARACTERS_PER_TOKEN = 4
 class OfflineProvider:
     """The demonstration assistant behind the ``Provider`` protocol."""
 
-    def find_key(self, explicit: str | None = None) -> None:
-        """No key is needed."""
-        del explicit
-
     def preload(self) -> None:
         """Nothing is left to import."""
 

@@ -173,7 +173,7 @@ def test_help_is_shown_for_help_and_for_nothing(kernel: Kernel) -> None:
         ("--new=1 x", "--new takes no value"),
         ("--new --continue x", "--new and --continue exclude each other"),
         ("--thinking deeply x", "Unknown thinking level: deeply"),
-        ("--provider nobody x", "Unknown provider: nobody. Known providers: anthropic, offline."),
+        ("--provider nobody x", "Unknown provider: nobody. Known providers: anthropic, openai, "),
         ("--model no-such-model x", "Model not found: no-such-model"),
         ("--session 0000dead x", "0000dead"),
         ("--tools read x", "add --new"),

@@ -15,7 +15,7 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from indus_nb.providers import Context, StreamOptions, ToolSpec, provider_for
+from indus_nb.providers import Context, StreamOptions, ToolSpec
 from indus_nb.providers.catalog import find_model
 from indus_nb.providers.offline import OfflineProvider
 from indus_nb.streaming import AssistantMessageEvent, StreamDone
@@ -274,7 +274,5 @@ async def test_usage_is_an_estimate_that_costs_nothing():
     assert usage.cost.total == 0
 
 
-def test_it_needs_no_key():
-    provider = provider_for("offline")
-    assert provider.find_key() is None
-    provider.preload()
+def test_nothing_is_left_to_import():
+    OfflineProvider().preload()

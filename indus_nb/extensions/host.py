@@ -1,0 +1,521 @@
+"""The extensions of one session: loaded, asked at each event in order, and kept from doing harm by a defect."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import ValidationError
+
+from indus_nb.agent import AbortSignal, RunAborted
+from indus_nb.compaction import CompactionResult, Preparation
+from indus_nb.errors import IndusError, UsageError
+from indus_nb.events import (
+    ExtensionError,
+    MessageEnd,
+    ModelChanged,
+    SessionEvent,
+    ThinkingLevelChanged,
+    ToolOutput,
+    TurnEnd,
+    TurnStart,
+)
+from indus_nb.extensions import events as ev
+from indus_nb.extensions.api import Command, CommandContext, Context, Events, Extension, ExtensionApi, Handler
+from indus_nb.extensions.loader import Source, load
+from indus_nb.hooks import (
+    BranchChange,
+    BranchPlan,
+    CompactionPlan,
+    InputSource,
+    RunStart,
+    Said,
+    SessionHooks,
+    ShutdownReason,
+    StartReason,
+)
+from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
+from indus_nb.session import AgentSession
+from indus_nb.session_format import Entry
+from indus_nb.tools import Shell, ShellResult, Tool
+from indus_nb.tools.truncate import Truncation, byte_size
+from indus_nb.ui import clock
+from indus_nb.wire import JsonObject
+
+_log = logging.getLogger("indus_nb")
+AnswerT = TypeVar("AnswerT", bound=ev.Answer)
+_SHUTDOWN_SECONDS = 2.0
+
+
+class _Clock:
+    """Counts the seconds that a handler takes, but for those in which it waits for the user."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._since: float | None = time.monotonic()
+        self._dialogs = 0
+        self.changed = asyncio.Event()
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        self._dialogs += 1
+        if self._dialogs == 1:
+            self._left = self.left or 0
+            self._since = None
+            self.changed.set()
+        try:
+            yield
+        finally:
+            self._dialogs -= 1
+            if self._dialogs == 0:
+                self._since = time.monotonic()
+                self.changed.set()
+
+    @property
+    def left(self) -> float | None:
+        """``None`` while it stands still."""
+        return None if self._since is None else max(0.0, self._left - (time.monotonic() - self._since))
+
+
+class Extensions(SessionHooks):
+    """All extensions of ``session``. ``sources`` says which there are, asked anew each time they are loaded.
+
+    ``seconds`` is how long a handler may take, the user's thinking aside.
+    """
+
+    def __init__(
+        self,
+        session: AgentSession,
+        sources: Callable[[], Iterable[Source]],
+        *,
+        flag_values: Mapping[str, bool | str] = {},
+        seconds: float = 30.0,
+    ) -> None:
+        self.session = session
+        self.generation = 0
+        self.ready = False
+        self.flag_values = flag_values
+        self.listening: set[str] = set()
+        self.system_prompt = ""
+        self.on_shutdown: Callable[[], None] = lambda: None
+        self.bus = Events(self._report_soon)
+        self._sources = sources
+        self._seconds = seconds
+        self._extensions: list[Extension] = []
+        self._providers: list[str] = []
+        self._background: set[asyncio.Task[None]] = set()
+        self._turn = -1
+        self._model = session.model
+        self._level: ThinkingLevel = session.thinking_level
+
+    # Loading
+
+    async def started(self, reason: StartReason, previous: Path | None = None) -> None:
+        await self._load(afresh=reason == "reload")
+        self._model, self._level = self.session.model, self.session.thinking_level
+        await self._tell(ev.SessionStart(reason, previous))
+        await self._discover_resources("reload" if reason == "reload" else "startup")
+
+    async def reload(self) -> None:
+        """Load all extensions and resources anew, their files read again."""
+        await self.shutdown("reload")
+        await self.started("reload")
+
+    async def _load(self, *, afresh: bool) -> None:
+        self.generation += 1
+        self.ready = False
+        self.listening.clear()
+        self._extensions = []
+        self.bus = Events(self._report_soon)
+        for name in self._providers:
+            self.session.registry.unregister(name)
+        self._providers.clear()
+        for source in self._sources():
+            extension = Extension(source)
+            try:
+                setup = load(source, afresh=afresh)
+                result = setup(ExtensionApi(self, extension))
+                if inspect.isawaitable(result):
+                    await self._limited(result, self._seconds)
+            except Exception as error:  # noqa: BLE001 - one extension's defect is no business of the others
+                await self.report(extension, "load", error)
+            else:
+                self._extensions.append(extension)
+        self.ready = True
+        self.tools_changed()
+
+    async def _discover_resources(self, reason: Literal["startup", "reload"]) -> None:
+        skills: list[str] = []
+        prompts: list[str] = []
+        cwd = self.session.store.cwd
+        async for _, answer in self._ask(ev.ResourcesDiscover(cwd, reason), ev.ResourcesAnswer):
+            skills += answer.skill_paths
+            prompts += answer.prompt_paths
+        if skills or prompts:
+            self.session.equipment.look_again(skills, prompts)
+
+    def tools_changed(self) -> None:
+        """Offer what is there now, from the next request on."""
+        if self.ready:
+            self.session.refresh_equipment()
+
+    def register_provider(self, extension: Extension, name: str, config: Mapping[str, Any]) -> None:
+        """Let an extension add to the models, or change how they are reached."""
+        try:
+            self.session.registry.register(name, config)
+        except IndusError as error:
+            self._report_soon("register_provider", error, extension)
+        else:
+            self._providers.append(name)
+
+    def check_flags(self) -> None:
+        flags = {flag.name: flag for each in self._extensions for flag in each.flags.values()}
+        for name, value in self.flag_values.items():
+            if name not in flags:
+                raise UsageError(f"Unrecognized arguments: --{name}. `indusagi --help` shows all options.")
+            if (flags[name].type == "string") is not isinstance(value, str):
+                form = f"--{name}=VALUE" if flags[name].type == "string" else f"--{name}"
+                raise UsageError(f"The option --{name} of an extension is written {form}.")
+
+    def renderer(self, custom_type: str) -> Callable[..., Any] | None:
+        """What shows messages of that type."""
+        return next((each.renderers[custom_type] for each in self._extensions if custom_type in each.renderers), None)
+
+    def handler_context(self) -> Context:
+        """What handlers get."""
+        return Context(self)
+
+    def request_shutdown(self) -> None:
+        """Ask whoever owns the process to end it once it is idle."""
+        self.on_shutdown()
+
+    # Asking
+
+    async def _ask(self, event: ev.ExtensionEvent, kind: type[AnswerT]) -> AsyncGenerator[tuple[Extension, AnswerT]]:
+        """Every handler's answer, as it comes; failures are reported, and the next one is asked."""
+        async for extension, answer in self._results(event):
+            try:
+                parsed = answer if isinstance(answer, kind) else kind.model_validate(answer)
+            except ValidationError as error:
+                problem = error.errors()[0]
+                where = ".".join(map(str, problem["loc"]))
+                told = f"the answer is wrong at `{where}`: {problem['msg']}" if where else f"{answer!r} is no answer"
+                await self.report(extension, event.type, TypeError(told))
+            else:
+                yield extension, parsed
+
+    async def _results(self, event: Any) -> AsyncGenerator[tuple[Extension, Any]]:
+        for extension, handler in self._handlers(event.type):
+            try:
+                answer = await self._call(handler, event, self._context_for(event))
+            except RunAborted:
+                return
+            except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
+                await self.report(extension, event.type, error)
+            else:
+                if answer is not None:
+                    yield extension, answer
+
+    async def _tell(self, event: Any) -> None:
+        async for extension, answer in self._results(event):
+            await self.report(extension, event.type, TypeError(f"{answer!r} is no answer: {event.type} takes none"))
+
+    def _handlers(self, name: str) -> list[tuple[Extension, Handler]]:
+        if name not in self.listening:
+            return []
+        return [(each, handler) for each in self._extensions for handler in each.handlers.get(name, ())]
+
+    def _context_for(self, event: Any) -> Context:
+        if isinstance(event, ev.BeforeAgentStart):
+            self.system_prompt = event.system_prompt
+        return Context(self)
+
+    async def _call(self, handler: Callable[..., Any], event: Any, ctx: Context) -> Any:
+        result = handler(event, ctx)
+        if not inspect.isawaitable(result):
+            return result
+        seconds = _SHUTDOWN_SECONDS if isinstance(event, ev.SessionShutdown) else self._seconds
+        signal = self.session.abort_signal
+        if signal is None or isinstance(event, ev.SessionShutdown):
+            return await self._limited(result, seconds)
+        with signal.interruptible():
+            return await self._limited(result, seconds)
+
+    async def _limited(self, work: Any, seconds: float) -> Any:
+        """What ``work`` gives; raises ``TimeoutError`` when it takes longer, the user's thinking aside."""
+        running = _Clock(seconds)
+        token = clock.set(running)
+        try:
+            task = asyncio.ensure_future(work)
+        finally:
+            clock.reset(token)
+        try:
+            while not task.done():
+                running.changed.clear()
+                changed = asyncio.create_task(running.changed.wait())
+                await asyncio.wait((task, changed), timeout=running.left, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if not task.done() and running.left == 0:
+                    raise TimeoutError(f"it took longer than {seconds:g} s and was given up")
+            return task.result()
+        finally:
+            task.cancel()
+
+    async def report(self, extension: Extension | None, event: str, error: BaseException) -> None:
+        """Tell of a defect of an extension."""
+        path = extension.source.path if extension is not None else "extensions"
+        text = str(error) or type(error).__name__
+        _log.debug("The extension %s failed on %s", path, event, exc_info=error)
+        await self.session.emit(ExtensionError(extension_path=path, event=event, error=text))
+
+    def _report_soon(self, event: str, error: BaseException, extension: Extension | None = None) -> None:
+        self.background(self.report(extension, event, error), event)
+
+    def background(self, work: Coroutine[Any, Any, Any], event: str, extension: Extension | None = None) -> None:
+        """Do ``work`` beside everything else; what fails is reported."""
+
+        async def carry_out() -> None:
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001 - nobody waits for it
+                await self.report(extension, event, error)
+
+        task = asyncio.get_running_loop().create_task(carry_out())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # What the session asks
+
+    def tools(self) -> Mapping[str, Tool]:
+        found: dict[str, Tool] = {}
+        for extension in self._extensions:
+            for name, tool in extension.tools.items():
+                found.setdefault(name, tool)
+        return found
+
+    async def event(self, event: SessionEvent) -> None:
+        name = event.type
+        if isinstance(event, ModelChanged):
+            previous, self._model = self._model, self.session.model
+            if self._model is not None:
+                await self._tell(ev.ModelSelect(self._model, previous, "set"))
+        elif isinstance(event, ThinkingLevelChanged):
+            previous_level, self._level = self._level, event.level
+            await self._tell(ev.ThinkingLevelSelect(event.level, previous_level))
+        elif isinstance(event, TurnStart):
+            self._turn += 1
+            await self._tell(ev.TurnBegins(self._turn, now_ms()))
+        elif isinstance(event, TurnEnd):
+            await self._tell(ev.TurnEnds(self._turn, event.message, event.tool_results))
+        elif isinstance(event, MessageEnd | ExtensionError):
+            return  # asked in a place of its own; a defect's report must not make another
+        elif name in self.listening:
+            await self._tell(event)
+
+    def is_command(self, text: str) -> bool:
+        return text.startswith("/") and text.partition(" ")[0][1:] in self._commands()
+
+    async def command(self, text: str) -> None:
+        name, _, arguments = text.partition(" ")
+        extension, command = self._commands()[name[1:]]
+        try:
+            result = command.handler(arguments, CommandContext(self))
+            if inspect.isawaitable(result):
+                await result
+        except RunAborted:
+            pass
+        except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
+            await self.report(extension, "command", error)
+
+    def _commands(self) -> dict[str, tuple[Extension, Command]]:
+        """All commands; where names clash they are numbered in the order of loading."""
+        listed = [(extension, command) for extension in self._extensions for command in extension.commands.values()]
+        names = [command.name for _, command in listed]
+        found: dict[str, tuple[Extension, Command]] = {}
+        counts: dict[str, int] = {}
+        for extension, command in listed:
+            counts[command.name] = counts.get(command.name, 0) + 1
+            clashes = names.count(command.name) > 1
+            found[f"{command.name}:{counts[command.name]}" if clashes else command.name] = extension, command
+        return found
+
+    def complete(self, name: str, prefix: str) -> Sequence[str]:
+        """What may follow ``/name`` and what was typed behind it."""
+        found = self._commands().get(name)
+        return () if found is None or found[1].complete is None else found[1].complete(prefix) or ()
+
+    def list_commands(self) -> list[JsonObject]:
+        listed: list[JsonObject] = []
+        for name, (extension, command) in self._commands().items():
+            described = {"description": command.description} if command.description else {}
+            path, scope = extension.source.path, extension.source.scope
+            info = {"path": path, "source": "extension", "scope": scope, "origin": "top-level"}
+            listed.append({"name": name, **described, "source": "extension", "path": path, "sourceInfo": info})
+        return listed
+
+    async def input(self, said: Said, source: InputSource) -> Said | None:
+        event = ev.UserInput(said.text, said.images, source)
+        async for _, answer in self._ask(event, ev.InputAnswer):
+            if answer.action == "handled":
+                return None
+            if answer.action == "transform":
+                event.text = event.text if answer.text is None else answer.text
+                event.images = event.images if answer.images is None else answer.images
+        return Said(event.text, event.images)
+
+    async def before_run(self, said: Said, system_prompt: str) -> RunStart:
+        self._turn = -1
+        self.system_prompt = system_prompt
+        event = ev.BeforeAgentStart(said.text, said.images, system_prompt)
+        messages: list[CustomMessage] = []
+        async for _, answer in self._ask(event, ev.BeforeAgentStartAnswer):
+            if answer.message is not None:
+                messages.append(CustomMessage.model_validate(answer.message.model_dump()))
+            if answer.system_prompt is not None:
+                event.system_prompt = self.system_prompt = answer.system_prompt
+        return RunStart(event.system_prompt, messages)
+
+    async def context(self, messages: list[Message]) -> list[Message]:
+        if "context" not in self.listening:
+            return messages
+        event = ev.ModelContext([message.model_copy(deep=True) for message in messages])
+        async for _, answer in self._ask(event, ev.ContextAnswer):
+            if answer.messages is not None:
+                event.messages = answer.messages
+        return event.messages
+
+    async def request(self, payload: Any) -> Any:
+        event = ev.BeforeProviderRequest(payload)
+        async for _, answer in self._results(event):
+            event.payload = answer
+        return event.payload
+
+    async def response(self, status: int, headers: Mapping[str, str]) -> None:
+        await self._tell(ev.AfterProviderResponse(status, headers))
+
+    async def message_end(self, message: Message) -> Message:
+        event = ev.MessageFinal(message)
+        async for extension, answer in self._ask(event, ev.MessageEndAnswer):
+            if answer.message is None:
+                continue
+            if answer.message.role == event.message.role:
+                event.message = answer.message
+            else:
+                told = f"a {answer.message.role} message cannot take the place of a {event.message.role} message"
+                await self.report(extension, event.type, TypeError(told))
+        return event.message
+
+    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:
+        event = ev.ToolCallEvent(call.id, call.name, arguments)
+        for extension, handler in self._handlers(event.type):
+            try:
+                answer = await self._call(handler, event, Context(self))
+                parsed = ev.ToolCallAnswer() if answer is None else ev.ToolCallAnswer.model_validate(answer)
+            except RunAborted:
+                return "Not run: the user aborted before this call started."
+            except Exception as error:  # noqa: BLE001 - whatever fails here, the tool must not run
+                await self.report(extension, event.type, error)
+                return f"Not run: an extension that watches over tools failed ({str(error) or type(error).__name__})."
+            if parsed.block:
+                return parsed.reason or "An extension did not allow this call."
+            if parsed.input is not None:
+                arguments.clear()
+                arguments.update(parsed.input)
+        return None
+
+    async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
+        event = ev.ToolResultEvent(
+            call.id, call.name, call.arguments, output.content, output.details, is_error=is_error
+        )
+        async for _, answer in self._ask(event, ev.ToolResultAnswer):
+            given = answer.model_fields_set
+            if "content" in given and answer.content is not None:
+                event.content = answer.content
+            if "details" in given:
+                event.details = answer.details
+            if answer.is_error is not None:
+                event.is_error = answer.is_error
+        changed = output.model_copy(update={"content": list(event.content), "details": event.details})
+        return changed, event.is_error
+
+    async def before_switch(self, reason: Literal["new", "resume"], target: Path | None) -> bool:
+        return not await self._cancelled(ev.SessionBeforeSwitch(reason, target), ev.CancelAnswer)
+
+    async def before_fork(self, entry_id: str, position: Literal["before", "at"]) -> bool:
+        return not await self._cancelled(ev.SessionBeforeFork(entry_id, position), ev.ForkAnswer)
+
+    async def _cancelled(self, event: ev.ExtensionEvent, kind: type[ev.CancelAnswer]) -> bool:
+        async for _, answer in self._ask(event, kind):
+            if answer.cancel:
+                return True
+        return False
+
+    async def shutdown(self, reason: ShutdownReason, target: Path | None = None) -> None:
+        await self._tell(ev.SessionShutdown(reason, target))
+        for task in tuple(self._background):
+            if task is not asyncio.current_task() and reason == "quit":
+                task.cancel()
+        self.session.ui.clear()
+
+    async def before_compact(
+        self, preparation: Preparation, branch: Sequence[Entry], instructions: str | None, signal: AbortSignal
+    ) -> CompactionPlan:
+        plan = CompactionPlan()
+        event = ev.SessionBeforeCompact(preparation, branch, instructions, signal)
+        async for _, answer in self._ask(event, ev.CompactAnswer):
+            if answer.cancel:
+                return CompactionPlan(cancel=True)
+            if answer.compaction is not None:
+                plan = CompactionPlan(result=CompactionResult.model_validate(answer.compaction.model_dump()))
+        return plan
+
+    async def compacted(self, entry: Entry, *, by_hook: bool) -> None:
+        await self._tell(ev.SessionCompact(entry, by_hook))
+
+    async def before_branch(self, change: BranchChange, signal: AbortSignal) -> BranchPlan:
+        plan = await super().before_branch(change, signal)
+        async for _, answer in self._ask(ev.SessionBeforeTree(change, signal), ev.TreeAnswer):
+            if answer.cancel:
+                return BranchPlan(cancel=True)
+            replace = answer.replace_instructions
+            plan = BranchPlan(
+                summary=(answer.summary.summary, answer.summary.details) if answer.summary else None,
+                custom_instructions=answer.custom_instructions or change.custom_instructions,
+                replace_instructions=change.replace_instructions if replace is None else replace,
+                label=answer.label or change.label,
+            )
+        return plan
+
+    async def branched(
+        self, new_leaf_id: str | None, old_leaf_id: str | None, summary: Entry | None, *, by_hook: bool
+    ) -> None:
+        await self._tell(ev.SessionTree(new_leaf_id, old_leaf_id, summary, by_hook))
+
+    async def user_bash(self, command: str, cwd: Path, *, exclude_from_context: bool) -> ShellResult | Shell | None:
+        event = ev.UserBash(command, exclude_from_context, cwd)
+        async for _, answer in self._ask(event, ev.UserBashAnswer):
+            if answer.operations is not None:
+                return answer.operations
+            if answer.result is not None:
+                return _shell_result(answer.result)
+        return None
+
+
+def _shell_result(answer: ev.BashResultAnswer) -> ShellResult:
+    lines = answer.output.count("\n") + (not answer.output.endswith("\n") and bool(answer.output))
+    size = byte_size(answer.output)
+    shown = Truncation(
+        content=answer.output,
+        truncated=answer.truncated,
+        total_lines=lines,
+        total_bytes=size,
+        output_lines=lines,
+        output_bytes=size,
+    )
+    return ShellResult(shown, exit_code=answer.exit_code, cancelled=answer.cancelled)

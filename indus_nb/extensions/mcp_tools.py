@@ -1,0 +1,41 @@
+"""The tools of MCP servers, as an extension."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+from indus_nb.errors import UsageError
+from indus_nb.extensions.api import Context, ExtensionApi
+from indus_nb.extensions.events import SessionShutdown, SessionStart
+from indus_nb.mcp import McpServers
+from indus_nb.tools import builtin_tools
+from indus_nb.ui import clock
+
+
+def mcp_extension(configs: Mapping[str, object]) -> Callable[[ExtensionApi], None]:
+    """An extension that offers the tools of those servers; see ``McpServers`` for ``configs``."""
+
+    def setup(api: ExtensionApi) -> None:
+        servers: list[McpServers] = []
+
+        def offer() -> None:
+            with contextlib.suppress(UsageError):  # the session was replaced meanwhile
+                api.replace_tools(servers[-1].tools)
+
+        @api.on("session_start")
+        async def start(_: SessionStart, ctx: Context) -> None:
+            servers.append(McpServers(configs, ctx.cwd, reserved=[*builtin_tools(ctx.cwd)], on_change=offer))
+            running = clock.get()
+            with running.paused() if running else contextlib.nullcontext():  # it has a time limit of its own
+                await servers[-1].start()
+            offer()
+            if servers[-1].problems:
+                raise UsageError(" ".join(servers[-1].problems))
+
+        @api.on("session_shutdown")
+        async def shut_down(_: SessionShutdown, __: Context) -> None:
+            if servers:
+                await servers.pop().close()
+
+    return setup

@@ -1,0 +1,261 @@
+"""OpenAI's two APIs over the official SDK: chat completions, which many servers speak, and OpenAI's own responses.
+
+``_ask`` sends one request and lets an ``Answer`` make events of what comes back. How a request fails is told in words
+that a user, and a retry, can act on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from indus_nb.errors import CredentialsError, IndusError, UsageError
+from indus_nb.providers import Context, Model, StreamOptions, openai_completions, openai_responses
+from indus_nb.providers.openai_common import Answer, StreamedError, object_in, one_line
+from indus_nb.streaming import AssistantMessageEvent
+from indus_nb.wire import JsonObject
+
+if TYPE_CHECKING:
+    import ssl
+
+    import openai
+
+_NO_KEY = "none"  # the SDK insists on one; servers of one's own look at none
+_SHORTEST_SECRET = 8  # hiding anything shorter would tear holes into ordinary words
+
+
+class _SdkProvider:
+    """What reaches models over the SDK. ``idle_timeout`` is how many seconds the server may be silent."""
+
+    def __init__(self, *, idle_timeout: float = 300) -> None:
+        self._idle_timeout = idle_timeout
+
+    def preload(self) -> None:
+        """Import the SDK with what a first request makes it load; a missing SDK is told of by the first request."""
+        with contextlib.suppress(UsageError):
+            _client(_NO_KEY, "https://localhost", {}, self._idle_timeout)
+
+
+class OpenAICompletionsProvider(_SdkProvider):
+    """Reaches models by chat completions, at OpenAI's or any other server. See ``openai_completions`` for its kinds."""
+
+    def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
+        """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
+        answer = openai_completions.CompletionsAnswer(model)
+        body = partial(openai_completions.request_body, model, context, options)
+        return _ask("/chat/completions", body, answer, model, options, self._idle_timeout)
+
+
+class OpenAIResponsesProvider(_SdkProvider):
+    """Reaches models by the Responses API, which is OpenAI's own."""
+
+    def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
+        """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
+        answer = openai_responses.ResponsesAnswer(model)
+        body = partial(openai_responses.request_body, model, context, options)
+        return _ask("/responses", body, answer, model, options, self._idle_timeout)
+
+
+async def _ask(
+    path: str,
+    body: Callable[[], JsonObject],
+    answer: Answer,
+    model: Model,
+    options: StreamOptions,
+    idle_timeout: float,
+) -> AsyncGenerator[AssistantMessageEvent]:
+    where = _shown(model.base_url)
+    key = (options.api_key or "").strip() or _NO_KEY
+    secrets = [key, *model.headers.values()]
+    reached = False
+    try:
+        _check(model, key)
+        async with _client(key, model.base_url, model.headers, idle_timeout) as client:
+            from openai import AsyncStream
+
+            # Not the typed methods: making their objects costs three times what the plain ones do.
+            asked = body()
+            if options.on_request is not None:
+                asked = await options.on_request(asked)
+            events = await client.post(path, cast_to=object, body=asked, stream=True, stream_cls=AsyncStream[object])
+            reached = True
+            if options.on_response is not None:
+                await options.on_response(events.response.status_code, events.response.headers)
+            async with events:
+                async for event in events:
+                    for told in answer.take(event):
+                        yield told
+                    if answer.complete:
+                        break
+        early = f"The stream from {where} ended early, before the answer was complete. Try again; "
+        problem = answer.problem or (None if answer.whole else f"{early}what had arrived is kept.")
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong with a request is data, says the protocol
+        lost_after_all = answer.whole and _is_transport(error)
+        problem = answer.problem if lost_after_all else _sentence(error, model, where, idle_timeout, reached=reached)
+    if not answer.started:
+        yield answer.growing.start()
+    if problem:
+        yield answer.growing.fail(_scrubbed(problem, secrets))
+    else:
+        for told in answer.end():
+            yield told
+        yield answer.growing.finish(answer.stop_reason)
+
+
+def _check(model: Model, key: str) -> None:
+    """Raise ``IndusError`` for what no header can hold; the SDK would do so and show the value."""
+    if not (key.isascii() and key.isprintable()):
+        problem = f"The key for {model.provider} holds a character that no key has: set it anew."
+        raise CredentialsError(model.provider, problem)
+    for name, value in model.headers.items():
+        if not (name.isascii() and value.isascii() and (name + value).isprintable()):
+            raise UsageError(
+                f"The header {one_line(name)} of {model.provider} holds a character that no header has: write it anew."
+            )
+
+
+def _is_openai(url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+def _client(key: str, base_url: str, headers: Mapping[str, str], idle_timeout: float) -> openai.AsyncOpenAI:
+    # One client for each request: kept connections would outlive the event loop, and nobody could close them then.
+    try:
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Omit, Timeout
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f'The {error.name} package, which reaches this model, is not installed: pip install "indus_nb[openai]".'
+        ) from error
+
+    # What the environment says for OpenAI is nobody else's business.
+    is_openai = _is_openai(base_url)
+    ambient = "" if is_openai else os.environ.get("OPENAI_CUSTOM_HEADERS", "")
+    unwanted: dict[str, Any] = {line.partition(":")[0].strip(): Omit() for line in ambient.split("\n") if ":" in line}
+    client = AsyncOpenAI(
+        api_key=key,
+        base_url=base_url,
+        default_headers={**unwanted, **headers},
+        max_retries=0,
+        timeout=Timeout(idle_timeout, connect=min(10, idle_timeout)),
+        http_client=DefaultAsyncHttpxClient(verify=_certificates()),
+    )
+    if not is_openai:
+        client.organization = client.project = None
+    return client
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    try:
+        from httpx2 import create_ssl_context
+    except ImportError:  # what an SDK before version 3 stands on
+        from httpx import create_ssl_context
+    return create_ssl_context()  # by far the longest part of making a client
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def _kinds(error: Exception) -> set[str]:
+    # Below the SDK stands one of two HTTP libraries, by its version; both call their errors the same.
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _is_transport(error: Exception) -> bool:
+    return bool(_kinds(error) & {"APIConnectionError", "TransportError"})
+
+
+def _sentence(error: Exception, model: Model, where: str, idle_timeout: float, *, reached: bool) -> str:
+    """What happened, where, and what to do. The words are those by which a passing failure is known."""
+    if isinstance(error, IndusError):
+        return str(error)
+    import openai
+
+    if isinstance(error, openai.APIStatusError):
+        return _status_sentence(error, model, where)
+    detail = one_line(str(_root(error))) or type(_root(error)).__name__
+    if _kinds(error) & {"APIConnectionError", "TransportError", "InvalidURL"}:
+        return _connection_sentence(error, where, detail, idle_timeout, reached=reached)
+    if isinstance(error, StreamedError | openai.APIError):
+        body = error.fields if isinstance(error, StreamedError) else error.body
+        return f"{_reason(body, with_number=True) or detail} (in the stream from {where})"
+    if isinstance(error, ValueError):
+        detail = f"{detail}. Try again, and check the model's base URL if it goes on; what had arrived is kept."
+        return f"The stream from {where} is not what {model.api} sends: {detail}"
+    return f"The request to {where} failed: {type(error).__name__}: {detail}"
+
+
+def _connection_sentence(error: Exception, where: str, detail: str, idle_timeout: float, *, reached: bool) -> str:
+    if _kinds(error) & {"APITimeoutError", "TimeoutException"} and type(error.__cause__).__name__ != "ConnectTimeout":
+        return f"Request timed out: {where} was silent for {idle_timeout:g} s. Try again."
+    if reached:
+        return f"Connection lost: the answer from {where} broke off ({detail}). Try again; what had arrived is kept."
+    return f"Connection error: {where} cannot be reached ({detail}). Check the network and the model's base URL."
+
+
+def _status_sentence(error: openai.APIStatusError, model: Model, where: str) -> str:
+    status = error.status_code
+    reason = _reason(error.body) or f"{error.response.reason_phrase or 'error'} from {where}"
+    hint = ""
+    if status in (401, 403):
+        hint = f". Check the key for {model.provider}."
+    elif status == 404:
+        hint = ". Check the model's id and base URL."
+    wait = _retry_after(error.response.headers)
+    return f"{status} {reason}{f' (retry after {wait:g} s)' if wait is not None else ''}{hint}"
+
+
+def _reason(body: object, *, with_number: bool = False) -> str | None:
+    """The server's words: each kind of server has a shape of its own for them."""
+    if isinstance(body, list):
+        body = next(iter(cast("list[object]", body)), None)
+    if isinstance(body, str):
+        return f"error: {one_line(body)}" if body.strip() and not body.lstrip().startswith("<") else None
+    if not isinstance(body, dict):
+        return None
+    told = cast("JsonObject", body)
+    told = object_in(told, "error") or told
+    said: object = told.get("message") or told.get("detail") or told.get("error") or "no reason given"
+    names = [
+        name for name in (told.get("type"), told.get("status"), told.get("code")) if name and isinstance(name, str)
+    ]
+    named = one_line(" ".join(dict.fromkeys(names))) or "error"
+    number = f"{told['code']} " if with_number and isinstance(told.get("code"), int) else ""
+    return f"{number}{named}: {one_line(said if isinstance(said, str) else json.dumps(said))}"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        value = headers.get(name, "").strip()
+        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
+            return float(value) / unit
+    return None
+
+
+def _root(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _shown(url: str) -> str:
+    """The URL without what may be secret in it."""
+    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url)[0]).rstrip("/")
+
+
+def _scrubbed(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        for hidden in (secret, secret.removeprefix("Bearer ")):
+            if len(hidden.strip()) >= _SHORTEST_SECRET:
+                text = text.replace(hidden.strip(), "***")
+    return text

@@ -1,0 +1,182 @@
+"""What the two APIs of OpenAI's kind have in common: parts of their requests, and an answer while it comes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, cast
+
+from indus_nb.messages import AssistantMessage, ImageContent, StopReason, TextContent, ThinkingLevel
+from indus_nb.providers import Model, StreamOptions
+from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
+from indus_nb.wire import JsonObject, clean_text
+
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
+FILTERED = "The provider's content filter stopped the answer. Rephrase the request, or take another model."
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+
+def effort(model: Model, options: StreamOptions) -> str | None:
+    """What the thinking level is called in a request; ``None`` when nothing is to be said of it."""
+    if not model.reasoning or (model.compat or {}).get("supportsReasoningEffort") is False:
+        return None
+    names: dict[ThinkingLevel, str | None] = {"off": None, "xhigh": model.top_effort}
+    return {**names, **(model.thinking_level_map or {})}.get(options.thinking, options.thinking)
+
+
+def answer_limit(model: Model, options: StreamOptions) -> int | None:
+    """The most tokens that may come, thinking included; ``None`` leaves it to the server, which knows best."""
+    if options.max_tokens is None:
+        return None
+    thinking = 0
+    if model.reasoning and options.thinking != "off":
+        thinking = options.thinking_budgets.get(options.thinking, _BUDGETS[options.thinking])
+    return min(options.max_tokens + thinking, model.max_tokens)
+
+
+def visible(content: str | Iterable[TextContent | ImageContent], model: Model) -> list[TextContent | ImageContent]:
+    """What of a message the model can be shown: no blank text, and a note for an image that it would not see."""
+    if isinstance(content, str):
+        content = [TextContent(text=content)]
+    blocks: list[TextContent | ImageContent] = []
+    for block in content:
+        if isinstance(block, ImageContent) and "image" not in model.input:
+            blocks.append(TextContent(text=f"(An image was left out: {model.name} takes none.)"))
+        elif isinstance(block, ImageContent) or block.text.strip():
+            blocks.append(block)
+    return blocks
+
+
+def image_url(image: ImageContent) -> str:
+    """Where the image lies, or the image itself as a data URL."""
+    return image.source.url if image.source is not None else f"data:{image.mime_type};base64,{image.data}"
+
+
+def is_own(message: AssistantMessage, model: Model) -> bool:
+    """Whether ``model`` said ``message`` by this API, so that what it signed is good for it."""
+    return (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
+
+
+def valid_call_id(call_id: str, longest: int) -> str:
+    """The id itself where the API takes it, else one that is made of it, always the same.
+
+    >>> valid_call_id("toolu_01", 40), valid_call_id("fc|1", 40)
+    ('toolu_01', 'fc_1_7f56b2ebcebcf1d2')
+    """
+    if re.fullmatch(r"[a-zA-Z0-9_-]+", call_id) and len(call_id) <= longest:
+        return call_id
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', call_id)[: longest - 17]}_{digest}"
+
+
+def encodable(value: Any) -> Any:
+    """``value`` with half characters replaced, so that it can be sent."""
+    match value:
+        case str():
+            return clean_text(value)
+        case dict():
+            return {encodable(key): encodable(item) for key, item in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            return [encodable(item) for item in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+# --- what is answered ------------------------------------------------------------------------------------------------
+
+
+class BadEventError(ValueError):
+    """An event that the API's documentation does not allow."""
+
+
+class StreamedError(Exception):
+    """An error that the server told of in the stream; ``fields`` are its message, code and type."""
+
+    def __init__(self, fields: JsonObject) -> None:
+        super().__init__("an error in the stream")
+        self.fields = fields
+
+
+class Answer(ABC):
+    """An answer while it comes: takes the API's events as plain objects and tells what follows from each.
+
+    ``whole`` says that only counts can follow, ``complete`` that nothing does, and ``problem`` why an answer that came
+    in order is none.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
+        self.started = False
+        self.whole = False
+        self.complete = False
+        self.stop_reason: StopReason = "stop"
+        self.problem: str | None = None
+        self._cost = model.cost
+
+    @abstractmethod
+    def take(self, event: object) -> Iterable[AssistantMessageEvent]:
+        """What ``event`` adds to the answer; raises ``BadEventError`` or ``StreamedError``."""
+
+    @abstractmethod
+    def end(self) -> Iterable[AssistantMessageEvent]:
+        """The ends of what is still open; ``stop_reason`` is final afterwards."""
+
+    def count(self, *, prompt: int, cached: int, written: int, output: int, total: int) -> None:
+        """Set the usage; ``prompt`` includes ``cached`` and ``written``.
+
+        Not every server counts the tokens of thinking in ``output``, but all count them in ``total``.
+        """
+        self.growing.usage = self._cost.usage(
+            input=max(0, prompt - cached - written),
+            output=max(output, total - prompt),
+            cache_read=cached,
+            cache_write=written,
+        )
+
+
+def text_in(fields: JsonObject, name: str) -> str:
+    """The text of that name, empty when there is none; raises ``BadEventError`` for anything else."""
+    value: object = fields.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadEventError(f"{name} is no text")
+    return value
+
+
+def number_in(fields: object, name: str) -> int:
+    """The whole number of that name, else 0."""
+    value: object = cast("JsonObject", fields).get(name) if isinstance(fields, dict) else None
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def object_in(fields: JsonObject, name: str) -> JsonObject:
+    """The object of that name, empty when there is none."""
+    value: object = fields.get(name)
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def list_in(fields: JsonObject, name: str) -> list[object]:
+    """The list of that name, empty when there is none; raises ``BadEventError`` for anything else."""
+    value: object = fields.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadEventError(f"{name} is no list")
+    return cast("list[object]", value)
+
+
+def refusal(explanation: str) -> str:
+    """What to say of an answer that was refused."""
+    said = one_line(explanation)
+    return f"The model refused to answer.{f' {said}' if said else ''} Rephrase the request, or take another model."
+
+
+def one_line(text: str) -> str:
+    """``text`` on one line of bearable length, without control characters."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text[:2000]).split())
+    return line if len(line) <= 500 else f"{line[:500]}…"
