@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from indus_nb.client import HostTool, RpcClient
+    from indus_nb.extensions.definitions import agent
     from indus_nb.session import AgentSession
     from indus_nb.start import SessionOptions, open_session
 
@@ -20,6 +21,7 @@ __all__ = [
     "RpcClient",
     "SessionOptions",
     "__version__",
+    "agent",
     "load_ipython_extension",
     "open_session",
     "unload_ipython_extension",
@@ -28,6 +30,7 @@ __all__ = [
 _HOMES = {
     "AgentSession": "indus_nb.session",
     "HostTool": "indus_nb.client",
+    "agent": "indus_nb.extensions.definitions",
     "RpcClient": "indus_nb.client",
     "SessionOptions": "indus_nb.start",
     "open_session": "indus_nb.start",

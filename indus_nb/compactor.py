@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-from indus_nb.agent import AbortSignal, RunAborted
 from indus_nb.compaction import CompactionResult, CompactionSettings, Preparation, Summariser, context_tokens, prepare
 from indus_nb.conversation import Conversation
 from indus_nb.errors import CompactionError, IndusError
 from indus_nb.events import CompactionEnd, CompactionReason, CompactionStart, SessionEvent
 from indus_nb.hooks import CompactionPlan, SessionHooks
+from indus_nb.loop import AbortSignal, RunAborted
 from indus_nb.providers import Model
 from indus_nb.session_format import Entry
 from indus_nb.store import SessionStore

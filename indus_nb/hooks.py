@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from indus_nb.agent import AbortSignal, RunHooks
 from indus_nb.compaction import CompactionResult, Preparation
 from indus_nb.events import SessionEvent
+from indus_nb.loop import AbortSignal, RunHooks
 from indus_nb.messages import CustomMessage, ImageContent
 from indus_nb.session_format import Entry
 from indus_nb.tools import Shell, ShellResult, Tool

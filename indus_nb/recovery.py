@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from indus_nb.agent import Run, RunAborted
 from indus_nb.compaction import is_good_answer
 from indus_nb.compactor import Compactor
 from indus_nb.conversation import Conversation
 from indus_nb.events import AutoRetryEnd, AutoRetryStart, CompactionReason, SessionEvent
+from indus_nb.loop import Run, RunAborted
 from indus_nb.messages import AssistantMessage, Message
 from indus_nb.providers import Model
 from indus_nb.retry import RetrySettings, is_overflow

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
-from indus_nb import agent
-from indus_nb.agent import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
+from indus_nb import loop
 from indus_nb.compaction import (
     BranchSummarySettings,
     CompactionResult,
@@ -49,6 +48,7 @@ from indus_nb.hooks import (
     SessionHooks,
     ShutdownReason,
 )
+from indus_nb.loop import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
 from indus_nb.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -76,6 +76,7 @@ from indus_nb.user_shell import UserShell
 from indus_nb.wire import JsonObject
 
 StreamingBehavior = Literal["steer", "followUp"]
+ApproveMode = Literal["never", "writes", "always"]
 T = TypeVar("T")
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 
@@ -132,6 +133,8 @@ class SessionSettings:
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
     cycled_models: Sequence[ScopedModel] | None = None
+    approve: ApproveMode = "never"
+    """Which tool calls the user is asked about: none, those with effects, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +191,7 @@ class AgentSession:
         self._equip = equip
         self._new_store = new_store
         self._listeners: list[Listener] = []
-        self._run: agent.Run | None = None
+        self._run: loop.Run | None = None
         self._task: asyncio.Task[Any] | None = None
         self._is_settling = False
         self._changed = asyncio.Event()
@@ -919,9 +922,9 @@ class AgentSession:
 
     # A run
 
-    def _prepare(self) -> agent.Run:
+    def _prepare(self) -> loop.Run:
         model = self._chosen_model()
-        return agent.Run(
+        return loop.Run(
             model=model,
             provider=self.registry.provider_of(model),
             system_prompt=self.system_prompt,
@@ -961,7 +964,7 @@ class AgentSession:
         options = self._options(model)
         return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens))
 
-    async def _drive(self, run: agent.Run, prompts: Sequence[UserMessage | CustomMessage]) -> None:
+    async def _drive(self, run: loop.Run, prompts: Sequence[UserMessage | CustomMessage]) -> None:
         try:
             self._add_held_back()
             await self._recovery.begin(run, self.conversation)
@@ -971,10 +974,10 @@ class AgentSession:
             start = await self.hooks.before_run(said, run.system_prompt)
             run.system_prompt = start.system_prompt
             added, self._for_next_prompt = self._for_next_prompt, []
-            await agent.run(run, [*prompts, *added, *start.messages])
+            await loop.run(run, [*prompts, *added, *start.messages])
             while await self._recovery.goes_on(run, self.conversation) or self._has_queued(run):
                 self._settling = False
-                await agent.run(run, [])
+                await loop.run(run, [])
             self._settling = True
             await self.emit(AgentSettled())
         except Exception:
@@ -987,7 +990,7 @@ class AgentSession:
             self._settling = False
             self._add_held_back()
 
-    def _has_queued(self, run: agent.Run) -> bool:
+    def _has_queued(self, run: loop.Run) -> bool:
         """Whether a message was queued after the run looked for the last time."""
         answer = self.last_answer
         good = answer is not None and answer.stop_reason != "error"

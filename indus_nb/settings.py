@@ -11,9 +11,9 @@ from typing import Any, Literal, cast
 import pydantic_core
 from pydantic import Field, ValidationError
 
-from indus_nb.agent import InterruptMode, QueueMode, ToolExecution
 from indus_nb.compaction import BranchSummarySettings, CompactionSettings
 from indus_nb.errors import SettingsError
+from indus_nb.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.retry import RetrySettings
@@ -48,7 +48,7 @@ class Settings(WireModel):
     default_thinking_level: ThinkingLevel | None = None
     enabled_models: list[str] | None = None
     default_tools: list[str] | None = None
-    approve: Literal["never", "writes", "always"] = "never"
+    approve: Literal["never", "writes", "always"] | None = None
     extensions: list[str] = Field(default_factory=list[str])
     skills: list[str] = Field(default_factory=list[str])
     prompts: list[str] = Field(default_factory=list[str])

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any, get_args
 
 from indus_nb.errors import ModelNotFoundError, UsageError
+from indus_nb.extensions.definitions import agent
 from indus_nb.extensions.host import Extensions
 from indus_nb.extensions.loader import Scope, Source, discover, installed
-from indus_nb.extensions.permission_gate import ApproveMode, permission_gate
+from indus_nb.extensions.permission_gate import permission_gate
 from indus_nb.messages import ThinkingLevel
 from indus_nb.prompts import system_prompt
 from indus_nb.providers import Model
 from indus_nb.providers.catalog import split_level
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources import Resources, load_resources
-from indus_nb.session import AgentSession, Equipment, SessionSettings
+from indus_nb.session import AgentSession, ApproveMode, Equipment, SessionSettings
 from indus_nb.settings import (
     PROJECT_FOLDER,
     LoadedSettings,
@@ -48,7 +49,7 @@ class SessionOptions:
     ``extensions`` are files, folders or functions ``setup(api)``, besides those found in the usual places unless
     ``use_extensions`` is off; ``flags`` are what they find for their options. ``skills`` and ``prompt_templates`` are
     more places of those. ``approve`` says which tool calls the user is asked about: ``never`` any, ``writes`` those
-    with effects, ``always`` all.
+    with effects, ``always`` all; ``usual_approve`` counts when neither this nor the settings say.
     """
 
     cwd: Path | str | None = None
@@ -73,6 +74,7 @@ class SessionOptions:
     use_prompt_templates: bool = True
     use_context_files: bool = True
     approve: ApproveMode | None = None
+    usual_approve: ApproveMode = "never"
 
 
 def open_session(options: SessionOptions | None = None) -> AgentSession:
@@ -148,6 +150,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                 compaction=settings.compaction,
                 branch_summary=settings.branch_summary,
                 cycled_models=cycled,
+                approve=wishes.approve or settings.approve or wishes.usual_approve,
             ),
             registry=registry,
             model=model,
@@ -172,12 +175,12 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
 
 def _extension_sources(wishes: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Iterator[Source]:
     """The extensions of a session, in the order in which they are asked."""
-    if (mode := wishes.approve or settings.approve) != "never":
-        yield Source("permission gate", "user", permission_gate(mode, agent_dir))
+    yield Source("the permission gate", "user", permission_gate(agent_dir))
     if settings.mcp_servers:
         from indus_nb.extensions.mcp_tools import mcp_extension
 
         yield Source("mcpServers", "user", mcp_extension(settings.mcp_servers))
+    yield Source("the definitions of this program", "temporary", agent)
     for factory in wishes.extensions:
         if callable(factory):
             yield Source(f"<{factory.__module__}.{getattr(factory, '__qualname__', 'factory')}>", "temporary", factory)

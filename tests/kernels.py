@@ -30,6 +30,8 @@ def private_environment(root: Path, **more: str) -> dict[str, str]:
     own = {name: str(root / folder) for name, folder in folders.items()}
     for folder in own.values():
         Path(folder).mkdir(parents=True, exist_ok=True)
+    # Nobody is there to be asked.
+    (Path(own["INDUSAGI_CODING_AGENT_DIR"]) / "settings.json").write_text('{"approve": "never"}')
     keys = ("ANTHROPIC_", "INDUSAGI_", "PI_", "JUPYTER")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(keys)}
     return {**inherited, **own, "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", **more}
@@ -64,6 +66,13 @@ class Cell:
                 raise TimeoutError(f"waited in vain; shown: {self.shown}, streams: {self.streams!r}") from None
             if message["parent_header"].get("msg_id") == self.message_id:
                 self._take(message["msg_type"], message["content"])
+
+    def answer(self, text: str | None) -> str:
+        """Answer what the cell asks, ``None`` by an interrupt instead; returns the question."""
+        question = self.client.get_stdin_msg(timeout=20)["content"]["prompt"]
+        if text is not None:
+            self.client.input(text)
+        return question
 
     def finish(self, timeout: float = 30) -> Self:
         """Take messages until the cell has ended."""
@@ -108,9 +117,9 @@ class Kernel:
         self._manager.shutdown_kernel(now=True)
         self._manager.cleanup_resources()
 
-    def begin(self, code: str) -> Cell:
-        """Start a cell."""
-        return Cell(self._client, self._client.execute(code))
+    def begin(self, code: str, *, asks: bool = False) -> Cell:
+        """Start a cell; with ``asks`` somebody is there to answer ``input()``."""
+        return Cell(self._client, self._client.execute(code, allow_stdin=asks))
 
     def run(self, code: str, timeout: float = 30) -> Cell:
         """Run a cell to its end."""

@@ -21,7 +21,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
 
-FOLDER = Path(sys.argv[1])
+FOLDER = Path(sys.argv[1] if __name__ == "__main__" else ".")
 LEGACY = "--legacy" in sys.argv
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 

@@ -24,10 +24,10 @@ from indus_nb.tools.process import Child
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.agent import AbortSignal
     from indus_nb.conversation import ContextUsage
     from indus_nb.extensions.host import Extensions
-    from indus_nb.session import AgentSession, Navigation
+    from indus_nb.loop import AbortSignal
+    from indus_nb.session import AgentSession, Navigation, SessionSettings
     from indus_nb.store import SessionStore
     from indus_nb.ui import Ui
 
@@ -187,6 +187,11 @@ class Context(Guarded):
     def has_ui(self) -> bool:
         """Whether anybody shows dialogs; without, they answer themselves."""
         return self._session.ui.has_host
+
+    @property
+    def settings(self) -> SessionSettings:
+        """How the session behaves."""
+        return self._session.settings
 
     @property
     def cwd(self) -> Path:

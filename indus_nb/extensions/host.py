@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from indus_nb.agent import AbortSignal, RunAborted
 from indus_nb.compaction import CompactionResult, Preparation
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
@@ -40,6 +39,7 @@ from indus_nb.hooks import (
     ShutdownReason,
     StartReason,
 )
+from indus_nb.loop import AbortSignal, RunAborted
 from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
 from indus_nb.session import AgentSession
 from indus_nb.session_format import Entry

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 from filelock import FileLock
 
@@ -15,7 +15,6 @@ from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import ToolCallAnswer, ToolCallEvent
 from indus_nb.wire import JsonObject, load_object
 
-ApproveMode = Literal["never", "writes", "always"]
 RULES_FILE = "approved.json"
 _YES = "Yes, once"
 _SESSION = "Yes, and always in this session: "
@@ -24,8 +23,8 @@ _NO = "No"
 _LONGEST = 6000
 
 
-def permission_gate(mode: ApproveMode, agent_dir: Path) -> Callable[[ExtensionApi], None]:
-    """An extension that asks before tools with effects run, or with ``always`` before any.
+def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
+    """An extension that asks as ``SessionSettings.approve`` says: before tools with effects, or before any.
 
     What was allowed for good is kept as readable rules, such as ``bash: git status*``: for the session in memory, for a
     folder in ``approved.json`` of the user's folder, never within the project itself. Where nobody can be asked the
@@ -36,7 +35,8 @@ def permission_gate(mode: ApproveMode, agent_dir: Path) -> Callable[[ExtensionAp
     def setup(api: ExtensionApi) -> None:
         @api.on("tool_call")
         async def ask(event: ToolCallEvent, ctx: Context) -> ToolCallAnswer | None:
-            if mode != "always" and ctx.is_read_only(event.tool_name):
+            mode = ctx.settings.approve
+            if mode == "never" or (mode == "writes" and ctx.is_read_only(event.tool_name)):
                 return None
             rules = allowed | set(_kept_rules(agent_dir).get(str(ctx.cwd), ()))
             if any(_fits(rule, event) for rule in rules):

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from pydantic import ConfigDict, Field, field_validator
 
-from indus_nb.agent import InterruptMode, QueueMode
+from indus_nb.loop import InterruptMode, QueueMode
 from indus_nb.messages import ImageContent, ThinkingLevel, check_image
 from indus_nb.modes.host_tools import HostToolDefinition
 from indus_nb.session import StreamingBehavior

@@ -13,11 +13,12 @@ from typing import Any, cast
 from indus_nb.errors import SessionBusyError, SessionLockedError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.notebook import blocks
+from indus_nb.notebook.dialogs import DialogHost
 from indus_nb.notebook.thread import AgentThread, Inbox
 from indus_nb.notebook.view import RunView, Screen
 from indus_nb.providers import Provider
 from indus_nb.providers.catalog import split_level
-from indus_nb.session import AgentSession
+from indus_nb.session import AgentSession, ApproveMode
 from indus_nb.start import THINKING_LEVELS, SessionOptions, open_session
 
 HELP = """\
@@ -34,6 +35,7 @@ HELP = """\
 --session ID        go on with that conversation: a path, or the beginning of an id
 --no-session        start a conversation that is not saved
 --tools NAMES       its tools from the start, such as read,grep,ls; "" for none
+--approve WHEN      ask before: writes (as usual), always, or never
 
 The conversation goes on from cell to cell. Interrupt the cell to stop the agent. `--` ends the options."""
 
@@ -41,7 +43,7 @@ _OPTION = re.compile(r"\s*--(?P<name>[A-Za-z][\w-]*)?(?=[\s=]|$)")
 _AGENT_LINE = re.compile(r"^(?P<indent>[ \t]*)%agent[ \t]+(?P<text>[^\n]*[^\n\\])(?P<end>\n?)$")
 _VALUE = re.compile(r"(?:=|\s+)(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>(?!--)\S+))(?=\s|$)")
 _FLAGS = {"new": "new", "continue": "continue_last", "no-session": "no_session"}
-_VALUES = {"provider": "provider", "model": "model", "thinking": "thinking", "session": "session", "tools": "tools"}
+_VALUES = {name: name for name in ("provider", "model", "thinking", "session", "tools", "approve")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Request:
     session: str | None = None
     no_session: bool = False
     tools: str | None = None
+    approve: str | None = None
 
     @property
     def empty(self) -> bool:
@@ -139,6 +142,8 @@ def _check(request: Request) -> None:
     ]
     if len(chosen) > 1 and chosen != ["--new", "--no-session"]:
         raise UsageError(f"{' and '.join(chosen)} exclude each other: choose one conversation.")
+    if request.approve not in (None, "never", "writes", "always"):
+        raise UsageError(f"--approve {request.approve}: choose never, writes or always.")
     if request.thinking is not None and request.thinking not in THINKING_LEVELS:
         raise UsageError(f"Unknown thinking level: {request.thinking}. Choose one of {', '.join(THINKING_LEVELS)}.")
 
@@ -178,6 +183,7 @@ class Conversation:
     def _ask(self, session: AgentSession, text: str) -> None:
         inbox: Inbox = Inbox()
         view = RunView(self._screen, session.model.name if session.model else "a model")
+        host = DialogHost(self._screen, inbox, self._thread, session.ui)
         subscriptions: list[Callable[[], None]] = []
 
         def watch() -> None:
@@ -185,7 +191,8 @@ class Conversation:
             subscriptions.append(session.subscribe(lambda event: inbox.put(partial(view.feed, event))))
 
         try:
-            self._thread.drive(lambda: session.prompt(text, on_accepted=watch), inbox, view.refresh)
+            with host.attached():
+                self._thread.drive(lambda: session.prompt(text, on_accepted=watch), inbox, view.refresh)
         except SessionBusyError as error:
             raise SessionBusyError("The agent still works for another cell. Wait for it, or interrupt it.") from error
         finally:
@@ -205,6 +212,8 @@ class Conversation:
             self._change_model(session, request)
         if request.thinking is not None:
             self._change_thinking(session, request.thinking)
+        if request.approve is not None:
+            session.settings.approve = cast("ApproveMode", request.approve)
         return session
 
     def _open(self, request: Request) -> AgentSession:
@@ -218,11 +227,14 @@ class Conversation:
             continue_last=request.continue_last,
             no_session=request.no_session,
             tools=None if request.tools is None else request.tools.replace(",", " ").split(),
+            approve=cast("ApproveMode | None", request.approve),
+            usual_approve="writes",
         )
         if previous is not None:
             options = replace(
                 options, tools=list(previous.equipment.active) if options.tools is None else options.tools
             )
+            options = replace(options, approve=options.approve or previous.settings.approve)
             if request.session is None and not request.continue_last:
                 if request.provider is None and request.model is None and previous.model is not None:
                     options = replace(options, provider=previous.model.provider, model=previous.model.id)

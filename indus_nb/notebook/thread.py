@@ -79,6 +79,10 @@ class AgentThread:
             raise Interrupted("Interrupted: the agent was stopped. What was said and done so far is kept.")
         return running.result()
 
+    def call(self, work: Callable[[], object]) -> None:
+        """Have ``work`` called in the agent's thread, and do not wait for it."""
+        self._loop.call_soon_threadsafe(work)
+
     def close(self) -> None:
         """End the thread once its tasks, which are cancelled, have ended; it drives nothing any more."""
         self._closed = True

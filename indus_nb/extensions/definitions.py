@@ -1,0 +1,121 @@
+"""What a program or notebook defines for its sessions: a function in a cell becomes a tool, a command or a handler."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from indus_nb.errors import UsageError
+from indus_nb.extensions.api import CommandContext, Context, ExtensionApi, StaleExtensionError
+from indus_nb.extensions.events import EVENT_NAMES
+from indus_nb.tools.function import function_tool
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class _Handler:
+    event: str
+    function: Callable[..., Any]
+    ends: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+
+class Definitions:
+    """Decorators whose functions every session of this process knows, those that are open included.
+
+    A function of the same name takes the place of the earlier one, so that a cell can be run again::
+
+        from indus_nb import agent
+
+
+        @agent.tool
+        def celsius(fahrenheit: float) -> float:
+            '''Convert a temperature.'''
+            return (fahrenheit - 32) / 1.8
+    """
+
+    def __init__(self) -> None:
+        self._tools: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {}
+        self._commands: dict[str, tuple[Callable[[str, CommandContext], Any], str | None]] = {}
+        self._handlers: dict[str, _Handler] = {}
+        self._apis: list[ExtensionApi] = []
+
+    def __call__(self, api: ExtensionApi) -> None:
+        """Let a session know all of them."""
+        self._apis.append(api)
+        for function, options in self._tools.values():
+            api.tool(function, **options)
+        for name, (function, description) in self._commands.items():
+            api.register_command(name, function, description)
+        for handler in self._handlers.values():
+            handler.ends.append(api.on(handler.event, handler.function))
+
+    @overload
+    def tool(self, function: FunctionT, /) -> FunctionT: ...
+    @overload
+    def tool(self, /, **options: Any) -> Callable[[FunctionT], FunctionT]: ...
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Make a typed function with a docstring a tool; ``options`` as for ``indus_nb.tools.function.function_tool``.
+
+        Raises ``UsageError`` for a function that cannot be one.
+        """
+        if function is None:
+            return partial(self.tool, **options)
+        tool = function_tool(function, inject={Context: lambda: None}, **options)
+        self._tools[tool.spec.name] = function, options
+        self._tell(lambda api: api.tool(function, **options))
+        return function
+
+    def command(self, name: str | None = None, *, description: str | None = None) -> Callable[[FunctionT], FunctionT]:
+        """Answer ``/name arguments`` with ``function(arguments, ctx)``; without a name the function's own counts."""
+
+        def decorate(function: FunctionT) -> FunctionT:
+            chosen = name or function.__name__.replace("_", "-")
+            self._commands[chosen] = function, description
+            self._tell(lambda api: api.register_command(chosen, function, description))
+            return function
+
+        return decorate
+
+    def on(self, event: str) -> Callable[[FunctionT], FunctionT]:
+        """Call ``function(event, ctx)`` when it happens; raises ``UsageError`` for an event that does not exist."""
+        if event not in EVENT_NAMES:
+            raise UsageError(f"There is no event named {event!r}. Events: {', '.join(sorted(EVENT_NAMES))}.")
+
+        def decorate(function: FunctionT) -> FunctionT:
+            key = f"{event}: {function.__module__}.{function.__qualname__}"
+            if (earlier := self._handlers.get(key)) is not None:
+                for end in earlier.ends:
+                    end()
+            handler = self._handlers[key] = _Handler(event, function)
+            self._tell(lambda api: handler.ends.append(api.on(event, function)))
+            return function
+
+        return decorate
+
+    def forget(self, names: Sequence[str] | None = None) -> None:
+        """Take back tools and commands of these names, or everything; sessions that are open keep what they have."""
+        for found in (self._tools, self._commands):
+            for name in list(found) if names is None else names:
+                found.pop(name, None)
+        if names is None:
+            for handler in self._handlers.values():
+                for end in handler.ends:
+                    end()
+            self._handlers.clear()
+
+    def _tell(self, register: Callable[[ExtensionApi], object]) -> None:
+        """Let the sessions that are open know; those that have gone are forgotten."""
+        current: list[ExtensionApi] = []
+        for api in self._apis:
+            with contextlib.suppress(StaleExtensionError):
+                register(api)
+                current.append(api)
+        self._apis = current
+
+
+agent = Definitions()
+"""The definitions of this process."""

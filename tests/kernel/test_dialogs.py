@@ -1,0 +1,139 @@
+"""Dialogs and definitions in real kernels: asked in the cell, answered, dismissed, interrupted, and where nobody is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dialogs")
+
+
+@pytest.fixture(scope="module")
+def kernel(folder: Path, api: MessagesApi) -> Iterator[Kernel]:
+    environment = private_environment(folder, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (folder / "agent" / "settings.json").unlink()
+    (folder / "work").mkdir()
+    with Kernel(folder / "work", environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
+    assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+    api.requests.clear()
+    return kernel
+
+
+def result_of(api: MessagesApi) -> str:
+    return json.dumps(api.requests[-1].body["messages"][-1]["content"])
+
+
+@pytest.mark.parametrize(("answer", "made"), [("1", True), ("4", False), ("", False)])
+def test_a_notebook_asks_before_a_command_runs(
+    claude: Kernel, api: MessagesApi, folder: Path, answer: str, *, made: bool
+) -> None:
+    file = folder / "work" / f"made-{answer}"
+    api.add(Reply(ToolUse("bash", {"command": f"touch {file.name}"})), Reply("Done."))
+    cell = claude.begin("%agent make a file", asks=True)
+    question = cell.answer(answer)
+    assert f"touch {file.name}" in question
+    assert "4  No" in question
+    assert cell.finish().status == "ok"
+    assert file.exists() is made
+    assert ("did not allow" in result_of(api)) is not made
+
+
+def test_a_yes_for_the_session_is_a_rule_that_is_not_asked_again(
+    claude: Kernel, api: MessagesApi, folder: Path
+) -> None:
+    api.add(Reply(ToolUse("bash", {"command": "ls -a"})), Reply(ToolUse("bash", {"command": "ls -l"})), Reply("Done."))
+    cell = claude.begin("%agent look twice", asks=True)
+    assert "always in this session: bash: ls -a*" in cell.answer("2")
+    cell.answer("1")
+    assert cell.finish().status == "ok"
+    api.add(Reply(ToolUse("bash", {"command": "ls -a ."})), Reply("Done."))
+    assert claude.begin("%agent look again", asks=True).finish().status == "ok"
+    api.add(Reply(ToolUse("bash", {"command": "ls -a; touch hidden-behind"})), Reply("Done."))
+    cell = claude.begin("%agent do more", asks=True)
+    assert "hidden-behind" in cell.answer("4")
+    assert cell.finish().status == "ok"
+    assert not (folder / "work" / "hidden-behind").exists()
+
+
+def test_where_nobody_can_be_asked_nothing_with_effects_runs(claude: Kernel, api: MessagesApi, folder: Path) -> None:
+    api.add(Reply(ToolUse("bash", {"command": "touch unasked"})), Reply("Done."))
+    assert claude.run("%agent make a file").status == "ok"
+    assert not (folder / "work" / "unasked").exists()
+    assert "--approve never" in result_of(api)
+    api.add(Reply(ToolUse("bash", {"command": "touch allowed"})), Reply("Done."))
+    assert claude.run("%agent --approve never make a file").status == "ok"
+    assert (folder / "work" / "allowed").exists()
+    claude.run("%agent --approve writes")
+
+
+def test_an_interrupt_at_a_question_stops_the_agent(claude: Kernel, api: MessagesApi, folder: Path) -> None:
+    api.add(Reply(ToolUse("bash", {"command": "touch interrupted"})))
+    cell = claude.begin("%agent make a file", asks=True)
+    cell.answer(None)
+    claude.interrupt()
+    assert cell.finish().status == "error"
+    assert not (folder / "work" / "interrupted").exists()
+    api.add(Reply("Still here."))
+    assert "Still here." in " ".join(claude.run("%agent and now?").shown)
+
+
+def test_a_function_in_a_cell_becomes_a_tool_and_running_it_again_replaces_it(claude: Kernel, api: MessagesApi) -> None:
+    cell = claude.run(
+        "from indus_nb import agent\n"
+        "@agent.tool(read_only=True)\n"
+        "def double(number: int) -> int:\n"
+        "    '''Double a number.'''\n"
+        "    print('called')\n"
+        "    return 2 * number\n"
+    )
+    assert cell.status == "ok", cell.error
+    api.add(Reply(ToolUse("double", {"number": 21})), Reply("42."))
+    assert claude.run("%agent double 21").status == "ok"
+    assert '"42"' in result_of(api)
+    claude.run("@agent.tool(read_only=True)\ndef double(number: int) -> str:\n    '''Other.'''\n    return 'other'\n")
+    api.add(Reply(ToolUse("double", {"number": 21})), Reply("42."))
+    assert claude.run("%agent double 21").status == "ok"
+    assert '"other"' in result_of(api)
+    assert [tool["description"] for tool in api.requests[-1].body["tools"] if tool["name"] == "double"] == ["Other."]
+
+
+def test_a_gate_and_a_command_can_be_defined_in_a_cell(claude: Kernel, api: MessagesApi, folder: Path) -> None:
+    claude.run(
+        "from indus_nb import agent\n"
+        "@agent.on('tool_call')\n"
+        "def gate(event, ctx):\n"
+        "    return {'block': True, 'reason': 'Not today.'} if event.tool_name == 'write' else None\n"
+        "@agent.command()\n"
+        "async def greet(arguments, ctx):\n"
+        "    name = await ctx.ui.input('Who?')\n"
+        "    ctx.ui.notify(f'Hello {name}, {arguments}')\n"
+    )
+    api.add(Reply(ToolUse("write", {"path": "x.txt", "content": "x"})), Reply("Done."))
+    cell = claude.begin("%agent write x", asks=True)
+    cell.answer("1")
+    assert cell.finish().status == "ok"
+    assert "Not today." in result_of(api)
+    cell = claude.begin("%agent /greet good day", asks=True)
+    assert "Who?" in cell.answer("Ada")
+    assert cell.finish().status == "ok", cell.error
+    assert "Hello Ada, good day" in " ".join(cell.shown)
