@@ -139,6 +139,7 @@ clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
 class _Open:
     frame: Dialog
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    by_user: bool = False
 
 
 class Ui:
@@ -225,6 +226,7 @@ class Ui:
         dialog = self._open.get(dialog_id)
         if dialog is None or dialog.answer.done():
             return False
+        dialog.by_user = True
         dialog.answer.set_result(answer)
         return True
 
@@ -237,8 +239,9 @@ class Ui:
 
     def cancel_all(self) -> None:
         """Answer every open dialog with what no user said."""
-        for dialog_id in tuple(self._open):
-            self.answer(dialog_id, None)
+        for dialog in tuple(self._open.values()):
+            if not dialog.answer.done():
+                dialog.answer.set_result(None)
 
     async def _ask(
         self,
@@ -259,8 +262,7 @@ class Ui:
             return None
         finally:
             del self._open[frame.id]
-            answered = dialog.answer.done() and not dialog.answer.cancelled()
-            if not answered or len(self._hosts) > 1:
+            if not dialog.by_user or len(self._hosts) > 1:
                 self._show(Cancel(id=_new_id(), target_id=frame.id))
 
     # Signs

@@ -199,7 +199,8 @@ class Conversation:
             for unsubscribe in subscriptions:
                 unsubscribe()
             view.close()
-        session.answer_or_raise()
+        if view.asked:
+            session.answer_or_raise()
 
     def _chosen_session(self, request: Request) -> AgentSession:
         session = self._session

@@ -195,6 +195,11 @@ class RunView:
         self._waiting: Display | None = screen.show(self._waiting_text, final=False)
         self._waiting_since: float | None = self._began
 
+    @property
+    def asked(self) -> bool:
+        """Whether a run has begun."""
+        return self._started
+
     def feed(self, event: SessionEvent) -> None:
         """Take note of an event; it shows at a later ``refresh``."""
         match event:
@@ -231,9 +236,10 @@ class RunView:
                 block.call.state, block.changed = "not run", True
         self._waiting_since = None
         self._draw()
-        ending = None if self._started else "not asked"
-        if self._stopped:
-            ending = "stopped"
+        if not self._started:
+            self._show(blocks.notice("Nothing was asked of the model."), final=True)
+            return
+        ending = "stopped" if self._stopped else None
         match self._last:
             case AssistantMessage(stop_reason="error") as answer:
                 self._show(blocks.error(answer.error_message or "The model gave no reason."), final=True)

@@ -13,7 +13,7 @@ import pytest
 from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 from rpc_process import RpcProcess, environment
 
-STATES = ["idle", "streaming", "tool", "bash", "retry", "compacting"]
+STATES = ["idle", "streaming", "tool", "dialog", "bash", "retry", "compacting"]
 LONG = "word " * 200
 
 
@@ -41,6 +41,10 @@ def bring_into(state: str, process: RpcProcess, api: MessagesApi) -> None:
             api.add(Reply(ToolUse("bash", {"command": "echo begun; sleep 1000"})))
             process.ask("prompt", message="run")
             process.wait(lambda frame: frame["type"] == "tool_execution_update" and frame["partialResult"]["content"])
+        case "dialog":
+            api.add(Reply(ToolUse("bash", {"command": "sleep 1000"})))
+            process.ask("prompt", message="run")
+            process.wait("extension_ui_request")
         case "bash":
             process.send({"id": "b", "type": "bash", "command": "echo begun; sleep 1000"})
             process.wait("bash_execution_update")
@@ -75,7 +79,8 @@ def assert_all_is_well(folder: Path, children: list[psutil.Process], state: str)
 def test_the_process_ends_as_asked_and_leaves_nothing(
     messages_api: MessagesApi, more: dict[str, str], tmp_path: Path, state: str, end: object, status: int
 ) -> None:
-    with RpcProcess(*ARGUMENTS, home=tmp_path, more=more) as process:
+    approve = ("--approve", "always" if state == "dialog" else "never")
+    with RpcProcess(*ARGUMENTS, *approve, home=tmp_path, more=more) as process:
         bring_into(state, process, messages_api)
         children = psutil.Process(process.pid).children(recursive=True)
         assert bool(children) is (state in ("tool", "bash"))
@@ -133,24 +138,26 @@ def test_nothing_outlives_a_killed_parent(
     if state == "streaming":
         gate = Gate()
         messages_api.add(Reply(Text("half ", gate)))
-    elif state == "tool":
+    elif state in ("tool", "dialog"):
         messages_api.add(Reply(ToolUse("bash", {"command": "sleep 1000"})))
     elif state == "retry":
         messages_api.add(HttpError(529, "overloaded_error", "Overloaded"))
     elif state == "compacting":
         gates = [Gate(), Gate()]
         messages_api.add(*[Reply(f"{LONG} {LONG}") for _ in range(2)], *[Reply(Text("The ", gate)) for gate in gates])
+    approve = ("--approve", "always" if state == "dialog" else "never")
     prompt = {"type": "prompt", "message": "go"}
     command, seen = {
         "idle": ({"type": "get_state"}, b'"response"'),
         "streaming": (prompt, b"text_delta"),
         "tool": (prompt, b"tool_execution_update"),
+        "dialog": (prompt, b"extension_ui_request"),
         "bash": ({"type": "bash", "command": "echo begun; sleep 1000"}, b"bash_execution_update"),
         "retry": (prompt, b"auto_retry_start"),
         "compacting": ({"type": "compact"}, b"compaction_start"),
     }[state]
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, *ARGUMENTS, "--wire", "delta"],
+        [sys.executable, "-c", PARENT, *ARGUMENTS, "--wire", "delta", *approve],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
