@@ -80,6 +80,10 @@ class SessionHooks(RunHooks):
     async def event(self, event: SessionEvent) -> None:
         """Something happened; nobody else has seen it yet, and it is not saved."""
 
+    def problems(self) -> list[str]:
+        """What is wrong with those who look, a sentence each."""
+        return []
+
     def check_flags(self) -> None:
         """Raise ``UsageError`` for options of the command line that nobody understands."""
 

@@ -273,6 +273,12 @@ class AgentSession:
         return {name: everything[name] for name in names if name in everything}
 
     @property
+    def all_problems(self) -> list[str]:
+        """What is wrong with settings, models, resources and extensions, as far as it is known."""
+        resources = map(str, self.equipment.resources.diagnostics)
+        return list(dict.fromkeys([*self.problems, *self.registry.problems, *resources, *self.hooks.problems()]))
+
+    @property
     def system_prompt(self) -> str:
         """What the model is told first."""
         return self.equipment.system_prompt(self.active_tools.values())

@@ -51,6 +51,7 @@ from indus_nb.wire import JsonObject
 _log = logging.getLogger("indus_nb")
 AnswerT = TypeVar("AnswerT", bound=ev.Answer)
 _SHUTDOWN_SECONDS = 2.0
+_KEPT_PROBLEMS = 50
 
 
 class _Clock:
@@ -109,6 +110,7 @@ class Extensions(SessionHooks):
         self._seconds = seconds
         self._extensions: list[Extension] = []
         self._providers: list[str] = []
+        self._problems: list[str] = []
         self._background: set[asyncio.Task[None]] = set()
         self._turn = -1
         self._model = session.model
@@ -130,6 +132,7 @@ class Extensions(SessionHooks):
     async def _load(self, *, afresh: bool) -> None:
         self.generation += 1
         self.ready = False
+        self._problems.clear()
         self.listening.clear()
         self._extensions = []
         self.bus = Events(self._report_soon)
@@ -173,6 +176,9 @@ class Extensions(SessionHooks):
             self._report_soon("register_provider", error, extension)
         else:
             self._providers.append(name)
+
+    def problems(self) -> list[str]:
+        return list(self._problems)
 
     def check_flags(self) -> None:
         flags = {flag.name: flag for each in self._extensions for flag in each.flags.values()}
@@ -271,6 +277,8 @@ class Extensions(SessionHooks):
         """Tell of a defect of an extension."""
         path = extension.source.path if extension is not None else "extensions"
         text = str(error) or type(error).__name__
+        told = f"{path} failed on {event}: {text}"
+        self._problems = [*self._problems[-_KEPT_PROBLEMS:], *([] if told in self._problems else [told])]
         _log.debug("The extension %s failed on %s", path, event, exc_info=error)
         await self.session.emit(ExtensionError(extension_path=path, event=event, error=text))
 

@@ -398,7 +398,8 @@ class RpcServer:
 
     async def _get_commands(self, _: commands.GetCommands) -> JsonObject:
         await self._session.start()
-        return {"commands": self._session.list_commands()}
+        problems = self._session.all_problems
+        return {"commands": self._session.list_commands(), **({"problems": problems} if problems else {})}
 
 
 class Encoded(bytes):

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, cast
 
+from indus_nb.doctor import diagnosis
 from indus_nb.errors import SessionBusyError, SessionLockedError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.notebook import blocks
@@ -26,6 +27,7 @@ HELP = """\
 %%agent [options]           the same, with the prompt in the lines below
 %agent [options]            set the session up
 %agent help                 this text
+%agent --doctor             what is set up, and what is wrong with it
 
 --provider NAME     anthropic, openai, google …, or offline (needs neither key nor network)
 --model NAME        an id or a part of a name, such as sonnet
@@ -42,7 +44,7 @@ The conversation goes on from cell to cell. Interrupt the cell to stop the agent
 _OPTION = re.compile(r"\s*--(?P<name>[A-Za-z][\w-]*)?(?=[\s=]|$)")
 _AGENT_LINE = re.compile(r"^(?P<indent>[ \t]*)%agent[ \t]+(?P<text>[^\n]*[^\n\\])(?P<end>\n?)$")
 _VALUE = re.compile(r"(?:=|\s+)(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>(?!--)\S+))(?=\s|$)")
-_FLAGS = {"new": "new", "continue": "continue_last", "no-session": "no_session"}
+_FLAGS = {"new": "new", "continue": "continue_last", "no-session": "no_session", "doctor": "doctor"}
 _VALUES = {name: name for name in ("provider", "model", "thinking", "session", "tools", "approve")}
 
 
@@ -60,6 +62,7 @@ class Request:
     no_session: bool = False
     tools: str | None = None
     approve: str | None = None
+    doctor: bool = False
 
     @property
     def empty(self) -> bool:
@@ -165,7 +168,10 @@ class Conversation:
             self._screen.show(blocks.listing(HELP), final=True)
             return
         session = self._chosen_session(request)
-        if request.text.strip():
+        if request.doctor:
+            self._run(session.start)
+            self._screen.show(blocks.listing("\n".join(diagnosis(session))), final=True)
+        elif request.text.strip():
             self._ask(session, request.text)
         else:
             self._screen.show(blocks.notice(_description(session)), final=True)

@@ -117,6 +117,20 @@ def test_a_function_in_a_cell_becomes_a_tool_and_running_it_again_replaces_it(cl
     assert [tool["description"] for tool in api.requests[-1].body["tools"] if tool["name"] == "double"] == ["Other."]
 
 
+def test_the_doctor_tells_what_there_is_and_what_is_wrong(claude: Kernel, folder: Path) -> None:
+    skill = folder / "work" / ".indusagi" / "skills" / "nameless"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: nameless\n---\nNo description.\n")
+    extensions = folder / "work" / ".indusagi" / "extensions"
+    extensions.mkdir()
+    (extensions / "broken.py").write_text("import no_such_module\n")
+    (shown,) = claude.run("%agent --new --doctor").shown
+    for told in ("anthropic/claude-sonnet-4-5", "approve: writes", "bash", "SKILL.md", "broken.py", "no_such_module"):
+        assert told in shown
+    (extensions / "broken.py").unlink()
+    (skill / "SKILL.md").unlink()
+
+
 def test_a_gate_and_a_command_can_be_defined_in_a_cell(claude: Kernel, api: MessagesApi, folder: Path) -> None:
     claude.run(
         "from indus_nb import agent\n"

@@ -1,0 +1,36 @@
+"""What a session is made of, and what is wrong with that, for a person to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from indus_nb.errors import CredentialsError
+from indus_nb.session import AgentSession
+from indus_nb.version import __version__
+
+
+def diagnosis(session: AgentSession) -> Iterator[str]:
+    """Lines that tell the version, model, key, tools, extensions and resources, and every problem that is known."""
+    yield f"indus_nb {__version__} in {session.store.cwd}"
+    yield f"session: {session.store.path or 'not saved'}"
+    yield f"model: {_model(session)}, thinking {session.thinking_level}"
+    yield f"approve: {session.settings.approve}"
+    yield f"tools: {', '.join(session.active_tools) or 'none'}"
+    commands = [command["name"] for command in session.list_commands()]
+    yield f"commands: {', '.join(f'/{name}' for name in commands) or 'none'}"
+    files = [str(file.path) for file in session.equipment.resources.context_files]
+    yield f"context files: {', '.join(files) or 'none'}"
+    problems = session.all_problems
+    yield f"problems: {'none' if not problems else ''}".rstrip()
+    yield from (f"- {problem}" for problem in problems)
+
+
+def _model(session: AgentSession) -> str:
+    if session.model is None:
+        return "none"
+    name = f"{session.model.provider}/{session.model.id}"
+    try:
+        session.registry.key_for(session.model)
+    except CredentialsError as error:
+        return f"{name} ({error})"
+    return f"{name} (reachable without a key or with the one that there is)"
