@@ -16,7 +16,7 @@ from indus_nb.extensions.permission_gate import permission_gate
 from indus_nb.messages import ThinkingLevel
 from indus_nb.prompts import system_prompt
 from indus_nb.providers import Model
-from indus_nb.providers.catalog import split_level
+from indus_nb.providers.catalog import ModelCost, split_level
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources import Resources, load_resources
 from indus_nb.session import AgentSession, ApproveMode, Equipment, SessionSettings
@@ -229,7 +229,19 @@ def _choose_model(
     provider = registry.default(wishes.provider).provider if wishes.provider is not None else None
     if wishes.model is not None:
         name, level = split_level(wishes.model)
-        return registry.find(name, provider), level
+        try:
+            return registry.find(name, provider), level
+        except ModelNotFoundError as error:
+            # A gateway or a new model may know more than the catalogue: who names the provider is believed.
+            named, slash, rest = name.partition("/")
+            known = provider or (named if slash and named in {model.provider for model in registry.models} else None)
+            if known is None or known == "offline":
+                raise
+            model_id = name if provider else rest
+            problems.append(f"{error} It is asked for all the same, with the limits of a usual model.")
+            return registry.default(known).model_copy(
+                update={"id": model_id, "name": model_id, "cost": ModelCost()}
+            ), level
     if stored is not None and provider is None:
         try:
             return registry.with_id(stored[1], stored[0]), None
