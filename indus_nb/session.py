@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
 from indus_nb import loop
 from indus_nb.compaction import (
@@ -64,7 +64,6 @@ from indus_nb.messages import (
 from indus_nb.providers import Model, StreamOptions
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.recovery import Recovery
-from indus_nb.resources import Resources, expand
 from indus_nb.retry import RetrySettings
 from indus_nb.session_format import Entry
 from indus_nb.store import SessionStore
@@ -74,6 +73,9 @@ from indus_nb.tools.tool import Tool
 from indus_nb.ui import Ui
 from indus_nb.user_shell import UserShell
 from indus_nb.wire import JsonObject
+
+if TYPE_CHECKING:
+    from indus_nb.resources import Resources
 
 StreamingBehavior = Literal["steer", "followUp"]
 ApproveMode = Literal["never", "writes", "always"]
@@ -168,7 +170,7 @@ class AgentSession:
             print(session.last_text)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a thing that a session is made of
         self,
         store: SessionStore,
         settings: SessionSettings,
@@ -178,6 +180,7 @@ class AgentSession:
         thinking_level: ThinkingLevel,
         equip: Callable[[Path], Equipment],
         new_store: Callable[[Path, str | None], SessionStore],
+        hooks: Callable[[AgentSession], SessionHooks] | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
@@ -185,6 +188,7 @@ class AgentSession:
         self.equipment = equip(store.cwd)
         self.model = model
         self.hooks = SessionHooks()
+        self._make_hooks = hooks
         self.ui = Ui()
         self.steering = MessageQueue()
         self.follow_up_queue = MessageQueue()
@@ -389,6 +393,8 @@ class AgentSession:
         text = text_of(message.content)
         if not text.startswith("/"):
             return message
+        from indus_nb.resources import expand
+
         images = [block for block in message.content if isinstance(block, ImageContent)]
         return _user_message(expand(text, self.equipment.resources), images)
 
@@ -422,9 +428,14 @@ class AgentSession:
     async def start(self) -> None:
         """Let extensions begin, once; every prompt sees to it. Returns when they have."""
         if self._starting is None:
-            self._starting = asyncio.create_task(self.hooks.started("startup"), name="indus_nb start")
+            self._starting = asyncio.create_task(self._begin(), name="indus_nb start")
         if asyncio.current_task() is not self._starting:
             await asyncio.shield(self._starting)
+
+    async def _begin(self) -> None:
+        if self._make_hooks is not None:
+            self.hooks = self._make_hooks(self)
+        await self.hooks.started("startup")
 
     async def end(self, reason: ShutdownReason = "quit") -> None:
         """Let extensions end, then ``close``."""

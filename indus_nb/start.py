@@ -6,19 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from indus_nb.errors import ModelNotFoundError, UsageError
-from indus_nb.extensions.definitions import agent
-from indus_nb.extensions.host import Extensions
-from indus_nb.extensions.loader import Scope, Source, discover, installed
-from indus_nb.extensions.permission_gate import permission_gate
+from indus_nb.hooks import SessionHooks
 from indus_nb.messages import ThinkingLevel
-from indus_nb.prompts import system_prompt
 from indus_nb.providers import Model
 from indus_nb.providers.catalog import ModelCost, split_level
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
-from indus_nb.resources import Resources, load_resources
 from indus_nb.session import AgentSession, ApproveMode, Equipment, SessionSettings
 from indus_nb.settings import (
     PROJECT_FOLDER,
@@ -31,6 +26,9 @@ from indus_nb.settings import (
 )
 from indus_nb.store import SessionStore, find_session, most_recent_session, session_directory
 from indus_nb.tools import DEFAULT_TOOLS, Shell, Tool, builtin_tools
+
+if TYPE_CHECKING:
+    from indus_nb.resources import Resources
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 DEFAULT_THINKING_LEVEL: ThinkingLevel = "medium"
@@ -114,6 +112,8 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
             tools = builtin_tools(cwd, shell=_shell(settings), auto_resize_images=settings.images.auto_resize)
 
             def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
+                from indus_nb.resources import load_resources
+
                 return load_resources(
                     cwd,
                     agent_dir,
@@ -127,6 +127,8 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                 )
 
             def write(tools: Iterable[Tool], resources: Resources) -> str:
+                from indus_nb.prompts import system_prompt
+
                 return system_prompt(
                     tools=tools,
                     cwd=cwd,
@@ -157,42 +159,50 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
             thinking_level=_thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
             new_store=lambda cwd, parent: _new_store(wishes, directory, cwd, parent),
+            hooks=lambda session: _extensions(session, wishes, settings, agent_dir),
         )
     except BaseException:
         store.close()
         raise
-    session.hooks = Extensions(
-        session,
-        lambda: _extension_sources(wishes, settings, session.store.cwd, agent_dir),
-        flag_values=wishes.flags,
-        seconds=settings.extension_handlers.timeout_ms / 1000,
-    )
     session.problems[:0] = problems
     session.steering.mode = settings.steering_mode
     session.follow_up_queue.mode = settings.follow_up_mode
     return session
 
 
-def _extension_sources(wishes: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Iterator[Source]:
-    """The extensions of a session, in the order in which they are asked."""
-    yield Source("the permission gate", "user", permission_gate(agent_dir))
-    if settings.mcp_servers:
-        from indus_nb.extensions.mcp_tools import mcp_extension
+def _extensions(session: AgentSession, wishes: SessionOptions, settings: Settings, agent_dir: Path) -> SessionHooks:
+    """What fills the hooks of a session; the extensions come in the order in which they are asked."""
+    from indus_nb.extensions.definitions import agent
+    from indus_nb.extensions.host import Extensions
+    from indus_nb.extensions.loader import Scope, Source, discover, installed
+    from indus_nb.extensions.permission_gate import permission_gate
 
-        yield Source("mcpServers", "user", mcp_extension(settings.mcp_servers))
-    yield Source("the definitions of this program", "temporary", agent)
-    for factory in wishes.extensions:
-        if callable(factory):
-            yield Source(f"<{factory.__module__}.{getattr(factory, '__qualname__', 'factory')}>", "temporary", factory)
-    wished: list[tuple[Path, Scope]] = [(Path(path), "temporary") for path in wishes.extensions if not callable(path)]
-    if wishes.use_extensions:
-        project, user = cwd / PROJECT_FOLDER / "extensions", agent_dir / "extensions"
+    def sources() -> Iterator[Source]:
+        yield Source("the permission gate", "user", permission_gate(agent_dir))
+        if settings.mcp_servers:
+            from indus_nb.extensions.mcp_tools import mcp_extension
+
+            yield Source("mcpServers", "user", mcp_extension(settings.mcp_servers))
+        yield Source("the definitions of this program", "temporary", agent)
+        for factory in wishes.extensions:
+            if callable(factory):
+                name = f"<{factory.__module__}.{getattr(factory, '__qualname__', 'factory')}>"
+                yield Source(name, "temporary", factory)
+        paths = [Path(path) for path in wishes.extensions if not callable(path)]
+        wished: list[tuple[Path, Scope]] = [(path, "temporary") for path in paths]
+        if not wishes.use_extensions:
+            yield from discover([], wished)
+            return
+        folders: list[tuple[Path, Scope]] = [
+            (session.store.cwd / PROJECT_FOLDER / "extensions", "project"),
+            (agent_dir / "extensions", "user"),
+        ]
         chosen = (path.lstrip("+") for path in settings.extensions if not path.startswith(("!", "-")))
-        named: list[tuple[Path, Scope]] = [(Path(path), "user") for path in chosen]
-        yield from discover([(project, "project"), (user, "user")], [*named, *wished])
+        yield from discover(folders, [*((Path(path), "user") for path in chosen), *wished])
         yield from installed()
-    else:
-        yield from discover([], wished)
+
+    seconds = settings.extension_handlers.timeout_ms / 1000
+    return Extensions(session, sources, flag_values=wishes.flags, seconds=seconds)
 
 
 def _session_directory(wishes: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
