@@ -616,3 +616,69 @@ async def test_a_tool_that_says_it_is_enough_ends_the_run(opened, messages_api) 
     await session.prompt("go")
     assert len(messages_api.requests) == 1
     assert isinstance(session.messages[-1], ToolResultMessage)
+
+
+async def test_extensions_name_more_places_of_skills_and_templates(opened, home, messages_api) -> None:
+    (home / "more").mkdir()
+    (home / "more" / "greet.md").write_text("Greet $1.")
+
+    def setup(api: ExtensionApi) -> None:
+        api.on("resources_discover", lambda event, ctx: {"promptPaths": [str(home / "more")]})
+
+    session = await opened(setup)
+    assert [command["name"] for command in session.list_commands()] == ["greet"]
+    messages_api.add(Reply("Hello."))
+    await session.prompt("/greet Ada")
+    assert texts(session) == ["Greet Ada."]
+
+
+async def test_of_several_objections_the_first_ends_the_asking(opened) -> None:
+    asked: list[str] = []
+
+    def objecting(name: str, *, cancel: bool) -> Setup:
+        def setup(api: ExtensionApi) -> None:
+            api.on("session_before_switch", lambda event, ctx: asked.append(name) or {"cancel": cancel})
+
+        return setup
+
+    session = await opened(objecting("a", cancel=False), objecting("b", cancel=True), objecting("c", cancel=True))
+    assert not await session.new_session()
+    assert asked == ["a", "b"]
+
+
+async def test_of_several_results_of_a_users_command_the_first_counts(opened) -> None:
+    def answering(output: str) -> Setup:
+        return lambda api: api.on("user_bash", lambda event, ctx: {"result": {"output": output}})
+
+    session = await opened(answering("one"), answering("two"))
+    assert (await session.bash("ls")).output == "one"
+
+
+async def test_an_extension_reaches_models_in_a_way_of_its_own(opened, messages_api) -> None:
+    def setup(api: ExtensionApi) -> None:
+        config = {"baseUrl": messages_api.url, "apiKey": "k", "api": "anthropic-messages", "models": [{"id": "mine"}]}
+        api.register_provider("my-cloud", config)
+
+    session = await opened(setup)
+    messages_api.add(Reply("From my cloud."))
+    await session.set_model(session.registry.find("my-cloud/mine"))
+    await session.prompt("hi")
+    assert (session.last_text, messages_api.requests[0].body["model"]) == ("From my cloud.", "mine")
+
+
+async def test_the_name_of_a_session_and_labels_are_told_and_set(opened, messages_api) -> None:
+    told: list[Any] = []
+    api_of: list[ExtensionApi] = []
+
+    def setup(api: ExtensionApi) -> None:
+        api_of.append(api)
+        api.on("session_info_changed", lambda event, ctx: told.append(event.name))
+
+    session = await opened(setup)
+    messages_api.add(Reply("Yes."))
+    await session.prompt("hi")
+    api_of[0].set_session_name("My session")
+    await asyncio.wait_for(_until(lambda: told == ["My session"]), 10)
+    assert api_of[0].get_session_name() == "My session"
+    api_of[0].set_label(session.store.leaf_id, "here")
+    assert [label for label, _ in session.store.labels.values()] == ["here"]
