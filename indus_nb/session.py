@@ -899,6 +899,11 @@ class AgentSession:
         self._lent_tools = tools
         self.refresh_equipment()
 
+    @property
+    def chosen_tools(self) -> Sequence[str] | None:
+        """The tools that somebody chose; ``None`` for the usual ones."""
+        return self._chosen_tools
+
     def set_active_tools(self, names: Sequence[str] | None) -> None:
         """Offer only these tools from the next request on, with ``None`` the usual ones; unknown names are ignored."""
         self._chosen_tools = names

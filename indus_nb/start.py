@@ -46,7 +46,8 @@ class SessionOptions:
 
     ``extensions`` are files, folders or functions ``setup(api)``, besides those found in the usual places unless
     ``use_extensions`` is off; ``flags`` are what they find for their options. ``skills`` and ``prompt_templates`` are
-    more places of those. ``approve`` says which tool calls the user is asked about: ``never`` any, ``writes`` those
+    more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
+    them. ``approve`` says which tool calls the user is asked about: ``never`` any, ``writes`` those
     with effects, ``always`` all; ``usual_approve`` counts when neither this nor the settings say.
     """
 
@@ -71,6 +72,7 @@ class SessionOptions:
     prompt_templates: Sequence[str] = ()
     use_prompt_templates: bool = True
     use_context_files: bool = True
+    more_tools: Sequence[str] = ()
     approve: ApproveMode | None = None
     usual_approve: ApproveMode = "never"
 
@@ -103,7 +105,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
             registry.api_keys[model.provider] = wishes.api_key
         level = level or wishes.thinking or stored.thinking_level or settings.default_thinking_level
         usual_tools = _usual_tools(loaded, cwd, problems)
-        _check_tools(wishes.tools or (), cwd)
+        _check_tools(wishes.tools or (), [*builtin_tools(cwd), *wishes.more_tools])
         base = _text_or_file(wishes.system_prompt) if wishes.system_prompt is not None else None
         appended = [_text_or_file(text) for text in wishes.append_system_prompt]
 
@@ -164,6 +166,8 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
     except BaseException:
         store.close()
         raise
+    if wishes.tools is not None:
+        session.set_active_tools(wishes.tools)
     session.problems[:0] = problems
     session.steering.mode = settings.steering_mode
     session.follow_up_queue.mode = settings.follow_up_mode
@@ -324,10 +328,9 @@ def _usual_tools(loaded: LoadedSettings, cwd: Path, problems: list[str]) -> Sequ
     return names
 
 
-def _check_tools(names: Sequence[str], cwd: Path) -> None:
+def _check_tools(names: Sequence[str], known: Sequence[str]) -> None:
     if isinstance(names, str):
         raise UsageError(f"The tools are a list of names, not one text: [{names!r}].")
-    known = builtin_tools(cwd)
     for name in names:
         if name not in known:
             raise UsageError(f"Unknown tool: {name}. Known tools: {', '.join(known)}.")

@@ -8,6 +8,7 @@ happens. It needs the program ``env``, which Windows has not.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 
 from indus_nb.extensions.api import Context, ExtensionApi, custom_entries
@@ -44,7 +45,7 @@ def setup(api: ExtensionApi) -> None:
                 # Raised, it would keep the tool from running.
                 ctx.ui.notify(f"There is no checkpoint of this turn. {error}", "warning")
             else:
-                api.append_entry(ENTRY, {"commit": commit})
+                api.append_entry(ENTRY, commit)
 
     @api.on("session_before_fork")
     async def offer(event: SessionBeforeFork, ctx: Context) -> None:
@@ -61,7 +62,9 @@ def setup(api: ExtensionApi) -> None:
 def first_after(entry_id: str, branch: list[Entry]) -> str | None:
     """The first checkpoint of the branch behind an entry: what the files were when that entry was the last one."""
     at = next((index for index, entry in enumerate(branch) if entry.id == entry_id), len(branch))
-    return next((str(data["commit"]) for data in custom_entries(branch[at + 1 :], ENTRY)), None)
+    saved = map(str, custom_entries(branch[at + 1 :], ENTRY))
+    # A session file may come from anywhere, and what is no commit could be an option of git's.
+    return next((commit for commit in saved if re.fullmatch("[0-9a-f]{40,64}", commit)), None)
 
 
 class GitError(Exception):
@@ -83,9 +86,8 @@ class Files:
         ref = f"refs/indus/{session_id}"
         await self._git_with_own_index("add", "--all")
         tree = await self._git_with_own_index("write-tree")
-        parents = [
-            arg for line in await self._lines("for-each-ref", "--format=%(objectname)", ref) for arg in ("-p", line)
-        ]
+        last = await self.git("for-each-ref", "--format=%(objectname)", ref)
+        parents = ["-p", last] if last else []
         commit = await self.git(*AUTHOR, "commit-tree", tree, *parents, "-m", message)
         await self.git("update-ref", ref, commit)
         return commit
@@ -97,9 +99,6 @@ class Files:
     async def git(self, *arguments: str) -> str:
         """What a git command prints."""
         return await self._run("git", arguments)
-
-    async def _lines(self, *arguments: str) -> list[str]:
-        return (await self.git(*arguments)).splitlines()
 
     async def _git_with_own_index(self, *arguments: str) -> str:
         # It stays, so that the next checkpoint looks only at what has changed.

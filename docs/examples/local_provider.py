@@ -18,18 +18,18 @@ USUAL_URL = "http://127.0.0.1:11434/v1"
 SECONDS = 3
 
 
-async def setup(api: ExtensionApi) -> None:
-    """Register the provider ``local``; without a server that is an error, which names the address."""
+def setup(api: ExtensionApi) -> None:
+    """Register the provider ``local`` at the start; without a server that is an error, which names the address."""
     api.register_flag("local-url", "string", default=USUAL_URL, description="where the local server is")
     api.register_flag("local-model", "string", description="the model of the local server to begin with")
-    url = str(api.get_flag("local-url"))
-    names = await asyncio.to_thread(model_names, url)
-    # What `ModelRegistry.register` takes. Servers do not tell how long a context may be, so be careful.
-    models = [{"id": name, "contextWindow": 32_768, "maxTokens": 8_192} for name in names]
-    api.register_provider("local", {"baseUrl": url, "api": "openai-completions", "models": models})
 
     @api.on("session_start")
-    async def choose(event: SessionStart, ctx: Context) -> None:  # pyright: ignore[reportUnusedFunction]
+    async def register(event: SessionStart, ctx: Context) -> None:
+        url = str(api.get_flag("local-url"))
+        names = await asyncio.to_thread(model_names, url)
+        # What `ModelRegistry.register` takes. Servers do not tell how long a context may be, so be careful.
+        models = [{"id": name, "contextWindow": 32_768, "maxTokens": 8_192} for name in names]
+        api.register_provider("local", {"baseUrl": url, "api": "openai-completions", "models": models})
         wanted = api.get_flag("local-model")
         if wanted is None or event.reason != "startup":
             return

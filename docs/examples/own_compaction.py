@@ -1,6 +1,6 @@
 """Compacts without asking a model: what the user wanted, word for word, the files, and how the last answer ended.
 
-It costs nothing and takes no time. With instructions (``/compact keep the error messages``) the usual summary is written.
+It costs nothing and takes no time. When somebody compacts with instructions, the usual summary is written.
 """
 
 from __future__ import annotations

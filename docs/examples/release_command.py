@@ -18,7 +18,7 @@ def setup(api: ExtensionApi) -> None:
         return done.stdout.strip() if done.code == 0 else None
 
     @api.command("release")
-    async def release(arguments: str, ctx: CommandContext) -> None:  # pyright: ignore[reportUnusedFunction]
+    async def release(arguments: str, ctx: CommandContext) -> None:
         """Tag a release; asks for its version and notes."""
         if not ctx.has_ui:
             raise UsageError("/release asks questions, and nobody is here to answer them. Use it where dialogs show.")

@@ -1,6 +1,6 @@
-"""Short words for long requests: ``?tests`` in a prompt becomes what stands for it here, and ``/shorthands`` lists them.
+"""Short words for long requests: ``?tests`` in a prompt becomes what stands for it here.
 
-Other words with a question mark in front stay as they are, and so does what other extensions say.
+``/shorthands`` lists them. Other words with a question mark in front stay as they are, and so does what extensions say.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def setup(api: ExtensionApi) -> None:
         return InputAnswer(action="transform", text=text) if text != event.text else None
 
     @api.command("shorthands")
-    def tell(_arguments: str, ctx: CommandContext) -> None:  # pyright: ignore[reportUnusedFunction]
+    def tell(_arguments: str, ctx: CommandContext) -> None:
         """List what can be written short."""
         ctx.ui.notify("\n".join(f"?{word}: {text}" for word, text in SHORTHANDS.items()))

@@ -38,7 +38,7 @@ def setup(api: ExtensionApi) -> None:
         show(ctx)
 
     @api.command("usage")
-    def turn(_arguments: str, ctx: CommandContext) -> None:  # pyright: ignore[reportUnusedFunction]
+    def turn(_arguments: str, ctx: CommandContext) -> None:
         """Show or hide the tokens by kind."""
         nonlocal detailed
         detailed = not detailed

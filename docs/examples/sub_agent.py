@@ -24,7 +24,7 @@ def setup(api: ExtensionApi) -> None:
     """Offer the tool ``explore``."""
 
     @api.tool(read_only=True, snippet="Have another agent look for something and report")
-    async def explore(task: str, call: ToolContext, ctx: Context) -> ToolOutput:  # pyright: ignore[reportUnusedFunction]
+    async def explore(task: str, call: ToolContext, ctx: Context) -> ToolOutput:
         """Let another agent explore the project and report. It reads files but changes none.
 
         Args:
@@ -59,11 +59,10 @@ def other_agent(ctx: Context) -> AgentSession:
             model=ctx.model.id,
             thinking=ctx.thinking_level,
             append_system_prompt=[TASK],
-            tools=TOOLS,
             no_session=True,
             use_extensions=False,
             approve="never",  # it can only read, and nobody there could be asked
         )
     )
-    other.set_active_tools(TOOLS)  # nor may it use what MCP servers and the program lend
+    other.set_active_tools(TOOLS)  # and none of those that MCP servers or the program lend
     return other

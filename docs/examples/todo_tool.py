@@ -41,6 +41,9 @@ def setup(api: ExtensionApi) -> None:
     """Offer the tool ``todo`` and the command ``/todos``."""
     todos = TodoList()
 
+    def show(ctx: Context) -> None:
+        ctx.ui.set_widget("todo", todos.lines if todos.items else None)
+
     @api.on("session_start")
     @api.on("session_tree")
     def rebuild(_event: SessionStart | SessionTree, ctx: Context) -> None:
@@ -48,7 +51,7 @@ def setup(api: ExtensionApi) -> None:
         show(ctx)
 
     @api.tool(snippet="Keep a list of what is to be done")
-    async def todo(  # pyright: ignore[reportUnusedFunction]
+    async def todo(
         action: Literal["list", "add", "finish", "remove"], ctx: Context, text: str = "", number: int = 0
     ) -> ToolOutput:
         """Keep the list of what is to be done in this conversation; gives the whole list.
@@ -70,12 +73,9 @@ def setup(api: ExtensionApi) -> None:
         return text_output("\n".join(todos.lines), details=todos.model_dump())
 
     @api.command("todos")
-    def tell(_arguments: str, ctx: CommandContext) -> None:  # pyright: ignore[reportUnusedFunction]
+    def tell(_arguments: str, ctx: CommandContext) -> None:
         """Show what is to be done."""
         ctx.ui.notify("\n".join(todos.lines))
-
-    def show(ctx: Context) -> None:
-        ctx.ui.set_widget("todo", todos.lines if todos.items else None)
 
 
 def saved_list(branch: list[Entry]) -> TodoList:

@@ -88,6 +88,8 @@ def _question(event: ToolCallEvent, cwd: Path) -> str:
     match event.tool_name, event.input:
         case "bash", {"command": str(command)}:
             told = f"Run this command?\n\n{command}"
+        case "python", {"code": str(code)}:
+            told = f"Run this code in your kernel?\n\n{code}"
         case "write", {"path": str(path), "content": str(content)}:
             told = f"Write {path}?\n\n{_difference(cwd / path, content)}"
         case "edit", {"path": str(path)}:

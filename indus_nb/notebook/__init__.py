@@ -30,10 +30,12 @@ def open_door(shell: InteractiveShell) -> None:
     """Register the magics with a shell; what the first prompt will need is imported in the background."""
     from IPython.core.magic import no_var_expand
 
+    from indus_nb.notebook.kernel import UserKernel
     from indus_nb.notebook.magics import Conversation, literal_lines
     from indus_nb.notebook.view import NotebookScreen, TerminalScreen
 
-    conversation = Conversation(NotebookScreen if hasattr(shell, "kernel") else TerminalScreen)
+    screen = NotebookScreen if hasattr(shell, "kernel") else TerminalScreen
+    conversation = Conversation(screen, UserKernel(shell))
 
     @no_var_expand
     def agent(line: str, cell: str | None = None) -> None:

@@ -15,6 +15,7 @@ from indus_nb.errors import SessionBusyError, SessionLockedError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.notebook import blocks
 from indus_nb.notebook.dialogs import DialogHost
+from indus_nb.notebook.kernel import UserKernel
 from indus_nb.notebook.thread import AgentThread, Inbox
 from indus_nb.notebook.view import RunView, Screen
 from indus_nb.providers import Provider
@@ -154,8 +155,9 @@ def _check(request: Request) -> None:
 class Conversation:
     """The one conversation of a kernel, which the magics talk to."""
 
-    def __init__(self, new_screen: Callable[[], Screen]) -> None:
+    def __init__(self, new_screen: Callable[[], Screen], kernel: UserKernel) -> None:
         self._new_screen = new_screen
+        self._kernel = kernel
         self._screen = new_screen()
         self._thread = AgentThread()
         self._session: AgentSession | None = None
@@ -178,6 +180,7 @@ class Conversation:
 
     def close(self) -> None:
         """Let go of the session's file and of the thread; nothing can be asked any more."""
+        self._kernel.close()
         self._close_session()
         self._thread.close()
 
@@ -197,7 +200,7 @@ class Conversation:
             subscriptions.append(session.subscribe(lambda event: inbox.put(partial(view.feed, event))))
 
         try:
-            with host.attached():
+            with host.attached(), self._kernel.serving(inbox):
                 self._thread.drive(lambda: session.prompt(text, on_accepted=watch), inbox, view.refresh)
         except SessionBusyError as error:
             raise SessionBusyError("The agent still works for another cell. Wait for it, or interrupt it.") from error
@@ -236,11 +239,11 @@ class Conversation:
             tools=None if request.tools is None else request.tools.replace(",", " ").split(),
             approve=cast("ApproveMode | None", request.approve),
             usual_approve="writes",
+            extensions=[self._kernel],
+            more_tools=self._kernel.tools,
         )
         if previous is not None:
-            options = replace(
-                options, tools=list(previous.equipment.active) if options.tools is None else options.tools
-            )
+            options = replace(options, tools=previous.chosen_tools if options.tools is None else options.tools)
             options = replace(options, approve=options.approve or previous.settings.approve)
             if request.session is None and not request.continue_last:
                 if request.provider is None and request.model is None and previous.model is not None:
@@ -268,7 +271,7 @@ class Conversation:
             provider=model.provider if model is not None else None,
             model=model.id if model is not None else None,
             thinking=previous.thinking_level,
-            tools=list(previous.equipment.active),
+            tools=previous.chosen_tools,
         )
         self._close_session()
         try:
