@@ -35,6 +35,8 @@ class RunStart:
 
     system_prompt: str
     messages: list[CustomMessage] = field(default_factory=list[CustomMessage])
+    before: list[CustomMessage] = field(default_factory=list[CustomMessage])
+    """Those that stand before what the user said."""
 
 
 @dataclass(frozen=True, slots=True)

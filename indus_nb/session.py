@@ -996,7 +996,7 @@ class AgentSession:
             start = await self.hooks.before_run(said, run.system_prompt)
             run.system_prompt = start.system_prompt
             added, self._for_next_prompt = self._for_next_prompt, []
-            await loop.run(run, [*prompts, *added, *start.messages])
+            await loop.run(run, [*start.before, *prompts, *added, *start.messages])
             while await self._recovery.goes_on(run, self.conversation) or self._has_queued(run):
                 self._settling = False
                 await loop.run(run, [])

@@ -342,8 +342,12 @@ class MessageAnswer(Answer):
 
 
 class BeforeAgentStartAnswer(Answer):
-    """A message to begin with, and the system prompt for this run; messages of all handlers count."""
+    """A message to begin with, and the system prompt for this run; messages of all handlers count.
 
+    With ``before_prompt`` the message stands before what the user said, and not behind it.
+    """
+
+    before_prompt: bool = False
     message: MessageAnswer | None = None
     system_prompt: str | None = None
 

@@ -382,12 +382,14 @@ class Extensions(SessionHooks):
         self.system_prompt = system_prompt
         event = ev.BeforeAgentStart(said.text, said.images, system_prompt)
         messages: list[CustomMessage] = []
+        before: list[CustomMessage] = []
         async for _, answer in self._ask(event, ev.BeforeAgentStartAnswer):
             if answer.message is not None:
-                messages.append(CustomMessage.model_validate(answer.message.model_dump()))
+                message = CustomMessage.model_validate(answer.message.model_dump())
+                (before if answer.before_prompt else messages).append(message)
             if answer.system_prompt is not None:
                 event.system_prompt = self.system_prompt = answer.system_prompt
-        return RunStart(event.system_prompt, messages)
+        return RunStart(event.system_prompt, messages, before)
 
     async def context(self, messages: list[Message]) -> list[Message]:
         if "context" not in self.listening:

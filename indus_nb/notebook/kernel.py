@@ -253,7 +253,8 @@ class UserKernel:
                 parts.append(f"Out: {cell.result}")
             if cell.error is not None:
                 parts.append(f"Error: {cell.error}")
-        return {"message": {"customType": "cells", "content": clean_text("\n".join(parts)), "display": False}}
+        message = {"customType": "cells", "content": clean_text("\n".join(parts)), "display": False}
+        return {"message": message, "beforePrompt": True}
 
 
 def describe(value: object) -> str:
