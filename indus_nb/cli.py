@@ -184,8 +184,6 @@ async def _run(options: argparse.Namespace) -> int:
         from indus_nb.modes.rpc import serve
 
         return await serve(session, descriptor_in, descriptor_out, options.wire)
-    await session.start()
-    session.hooks.check_flags()
     return await answer_all(session, prompts, options.mode, descriptor_out, options.wire)
 
 

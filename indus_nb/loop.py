@@ -57,7 +57,8 @@ class AbortSignal:
     def __init__(self) -> None:
         self.requested = False
         self.reason = "Request was aborted."
-        self._waiting: set[asyncio.Task[Any]] = set()
+        self._waiting: dict[asyncio.Task[Any], int] = {}
+        self._cancelled: set[asyncio.Task[Any]] = set()
 
     def request(self, reason: str | None = None) -> None:
         """End the run; what it has said is kept, and ``reason`` is its error message."""
@@ -65,25 +66,32 @@ class AbortSignal:
             self.requested = True
             self.reason = reason or self.reason
             for task in tuple(self._waiting):
+                self._cancelled.add(task)
                 task.cancel()
 
     @contextmanager
     def interruptible(self) -> Generator[None]:
-        """Mark a wait that an abort may cut short; raises ``RunAborted`` there, unless the work answered for itself."""
+        """Mark a wait that an abort may cut short; raises ``RunAborted`` there, unless the work answered for itself.
+
+        Such waits may stand within each other.
+        """
         if self.requested:
             raise RunAborted
         task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._waiting.add(task)
+        self._waiting[task] = self._waiting.get(task, 0) + 1
         try:
             yield
         except asyncio.CancelledError:
-            if self.requested:
+            if self.requested and task in self._cancelled:
                 raise RunAborted from None
             raise
         finally:
-            self._waiting.discard(task)
-            if self.requested:
-                task.uncancel()
+            self._waiting[task] -= 1
+            if not self._waiting[task]:
+                del self._waiting[task]
+                if task in self._cancelled:
+                    self._cancelled.discard(task)
+                    task.uncancel()
 
 
 @dataclass(slots=True)
@@ -306,8 +314,13 @@ async def _run_tool_call(run: Run, call: ToolCall) -> _Outcome:
         output, is_error = text_output("The call was aborted."), True
     except ToolError as error:
         output, is_error = error.output, True
-    except Exception as error:  # noqa: BLE001 - a tool's failure, whatever it is, is a result that the model reads
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure, whatever it is, is a result
         output, is_error = text_output(str(error) or type(error).__name__), True
+    except asyncio.CancelledError:
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        if task.cancelling():
+            raise
+        output, is_error = text_output("Something that the tool waited for was cancelled."), True
     finally:
         await progress.finish()
     output, is_error = await run.hooks.tool_result(call, output, is_error=is_error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
@@ -422,8 +423,9 @@ class AgentSession:
             await self._occupy(self._drive(run, [message]))
         else:
             await self.emit(MessageStart(message=message))
-            self.messages.append(message)
-            await self.emit(MessageEnd(message=message))
+            final = await self.hooks.message_end(message)
+            self.messages.append(final)
+            await self.emit(MessageEnd(message=final))
 
     async def start(self) -> None:
         """Let extensions begin, once; every prompt sees to it. Returns when they have."""
@@ -649,11 +651,11 @@ class AgentSession:
 
         Tells whether no extension objected.
         """
-        await self.start()
-        if not await self.hooks.before_switch("new", None):
-            return False
-        await self.abort()
-        await self._replace_store(self._new_store(self.store.cwd, parent_session), "new")
+        async with self._changing():
+            if not await self.hooks.before_switch("new", None):
+                return False
+            await self.abort()
+            await self._replace_store(self._new_store(self.store.cwd, parent_session), "new")
         return True
 
     async def switch_session(self, path: Path) -> bool:
@@ -664,20 +666,20 @@ class AgentSession:
         """
         if self.store.is_at(path):
             return True
-        await self.start()
-        store = SessionStore.open(path)
-        try:
-            store.check_cwd()
-            equipment = self._equip(store.cwd) if store.cwd != self.store.cwd else self.equipment
-            if not await self.hooks.before_switch("resume", path):
+        async with self._changing():
+            store = SessionStore.open(path)
+            try:
+                store.check_cwd()
+                equipment = self._equip(store.cwd) if store.cwd != self.store.cwd else self.equipment
+                if not await self.hooks.before_switch("resume", path):
+                    store.close()
+                    return False
+                await self.abort()
+            except BaseException:
                 store.close()
-                return False
-            await self.abort()
-        except BaseException:
-            store.close()
-            raise
-        self.equipment = equipment
-        await self._replace_store(store, "resume")
+                raise
+            self.equipment = equipment
+            await self._replace_store(store, "resume")
         return True
 
     async def fork(self, entry_id: str, *, position: Literal["before", "at"] = "before") -> str | None:
@@ -686,7 +688,10 @@ class AgentSession:
         With ``position="at"`` it ends with that entry, whatever it is, and there is no text (an empty one). ``None``
         means that an extension objected. Raises ``UsageError`` when there is no such message.
         """
-        await self.start()
+        async with self._changing():
+            return await self._fork(entry_id, position)
+
+    async def _fork(self, entry_id: str, position: Literal["before", "at"]) -> str | None:
         entry = next((entry for entry in self.store.entries if entry.id == entry_id), None)
         message = entry.message if entry is not None and entry.type == "message" else None
         if entry is None or (position == "before" and not isinstance(message, UserMessage)):
@@ -712,6 +717,15 @@ class AgentSession:
     @property
     def _directory(self) -> Path | None:
         return self.store.path.parent if self.store.path is not None else None
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncGenerator[None]:
+        """Put another session in the place of this one; prompts wait until that is done."""
+        if self._hearing.locked():
+            self._request_abort()  # whoever waits for its turn would hold this up
+        async with self._hearing:
+            await self.start()
+            yield
 
     async def _replace_store(self, store: SessionStore, reason: ReplaceReason) -> None:
         previous = self.store.path
@@ -767,6 +781,14 @@ class AgentSession:
         """
         if self._task is not None:
             raise SessionBusyError("The agent is running. Wait until it has finished, or abort it, and navigate then.")
+        async with self._hearing:  # a prompt that comes now goes on from there
+            return await self._navigate(
+                BranchPlan(custom_instructions=instructions, replace_instructions=replace_instructions, label=label),
+                entry_id,
+                summarize=summarize,
+            )
+
+    async def _navigate(self, wish: BranchPlan, entry_id: str, *, summarize: bool) -> Navigation:
         self._save_all()
         target = self.store.entry(entry_id)
         left = self.store.leaf_id
@@ -775,10 +797,20 @@ class AgentSession:
         message = target.message if target.type in ("message", "custom_message") else None
         asks = isinstance(message, UserMessage | CustomMessage)
         place = target.parent_id if asks else entry_id
-        plan, behind = await self._plan_branch(
+        common, behind = self._left_behind(entry_id)
+        self._navigation = AbortSignal()
+        plan = await self.hooks.before_branch(
             BranchChange(
-                entry_id, left, *self._left_behind(entry_id), summarize, instructions, replace_instructions, label
-            )
+                entry_id,
+                left,
+                common,
+                behind,
+                summarize,
+                wish.custom_instructions,
+                wish.replace_instructions,
+                wish.label,
+            ),
+            self._navigation,
         )
         if plan.cancel:
             return Navigation(cancelled=True)
@@ -823,10 +855,6 @@ class AgentSession:
         here = self.store.branch()
         common = next((entry.id for entry in reversed(here) if entry.id in ahead), None)
         return common, [entry for entry in here if entry.id not in ahead]
-
-    async def _plan_branch(self, change: BranchChange) -> tuple[BranchPlan, Sequence[Entry]]:
-        self._navigation = AbortSignal()
-        return await self.hooks.before_branch(change, self._navigation), change.entries_to_summarize
 
     # Compaction and the user's shell
 

@@ -117,12 +117,20 @@ def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
         except SettingsError as problem:
             problems.append(problem)
             continue
+        is_project = path.parent.name == PROJECT_FOLDER
+        if is_project and "approve" in settings and _strictness(settings) <= max(_strictness(merged), 0):
+            del settings["approve"]  # a project may ask for more care, not for less
         for key in _RESOURCES:
             if key in settings:
                 settings[key] = [*(_absolute(entry, path.parent) for entry in settings[key]), *merged.get(key, [])]
         merged = _merge(merged, settings)
         files.update(dict.fromkeys(settings, path))
     return LoadedSettings(Settings.model_validate(merged), problems, files)
+
+
+def _strictness(settings: JsonObject) -> int:
+    """How much the user is asked about, by these settings; a project's word for nothing counts as less than none."""
+    return {"never": -1, "writes": 1, "always": 2}.get(settings.get("approve", ""), 0)
 
 
 def _absolute(entry: str, folder: Path) -> str:

@@ -181,12 +181,17 @@ def _extensions(session: AgentSession, wishes: SessionOptions, settings: Setting
     from indus_nb.extensions.loader import Scope, Source, discover, installed
     from indus_nb.extensions.permission_gate import permission_gate
 
+    gate = Source("the permission gate", "user", permission_gate(agent_dir))
+
     def sources() -> Iterator[Source]:
-        yield Source("the permission gate", "user", permission_gate(agent_dir))
-        if settings.mcp_servers:
+        if settings.mcp_servers and wishes.use_extensions:
             from indus_nb.extensions.mcp_tools import mcp_extension
 
             yield Source("mcpServers", "user", mcp_extension(settings.mcp_servers))
+        yield from others()
+        yield gate  # last, when nobody changes a call any more
+
+    def others() -> Iterator[Source]:
         yield Source("the definitions of this program", "temporary", agent)
         for factory in wishes.extensions:
             if callable(factory):

@@ -18,7 +18,7 @@ from indus_nb.extensions.loader import Source
 from indus_nb.messages import CustomMessage, ImageContent, TextContent, ThinkingLevel
 from indus_nb.providers import Model, ToolSpec
 from indus_nb.session_format import Entry
-from indus_nb.tools import Tool, ToolContext
+from indus_nb.tools import FunctionTool, Tool, ToolContext
 from indus_nb.tools.function import as_output, function_tool
 from indus_nb.tools.process import Child
 from indus_nb.wire import JsonObject
@@ -162,6 +162,11 @@ class Guarded:
         self.__generation = host.generation
 
     @property
+    def in_force(self) -> bool:
+        """Whether it may still be used."""
+        return self.__generation == self.__host.generation
+
+    @property
     def _host(self) -> Extensions:
         if self.__generation != self.__host.generation:
             raise StaleExtensionError(
@@ -226,9 +231,14 @@ class Context(Guarded):
         return self._session.abort_signal
 
     def is_read_only(self, tool_name: str) -> bool:
-        """Whether that tool says of itself that it changes nothing."""
+        """Whether that tool changes nothing, as code of this process says; a server's own word is no proof."""
         tool = self._session.all_tools.get(tool_name)
-        return tool is not None and tool.read_only
+        return isinstance(tool, FunctionTool | _BoundTool) and tool.read_only
+
+    def builtin(self, tool_name: str) -> Tool | None:
+        """The built-in tool of that name, unless something else is offered under it."""
+        tool = self._session.equipment.tools.get(tool_name)
+        return tool if tool is self._session.all_tools.get(tool_name) else None
 
     def is_idle(self) -> bool:
         """Whether nothing goes on."""

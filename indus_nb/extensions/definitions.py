@@ -45,7 +45,7 @@ class Definitions:
 
     def __call__(self, api: ExtensionApi) -> None:
         """Let a session know all of them."""
-        self._apis.append(api)
+        self._apis = [*(known for known in self._apis if known.in_force), api]
         for function, options in self._tools.values():
             api.tool(function, **options)
         for name, (function, description) in self._commands.items():

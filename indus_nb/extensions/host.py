@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -51,6 +51,8 @@ from indus_nb.wire import JsonObject
 _log = logging.getLogger("indus_nb")
 AnswerT = TypeVar("AnswerT", bound=ev.Answer)
 _SHUTDOWN_SECONDS = 2.0
+_INTERRUPTED = (ev.UserInput, ev.BeforeAgentStart, ev.ModelContext, ev.BeforeProviderRequest, ev.ToolCallEvent)
+"""What an abort need not wait for."""
 _KEPT_PROBLEMS = 50
 
 
@@ -109,6 +111,7 @@ class Extensions(SessionHooks):
         self._sources = sources
         self._seconds = seconds
         self._extensions: list[Extension] = []
+        self._failed: list[Extension] = []
         self._providers: list[str] = []
         self._problems: list[str] = []
         self._background: set[asyncio.Task[None]] = set()
@@ -130,15 +133,16 @@ class Extensions(SessionHooks):
         await self.started("reload")
 
     async def _load(self, *, afresh: bool) -> None:
+        """Set all extensions up anew; until they are, those before stay on guard."""
         self.generation += 1
         self.ready = False
         self._problems.clear()
-        self.listening.clear()
-        self._extensions = []
         self.bus = Events(self._report_soon)
         for name in self._providers:
             self.session.registry.unregister(name)
         self._providers.clear()
+        loaded: list[Extension] = []
+        failed: list[Extension] = []
         for source in self._sources():
             extension = Extension(source)
             try:
@@ -146,10 +150,13 @@ class Extensions(SessionHooks):
                 result = setup(ExtensionApi(self, extension))
                 if inspect.isawaitable(result):
                     await self._limited(result, self._seconds)
-            except Exception as error:  # noqa: BLE001 - one extension's defect is no business of the others
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - one's defect is no business of the others
+                failed.append(extension)
                 await self.report(extension, "load", error)
             else:
-                self._extensions.append(extension)
+                loaded.append(extension)
+        self._extensions, self._failed = loaded, failed
+        self.listening = {name for extension in loaded for name in extension.handlers}
         self.ready = True
         self.tools_changed()
 
@@ -181,7 +188,8 @@ class Extensions(SessionHooks):
         return list(self._problems)
 
     def check_flags(self) -> None:
-        flags = {flag.name: flag for each in self._extensions for flag in each.flags.values()}
+        known = [*self._extensions, *self._failed]
+        flags = {flag.name: flag for each in known for flag in each.flags.values()}
         for name, value in self.flag_values.items():
             if name not in flags:
                 raise UsageError(f"Unrecognized arguments: --{name}. `indusagi --help` shows all options.")
@@ -221,7 +229,7 @@ class Extensions(SessionHooks):
             try:
                 answer = await self._call(handler, event, self._context_for(event))
             except RunAborted:
-                return
+                continue  # the next one may have something to put in order
             except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
                 await self.report(extension, event.type, error)
             else:
@@ -243,15 +251,27 @@ class Extensions(SessionHooks):
         return Context(self)
 
     async def _call(self, handler: Callable[..., Any], event: Any, ctx: Context) -> Any:
-        result = handler(event, ctx)
-        if not inspect.isawaitable(result):
-            return result
-        seconds = _SHUTDOWN_SECONDS if isinstance(event, ev.SessionShutdown) else self._seconds
-        signal = self.session.abort_signal
-        if signal is None or isinstance(event, ev.SessionShutdown):
-            return await self._limited(result, seconds)
-        with signal.interruptible():
-            return await self._limited(result, seconds)
+        """What a handler answers; raises ``RunAborted`` when an abort ends its thinking, if it may."""
+        try:
+            result = handler(event, ctx)
+            if not inspect.isawaitable(result):
+                return result
+            signal = self.session.abort_signal
+            if signal is None or not isinstance(event, _INTERRUPTED):
+                aborted = signal is not None and signal.requested
+                seconds = _SHUTDOWN_SECONDS if aborted or isinstance(event, ev.SessionShutdown) else self._seconds
+                return await self._limited(result, seconds)
+            if signal.requested and inspect.iscoroutine(result):
+                result.close()
+            with signal.interruptible():
+                return await self._limited(result, self._seconds)
+        except SystemExit as error:
+            raise RuntimeError(f"it wanted to exit ({error.code})") from error
+        except asyncio.CancelledError as error:
+            task = cast("asyncio.Task[Any]", asyncio.current_task())
+            if task.cancelling():
+                raise
+            raise RuntimeError("something that it waited for was cancelled") from error
 
     async def _limited(self, work: Any, seconds: float) -> Any:
         """What ``work`` gives; raises ``TimeoutError`` when it takes longer, the user's thinking aside."""
@@ -338,6 +358,10 @@ class Extensions(SessionHooks):
                 await result
         except RunAborted:
             pass
+        except (SystemExit, asyncio.CancelledError) as error:
+            if cast("asyncio.Task[Any]", asyncio.current_task()).cancelling():
+                raise
+            await self.report(extension, "command", RuntimeError(f"{type(error).__name__}: {error}"))
         except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
             await self.report(extension, "command", error)
 
@@ -472,6 +496,9 @@ class Extensions(SessionHooks):
             if task is not asyncio.current_task() and reason == "quit":
                 task.cancel()
         self.session.ui.clear()
+        if reason == "quit":
+            self.generation += 1
+            self._extensions = []
 
     async def before_compact(
         self, preparation: Preparation, branch: Sequence[Entry], instructions: str | None, signal: AbortSignal

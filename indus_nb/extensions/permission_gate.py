@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
-from collections.abc import Callable
-from fnmatch import fnmatchcase
+import os
+import secrets
+import shlex
+import stat
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
+from pydantic import BaseModel
 
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import ToolCallAnswer, ToolCallEvent
+from indus_nb.tools import Tool, ToolError
 from indus_nb.wire import JsonObject, load_object
 
 RULES_FILE = "approved.json"
@@ -21,14 +27,21 @@ _SESSION = "Yes, and always in this session: "
 _PROJECT = "Yes, and always in this folder: "
 _NO = "No"
 _LONGEST = 6000
+_LARGEST_FILE = 256 * 1024
+_MOST_LINES = 2000
+_LOCK_SECONDS = 5.0
+_ANYTHING = " …"
+_SIGNS = frozenset(";&|`$<>(){}[]*?~!\\\n'\"#=")
+# Programs whose further words change little. None that runs what it is given, and none that writes where it is told.
+_HARMLESS = frozenset({"ls", "pwd", "wc", "du", "df", "whoami", "git status"})
 
 
 def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
     """An extension that asks as ``SessionSettings.approve`` says: before tools with effects, or before any.
 
-    What was allowed for good is kept as readable rules, such as ``bash: git status*``: for the session in memory, for a
-    folder in ``approved.json`` of the user's folder, never within the project itself. Where nobody can be asked the
-    call is refused.
+    It must be asked last, when nobody changes the arguments any more. What was allowed for good is kept as readable
+    rules, such as ``bash: git status …``: for the session in memory, for a folder in ``approved.json`` of the user's
+    folder, never within the project itself. Where nobody can be asked the call is refused.
     """
     allowed: set[str] = set()
 
@@ -38,19 +51,25 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
             mode = ctx.settings.approve
             if mode == "never" or (mode == "writes" and ctx.is_read_only(event.tool_name)):
                 return None
-            rules = allowed | set(_kept_rules(agent_dir).get(str(ctx.cwd), ()))
-            if any(_fits(rule, event) for rule in rules):
+            tool = ctx.builtin(event.tool_name)
+            arguments = _understood(tool, event.input)
+            if arguments is None:
+                return None  # the tool itself will say what is wrong with them
+            rule = _rule(event.tool_name, arguments, ctx.cwd, builtin=tool is not None)
+            kept = await asyncio.to_thread(_kept_rules, agent_dir)
+            if _fits(rule, allowed | set(kept.get(str(ctx.cwd), ()))):
                 return None
             if not ctx.has_ui:
                 told = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
                 return ToolCallAnswer(block=True, reason=told)
-            rule = _rule(event)
-            options = [_YES, _SESSION + rule, _PROJECT + rule, _NO]
-            chosen = await ctx.ui.select(_question(event, ctx.cwd), options, signal=ctx.signal)
-            if chosen == options[1]:
-                allowed.add(rule)
-            elif chosen == options[2]:
-                _keep_rule(agent_dir, str(ctx.cwd), rule)
+            question, whole = await _question(event.tool_name, arguments, ctx.cwd, builtin=tool is not None)
+            offered = rule if whole else None
+            always = [] if offered is None else [f"{_SESSION}{offered}", f"{_PROJECT}{offered}"]
+            chosen = await ctx.ui.select(question, [_YES, *always, _NO], signal=ctx.signal)
+            if offered is not None and chosen == always[0]:
+                allowed.add(offered)
+            elif offered is not None and chosen == always[1]:
+                await asyncio.to_thread(_keep_rule, agent_dir, str(ctx.cwd), offered)
             elif chosen != _YES:
                 return ToolCallAnswer(block=True, reason="The user did not allow this call. Ask what to do instead.")
             return None
@@ -58,67 +77,52 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
     return setup
 
 
-def _rule(event: ToolCallEvent) -> str:
-    """What else counts as the same: for a command its program and first word, for a file its folder."""
-    match event.input:
-        case {"command": str(command)}:
-            words = command.split()
-            plain = len(words) > 1 and not any(sign in command for sign in ";&|`$<>\n(")
-            return f"{event.tool_name}: {' '.join(words[:2])}*" if plain else f"{event.tool_name}: {command}"
-        case {"path": str(path)}:
-            return f"{event.tool_name}: {path}"
-        case _:
-            return event.tool_name
-
-
-def _fits(rule: str, event: ToolCallEvent) -> bool:
-    name, _, pattern = rule.partition(": ")
-    if name != event.tool_name:
-        return False
-    subject = event.input.get("command", event.input.get("path"))
-    if not pattern or not isinstance(subject, str):
-        return not pattern
-    if pattern.endswith("*"):
-        # Not one command that hides another behind it.
-        return fnmatchcase(subject, pattern) and not any(sign in subject for sign in ";&|`$<>\n(")
-    return subject == pattern
-
-
-def _question(event: ToolCallEvent, cwd: Path) -> str:
-    match event.tool_name, event.input:
-        case "bash", {"command": str(command)}:
-            told = f"Run this command?\n\n{command}"
-        case "python", {"code": str(code)}:
-            told = f"Run this code in your kernel?\n\n{code}"
-        case "write", {"path": str(path), "content": str(content)}:
-            told = f"Write {path}?\n\n{_difference(cwd / path, content)}"
-        case "edit", {"path": str(path)}:
-            told = f"Change {path}?\n\n{_edits(event.input)}"
-        case name, arguments:
-            told = f"Call {name}?\n\n{json.dumps(arguments, indent=2, ensure_ascii=False)}"
-    return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}\n… ({len(told) - _LONGEST} more characters)"
-
-
-def _difference(path: Path, new: str) -> str:
+def _understood(tool: Tool | None, arguments: JsonObject) -> JsonObject | None:
+    """The arguments as the tool will take them: it may know other names for them than those that stand there."""
+    if tool is None:
+        return arguments
     try:
-        old = path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return new
-    return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), "now", "then", lineterm=""))
+        checked: object = tool.check(arguments)
+    except ToolError:
+        return None
+    return checked.model_dump() if isinstance(checked, BaseModel) else arguments
 
 
-def _edits(arguments: JsonObject) -> str:
-    edits: object = arguments.get("edits", [arguments])
-    lines: list[str] = []
-    for edit in cast("list[object]", edits) if isinstance(edits, list) else [arguments]:
-        if isinstance(edit, dict):
-            change = cast("JsonObject", edit)
-            old, new = str(change.get("oldText", "")), str(change.get("newText", ""))
-            lines += [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines()), ""]
-    return "\n".join(lines)
+# Rules
 
 
-def _kept_rules(agent_dir: Path) -> dict[str, list[str]]:
+def _rule(name: str, arguments: JsonObject, cwd: Path, *, builtin: bool) -> str:
+    """What else counts as the same: for a file that file, for a harmless program any words behind it."""
+    match name, arguments:
+        case "bash", {"command": str(command)} if builtin:
+            words = _words(command)
+            plain = words is not None and next((f for f in (" ".join(words[:2]), words[0]) if f in _HARMLESS), None)
+            return f"bash: {plain}{_ANYTHING}" if plain else f"bash: {command}"
+        case (("write" | "edit"), {"path": str(path)}) if builtin:
+            return f"{name}: {_resolved(path, cwd)}"
+        case _:
+            return f"{name}: {json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)}"
+
+
+def _fits(rule: str, allowed: set[str]) -> bool:
+    return rule in allowed
+
+
+def _words(command: str) -> Sequence[str] | None:
+    """The words of one plain command; ``None`` for anything that a shell would do more with."""
+    if not command.strip() or _SIGNS & set(command):
+        return None
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return None
+
+
+def _resolved(path: str, cwd: Path) -> str:
+    return os.path.realpath(os.path.join(cwd, os.path.expanduser(path.removeprefix("@"))))  # noqa: PTH111, PTH118
+
+
+def _kept_rules(agent_dir: Path) -> Mapping[str, Sequence[str]]:
     try:
         return load_object((agent_dir / RULES_FILE).read_bytes())
     except (OSError, ValueError):
@@ -128,7 +132,58 @@ def _kept_rules(agent_dir: Path) -> dict[str, list[str]]:
 def _keep_rule(agent_dir: Path, folder: str, rule: str) -> None:
     agent_dir.mkdir(parents=True, exist_ok=True)
     path = agent_dir / RULES_FILE
-    with FileLock(f"{path}.lock"):
-        rules = _kept_rules(agent_dir)
-        rules[folder] = [*dict.fromkeys([*rules.get(folder, []), rule])]
-        path.write_text(json.dumps(rules, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    try:
+        with FileLock(f"{path}.lock", timeout=_LOCK_SECONDS):
+            rules = {name: [*kept] for name, kept in _kept_rules(agent_dir).items()}
+            rules[folder] = [*dict.fromkeys([*rules.get(folder, []), rule])]
+            temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+            temporary.write_text(json.dumps(rules, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            temporary.replace(path)
+    except Timeout:
+        return  # it counts for this once, and will be asked again
+
+
+# Questions
+
+
+async def _question(name: str, arguments: JsonObject, cwd: Path, *, builtin: bool) -> tuple[str, bool]:
+    """What the user is asked, and whether all of it is shown."""
+    match name, arguments:
+        case "bash", {"command": str(command)} if builtin:
+            told = f"Run this command?\n\n{command}"
+        case "write", {"path": str(path), "content": str(content)} if builtin:
+            place = Path(_resolved(path, cwd))
+            told = f"Write {place}?\n\n{await asyncio.to_thread(_difference, place, content)}"
+        case "edit", {"path": str(path), "edits": edits} if builtin:
+            told = f"Change {_resolved(path, cwd)}?\n\n{_changes(cast('Sequence[Any]', edits))}"
+        case "python", {"code": str(code)}:
+            told = f"Run this code in your kernel?\n\n{code}"
+        case _:
+            told = f"Call {name}?\n\n{json.dumps(arguments, indent=2, ensure_ascii=False, default=str)}"
+    if len(told) <= _LONGEST:
+        return told, True
+    half = _LONGEST // 2
+    return f"{told[:half]}\n\n… {len(told) - 2 * half} characters are left out here …\n\n{told[-half:]}", False
+
+
+def _difference(path: Path, new: str) -> str:
+    """What changes in a file, if that is quickly told; else what will be in it."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_FILE:
+            return f"(in the place of what is there)\n\n{new}"
+        old = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return new
+    before, after = old.splitlines(), new.splitlines()
+    if max(len(before), len(after)) > _MOST_LINES:
+        return f"(in the place of the {len(before)} lines that are there)\n\n{new}"
+    return "\n".join(difflib.unified_diff(before, after, "now", "then", lineterm=""))
+
+
+def _changes(edits: Sequence[Any]) -> str:
+    lines: list[str] = []
+    for edit in edits:
+        old, new = str(edit.get("old_text", "")), str(edit.get("new_text", ""))
+        lines += [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines()), ""]
+    return "\n".join(lines)

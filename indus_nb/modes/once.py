@@ -59,6 +59,8 @@ async def answer_all(
     preload(session)
 
     async def run() -> int:
+        await session.start()
+        session.hooks.check_flags()
         status = 0
         for prompt in prompts:
             await session.prompt(prompt.text, prompt.images)
@@ -77,7 +79,7 @@ async def answer_all(
         if status > 1:
             complain("Request was aborted.")
     except IndusError as error:
-        status = 1
+        status = 2 if isinstance(error, UsageError) else 1
         complain(str(error))
     await session.end()
     if lost := await writer.close(_BYE_SECONDS):

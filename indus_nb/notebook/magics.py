@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Coroutine
@@ -16,7 +17,7 @@ from indus_nb.messages import ThinkingLevel
 from indus_nb.notebook import blocks
 from indus_nb.notebook.dialogs import DialogHost
 from indus_nb.notebook.kernel import UserKernel
-from indus_nb.notebook.thread import AgentThread, Inbox
+from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
 from indus_nb.notebook.view import RunView, Screen
 from indus_nb.providers import Provider
 from indus_nb.providers.catalog import split_level
@@ -185,9 +186,11 @@ class Conversation:
         self._thread.close()
 
     def _close_session(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        session, self._session = self._session, None
+        if session is not None:
+            # On the agent's loop, where what extensions started lives.
+            with contextlib.suppress(Interrupted):
+                self._thread.drive(session.end, Inbox(), lambda: None)
 
     def _ask(self, session: AgentSession, text: str) -> None:
         inbox: Inbox = Inbox()
@@ -266,12 +269,15 @@ class Conversation:
     def _open_anew(self, previous: AgentSession, options: SessionOptions) -> AgentSession:
         """The conversation that is open here already, opened with other wishes; as it was, should they be refused."""
         model = previous.model
-        as_before = SessionOptions(
+        as_before = replace(
+            options,
             session=str(previous.store.path),
+            continue_last=False,
             provider=model.provider if model is not None else None,
             model=model.id if model is not None else None,
             thinking=previous.thinking_level,
             tools=previous.chosen_tools,
+            approve=previous.settings.approve,
         )
         self._close_session()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import inspect
 import io
 from collections.abc import Awaitable, Callable, Mapping
@@ -109,7 +110,11 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(function, include_extras=True)
     bare = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
     bare.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
-    return get_type_hints(bare, localns=inspect.getclosurevars(function).nonlocals, include_extras=True)
+    known: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not yet there
+            known[name] = cell.cell_contents
+    return get_type_hints(bare, localns=known, include_extras=True)
 
 
 def as_output(value: Any) -> ToolOutput:

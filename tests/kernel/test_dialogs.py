@@ -63,8 +63,7 @@ def test_a_yes_for_the_session_is_a_rule_that_is_not_asked_again(
 ) -> None:
     api.add(Reply(ToolUse("bash", {"command": "ls -a"})), Reply(ToolUse("bash", {"command": "ls -l"})), Reply("Done."))
     cell = claude.begin("%agent look twice", asks=True)
-    assert "always in this session: bash: ls -a*" in cell.answer("2")
-    cell.answer("1")
+    assert "always in this session: bash: ls …" in cell.answer("2")
     assert cell.finish().status == "ok"
     api.add(Reply(ToolUse("bash", {"command": "ls -a ."})), Reply("Done."))
     assert claude.begin("%agent look again", asks=True).finish().status == "ok"
@@ -143,9 +142,7 @@ def test_a_gate_and_a_command_can_be_defined_in_a_cell(claude: Kernel, api: Mess
         "    ctx.ui.notify(f'Hello {name}, {arguments}')\n"
     )
     api.add(Reply(ToolUse("write", {"path": "x.txt", "content": "x"})), Reply("Done."))
-    cell = claude.begin("%agent write x", asks=True)
-    cell.answer("1")
-    assert cell.finish().status == "ok"
+    assert claude.begin("%agent write x", asks=True).finish().status == "ok"
     assert "Not today." in result_of(api)
     cell = claude.begin("%agent /greet good day", asks=True)
     assert "Who?" in cell.answer("Ada")

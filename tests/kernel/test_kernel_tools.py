@@ -139,7 +139,7 @@ def test_the_cells_that_the_user_ran_are_told_with_the_next_prompt_once(claude: 
     claude.run("secret_sauce / 0")
     api.add(Reply("I see."), Reply("Still."))
     claude.run("%agent what happened?")
-    told = json.dumps(api.requests[-1].body["messages"][-1], ensure_ascii=False)
+    told = json.dumps(api.requests[-1].body["messages"][-2:], ensure_ascii=False)
     assert "secret_sauce = 41 + 1" in told
     assert "Out: int · 42" in told
     assert "ZeroDivisionError: division by zero" in told
