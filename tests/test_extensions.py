@@ -682,3 +682,133 @@ async def test_the_name_of_a_session_and_labels_are_told_and_set(opened, message
     assert api_of[0].get_session_name() == "My session"
     api_of[0].set_label(session.store.leaf_id, "here")
     assert [label for label, _ in session.store.labels.values()] == ["here"]
+
+
+async def test_a_prompt_that_comes_while_the_session_is_replaced_belongs_to_the_new_one(opened, messages_api) -> None:
+    begun = asyncio.Event()
+
+    def setup(api: ExtensionApi) -> None:
+        @api.on("session_shutdown")
+        async def shut_down(event: Any, ctx: Context) -> None:
+            begun.set()
+            await asyncio.sleep(0.1)
+
+    session = await opened(setup)
+    messages_api.add(Reply("One."), Reply("Two."))
+    await session.prompt("first")
+    before = session.store.path
+    replacing = asyncio.create_task(session.new_session())
+    await asyncio.wait_for(begun.wait(), 10)
+    await session.prompt("second")
+    assert await replacing
+    assert texts(session) == ["second"]
+    assert "second" not in before.read_text()
+
+
+async def test_a_prompt_that_comes_while_another_branch_is_gone_to_goes_on_from_there(opened, messages_api) -> None:
+    begun = asyncio.Event()
+
+    def setup(api: ExtensionApi) -> None:
+        @api.on("session_before_tree")
+        async def think(event: Any, ctx: Context) -> None:
+            begun.set()
+            await asyncio.sleep(0.1)
+
+    session = await opened(setup)
+    messages_api.add(Reply("One."), Reply("Two."), Reply("Three."))
+    await session.prompt("first")
+    await session.prompt("second")
+    target = next(e for e in session.store.entries if isinstance(e.message, AssistantMessage))
+    going = asyncio.create_task(session.navigate(target.id))
+    await asyncio.wait_for(begun.wait(), 10)
+    await session.prompt("third")
+    await going
+    assert texts(session) == ["first", "third"]
+
+
+async def test_an_abort_is_felt_by_a_tool_that_asked_the_user_before(opened, messages_api) -> None:
+    working = asyncio.Event()
+
+    def setup(api: ExtensionApi) -> None:
+        @api.tool
+        async def slow(ctx: Context) -> str:
+            """Work for long."""
+            await ctx.ui.confirm("Sure?", "It takes long.", signal=ctx.signal)
+            working.set()
+            await asyncio.sleep(1000)
+            return "done"
+
+    session = await opened(setup)
+
+    def host(frame: Any) -> None:
+        if frame.method == "confirm":
+            asyncio.get_running_loop().call_soon(session.ui.answer, frame.id, True)
+
+    session.ui.attach(host)
+    messages_api.add(Reply(ToolUse("slow", {})))
+    running = asyncio.create_task(session.prompt("go"))
+    await asyncio.wait_for(working.wait(), 10)
+    await asyncio.wait_for(session.abort(), 10)
+    await running
+
+
+async def test_after_an_abort_handlers_still_see_the_run_end(opened, messages_api) -> None:
+    told: list[str] = []
+
+    def setup(api: ExtensionApi) -> None:
+        for name in ("tool_result", "turn_end", "agent_end", "agent_settled"):
+
+            @api.on(name)
+            async def note(event: Any, ctx: Context) -> None:
+                await asyncio.sleep(0)
+                told.append(event.type)
+
+    session = await opened(setup)
+    messages_api.add(Reply(ToolUse("bash", {"command": "echo begun; sleep 1000"})))
+    begun = asyncio.Event()
+    session.subscribe(lambda event: begun.set() if event.type == "tool_execution_update" else None)
+    running = asyncio.create_task(session.prompt("go"))
+    await asyncio.wait_for(begun.wait(), 10)
+    await session.abort()
+    await running
+    assert told == ["tool_result", "turn_end", "turn_end", "agent_end", "agent_settled"]
+
+
+async def test_neither_an_exit_nor_a_cancellation_of_an_extensions_own_ends_a_run(opened, messages_api) -> None:
+    async def cancelled() -> None:
+        task = asyncio.create_task(asyncio.sleep(1000))
+        task.cancel()
+        await task
+
+    def setup(api: ExtensionApi) -> None:
+        @api.on("session_start")
+        async def start(event: Any, ctx: Context) -> None:
+            await cancelled()
+
+        @api.on("turn_start")
+        def leave(event: Any, ctx: Context) -> None:
+            raise SystemExit(3)
+
+        @api.tool
+        async def odd() -> str:
+            """Odd."""
+            await cancelled()
+            return "never"
+
+        @api.tool
+        async def leaving() -> str:
+            """Leave."""
+            raise SystemExit(3)
+
+        @api.command()
+        async def oddly(arguments: str, ctx: Any) -> None:
+            await cancelled()
+
+    session = await opened(setup)
+    events = watched(session)
+    messages_api.add(Reply(ToolUse("odd", {}), ToolUse("leaving", {})), Reply("Done."))
+    await session.prompt("go")
+    assert session.last_text == "Done."
+    assert [m.is_error for m in session.messages if isinstance(m, ToolResultMessage)] == [True, True]
+    await session.prompt("/oddly")
+    assert [name for name, _ in errors_of(events)] == ["turn_start", "turn_start", "command"]

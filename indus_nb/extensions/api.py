@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from indus_nb.store import SessionStore
     from indus_nb.ui import Ui
 
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Handler = Callable[[Any, "Context"], Any]
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 DeliverAs = Literal["steer", "followUp", "nextTurn"]
@@ -379,6 +381,11 @@ class ExtensionApi(Guarded):
         self._host.tools_changed()
 
     def _add_tool(self, tool: Tool) -> None:
+        spec = tool.spec
+        if not _TOOL_NAME.fullmatch(spec.name):
+            raise UsageError(f"{spec.name!r} cannot name a tool: use up to 64 of a-z A-Z 0-9 _ -")
+        if spec.parameters.get("type") != "object":
+            raise UsageError(f'The parameters of {spec.name} are no schema of an object: {{"type": "object", …}}.')
         self._extension.tools[tool.spec.name] = tool
         self._host.tools_changed()
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -112,6 +113,8 @@ class Extensions(SessionHooks):
         self._seconds = seconds
         self._extensions: list[Extension] = []
         self._failed: list[Extension] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: int | None = None
         self._providers: list[str] = []
         self._problems: list[str] = []
         self._background: set[asyncio.Task[None]] = set()
@@ -134,6 +137,7 @@ class Extensions(SessionHooks):
 
     async def _load(self, *, afresh: bool) -> None:
         """Set all extensions up anew; until they are, those before stay on guard."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.generation += 1
         self.ready = False
         self._problems.clear()
@@ -314,9 +318,15 @@ class Extensions(SessionHooks):
             except Exception as error:  # noqa: BLE001 - nobody waits for it
                 await self.report(extension, event, error)
 
-        task = asyncio.get_running_loop().create_task(carry_out())
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        def begin() -> None:
+            task = asyncio.create_task(carry_out())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+        if self._thread == threading.get_ident():
+            begin()
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(begin)  # a tool's function works in a thread of its own
 
     # What the session asks
 

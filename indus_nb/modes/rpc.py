@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_sig
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
 from indus_nb.store import TreeNode, list_sessions, user_text
+from indus_nb.ui import UiFrame
 from indus_nb.wire import JsonObject, dump, load_object
 
 _log = logging.getLogger("indus_nb")
@@ -492,7 +494,16 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
         finally:
             end(0)
 
-    session.ui.attach(lambda frame: writer.send_line(dump(frame)))
+    thread = threading.get_ident()
+
+    def show(frame: UiFrame) -> None:
+        line = dump(frame)
+        if threading.get_ident() == thread:
+            writer.send_line(line)
+        else:  # a tool's function works in a thread of its own
+            loop.call_soon_threadsafe(writer.send_line, line)
+
+    session.ui.attach(show)
     on_signals(end)
     reading = asyncio.create_task(read())
     starting = asyncio.create_task(_start(session))
