@@ -106,8 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _open_standard_descriptors() -> None:
-    """Put nothing in the place of what the caller closed, so that no file of ours gets such a number."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+    """Put nothing in the place of what the caller closed, so that no file of ours gets such a number.
+
+    Nothing can be written to what stands for a closed standard output: an answer must not be lost without a word.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDONLY)) < 3:
+        if descriptor == 2:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
         os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no keyword
     os.close(descriptor)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - it stays open

@@ -291,6 +291,14 @@ def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: P
         assert process.stderr.read() == told
 
 
+def test_an_answer_that_nobody_can_get_is_a_failure(tmp_path: Path):
+    program = f"exec {sys.executable} -m indus_nb --provider offline --no-session hello >&-"
+    done = subprocess.run(
+        ["/bin/sh", "-c", program], capture_output=True, cwd=tmp_path, env=environment(tmp_path), check=False
+    )
+    assert (done.returncode, done.stderr) == (1, b"indusagi: The output could not be written: Bad file descriptor.\n")
+
+
 def test_standard_descriptors_that_were_closed_are_never_taken_for_a_file_of_ours(tmp_path: Path):
     program = f"exec {sys.executable} -m indus_nb --provider offline --mode json hello <&- 2>&-"
     done = subprocess.run(

@@ -812,3 +812,19 @@ async def test_neither_an_exit_nor_a_cancellation_of_an_extensions_own_ends_a_ru
     assert [m.is_error for m in session.messages if isinstance(m, ToolResultMessage)] == [True, True]
     await session.prompt("/oddly")
     assert [name for name, _ in errors_of(events)] == ["turn_start", "turn_start", "command"]
+
+
+async def test_extensions_come_with_installed_packages(opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "packages"
+    info = package / "greeter-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[indus_nb.extensions]\ngreeter = greeter_extension:setup\n")
+    (package / "greeter_extension.py").write_text(
+        "def setup(api):\n    api.register_command('greet', lambda arguments, ctx: None)\n"
+    )
+    monkeypatch.syspath_prepend(package)
+    session = await opened()
+    assert [command["name"] for command in session.list_commands()] == ["greet"]
+    without = await opened(use_extensions=False)
+    assert without.list_commands() == []

@@ -38,6 +38,7 @@ _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
 _NO_KEY = "none"  # for a server that wants none: the SDK refuses to send no key at all
 _OUTPUT_TOKENS = 32_000
+_SHORTEST_SECRET = 8
 _SMALLEST_BUDGET = 1024
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
@@ -524,7 +525,7 @@ def _shown(url: str) -> str:
 
 def _scrubbed(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
-        if secret:
+        if len(secret) >= _SHORTEST_SECRET:  # what is shorter is no key, and part of many words
             text = text.replace(secret, "***")
             text = text.replace(ascii(secret)[1:-1], "***")  # as a library quotes what it refuses to send
     return text

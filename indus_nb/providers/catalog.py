@@ -226,5 +226,5 @@ def _distance(model: Model, part: str) -> tuple[bool, bool]:
 
 
 def _suggestions(asked: str, candidates: Sequence[Model]) -> list[str]:
-    named = {model.id: f"{model.provider}/{model.id}" for model in candidates}
+    named = {model.id: f"{model.provider}/{model.id}" for model in candidates if model.provider != "offline"}
     return [named[name] for name in get_close_matches(_folded(asked), named, n=3, cutoff=0.5)]
