@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -41,14 +42,20 @@ def discover(directories: Iterable[tuple[Path, Scope]], paths: Iterable[tuple[Pa
 
 def installed() -> Iterator[Source]:
     """The extensions of installed packages (entry points of the group ``indus_nb.extensions``)."""
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group=ENTRY_POINTS):
+    for point in _entry_points(tuple(sys.path)):
 
         def setup(api: Any, point: Any = point) -> Any:
             return _factory(point.load(), point.value)(api)
 
         yield Source(f"{point.name} ({point.value})", "package", setup)
+
+
+@lru_cache(maxsize=1)
+def _entry_points(_: tuple[str, ...]) -> Sequence[Any]:
+    """Looking through all packages takes milliseconds; they change with the path only."""
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=ENTRY_POINTS))
 
 
 def load(source: Source, *, afresh: bool = False) -> Callable[[Any], Any]:

@@ -27,6 +27,8 @@ _SESSION = "Yes, and always in this session: "
 _PROJECT = "Yes, and always in this folder: "
 _NO = "No"
 _LONGEST = 6000
+_LONGEST_RULE = 120
+"""Nobody reads a longer one before allowing it for good."""
 _LARGEST_FILE = 256 * 1024
 _MOST_LINES = 2000
 _LOCK_SECONDS = 5.0
@@ -57,13 +59,13 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
                 return None  # the tool itself will say what is wrong with them
             rule = _rule(event.tool_name, arguments, ctx.cwd, builtin=tool is not None)
             kept = await asyncio.to_thread(_kept_rules, agent_dir)
-            if _fits(rule, allowed | set(kept.get(str(ctx.cwd), ()))):
+            if rule in allowed or rule in kept.get(str(ctx.cwd), ()):
                 return None
             if not ctx.has_ui:
                 told = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
                 return ToolCallAnswer(block=True, reason=told)
             question, whole = await _question(event.tool_name, arguments, ctx.cwd, builtin=tool is not None)
-            offered = rule if whole else None
+            offered = rule if whole and rule is not None and len(rule) <= _LONGEST_RULE else None
             always = [] if offered is None else [f"{_SESSION}{offered}", f"{_PROJECT}{offered}"]
             chosen = await ctx.ui.select(question, [_YES, *always, _NO], signal=ctx.signal)
             if offered is not None and chosen == always[0]:
@@ -91,7 +93,7 @@ def _understood(tool: Tool | None, arguments: JsonObject) -> JsonObject | None:
 # Rules
 
 
-def _rule(name: str, arguments: JsonObject, cwd: Path, *, builtin: bool) -> str:
+def _rule(name: str, arguments: JsonObject, cwd: Path, *, builtin: bool) -> str | None:
     """What else counts as the same: for a file that file, for a harmless program any words behind it."""
     match name, arguments:
         case "bash", {"command": str(command)} if builtin:
@@ -100,12 +102,10 @@ def _rule(name: str, arguments: JsonObject, cwd: Path, *, builtin: bool) -> str:
             return f"bash: {plain}{_ANYTHING}" if plain else f"bash: {command}"
         case (("write" | "edit"), {"path": str(path)}) if builtin:
             return f"{name}: {_resolved(path, cwd)}"
+        case "python", _:
+            return None  # the next code is another one
         case _:
             return f"{name}: {json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)}"
-
-
-def _fits(rule: str, allowed: set[str]) -> bool:
-    return rule in allowed
 
 
 def _words(command: str) -> Sequence[str] | None:

@@ -86,22 +86,22 @@ class RpcServer:
         )
         self._handlers = {name: (model, handler) for model, handler in handlers for name in model.names()}
 
-    def take(self, line: bytes | LineTooLongError) -> None:
-        """Carry out one line, or begin to."""
+    def take(self, line: bytes | LineTooLongError) -> bool:
+        """Carry out one line, or begin to; tells whether something was begun that goes on."""
         try:
             if isinstance(line, LineTooLongError):
                 raise line
             frame = load_object(line.removeprefix(_BYTE_ORDER_MARK))
         except ValueError as error:
             self._respond(None, "parse", error=f"Failed to parse command: {error}")
-            return
+            return False
         kind = frame.get("type")
         if kind == "extension_ui_response":
             self._session.ui.take(frame)
-            return
+            return False
         if kind in ("host_tool_update", "host_tool_result"):
             self._host_tools.take(frame)
-            return
+            return False
         command_id = frame.get("id")
         if isinstance(command_id, bool) or not isinstance(command_id, str | int):
             command_id = None
@@ -109,27 +109,29 @@ class RpcServer:
         if known is None:
             name = kind if isinstance(kind, str) else "unknown"
             self._respond(command_id, name, error=f"Unknown command: {name if isinstance(kind, str) else _brief(kind)}")
-            return
+            return False
         model, handler = known
         try:
             command = model.model_validate(frame)
         except ValidationError as error:
             self._respond(command_id, str(kind), error=_explain(str(kind), error))
-            return
-        self._start(command, str(kind), handler)
+            return False
+        return self._start(command, str(kind), handler)
 
-    def _start(self, command: Command, name: str, handler: Callable[[Any], Any]) -> None:
+    def _start(self, command: Command, name: str, handler: Callable[[Any], Any]) -> bool:
         try:
             data = handler(command)
         except Exception as error:  # noqa: BLE001 - see _failed
             self._failed(command, name, error)
-            return
+            return False
         if asyncio.iscoroutine(data):
             task = asyncio.create_task(self._finish(command, name, data))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
             self._respond(command.id, name, data=data)
+            return False
+        return True
 
     async def _finish(self, command: Command, name: str, work: Awaitable[Any]) -> None:
         try:
@@ -487,8 +489,8 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     async def read() -> None:
         try:
             async for line in read_lines(descriptor_in):
-                server.take(line)
-                await asyncio.sleep(0)  # so that what a command begins has begun when the next one is looked at
+                if server.take(line):
+                    await asyncio.sleep(0)  # so that what it begins has begun when the next one is looked at
                 if writer.far_behind:
                     await writer.ready()
         finally:

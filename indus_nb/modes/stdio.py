@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
@@ -25,6 +25,7 @@ from indus_nb.streaming import BlockDelta
 LINE_LIMIT = 64 * 1024 * 1024
 _CHUNK = 64 * 1024
 _log = logging.getLogger("indus_nb")
+_LONG = 256 * 1024
 _BEHIND = 1024 * 1024
 
 
@@ -215,14 +216,28 @@ class FrameWriter:
                 lines, self._handed = self._handed, None
             if lines is None:
                 return
-            rest = memoryview(b"\n".join((*lines, b"")))
             try:
-                while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
+                for piece in _pieces(lines):
+                    rest = memoryview(piece)
+                    while rest:
+                        rest = rest[os.write(self._descriptor, rest) :]
             except OSError as error:
                 self._broken = error.strerror or type(error).__name__
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 self._loop.call_soon_threadsafe(self._written)
+
+
+def _pieces(lines: list[bytes]) -> Iterator[bytes]:
+    """The lines with their ends, short ones together, and long ones without copying them."""
+    together: list[bytes] = []
+    for line in lines:
+        if len(line) < _LONG:
+            together.append(line)
+        else:
+            yield b"\n".join((*together, b""))
+            yield line
+            together = [b""]
+    yield b"\n".join((*together, b""))
 
 
 def _joinable(event: SessionEvent) -> SessionEvent | _JoinedDelta:

@@ -213,3 +213,35 @@ def test_the_picture_in_the_readme(lab: Lab, page: Page) -> None:
     if os.environ.get("INDUS_NB_SCREENSHOT"):
         picture = Path(__file__).parents[2] / "docs" / "screenshot.png"
         Image.open(SCREENSHOTS / "readme.png").convert("RGB").save(picture, optimize=True)
+
+
+def test_the_agent_asks_in_the_cell_before_it_runs_a_command_and_works_on_live_objects(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    call = ToolUse("python", {"code": "total = sum(numbers)\nprint('the sum is', total)"})
+    api.add(Reply(call), Reply("It is **6**."))
+    lab.write(
+        "asking.ipynb",
+        LOAD,
+        "numbers = [1, 2, 3]",
+        "%agent --model sonnet-4-5 --thinking off --approve writes what is the sum of my numbers?",
+        "total",
+    )
+    notebook = lab.open(page, "asking.ipynb")
+    for index in (0, 1):
+        notebook.run(index)
+        notebook.wait_until_run(index)
+    notebook.run(2)
+    cell = notebook.cell(2)
+    question = cell.locator(".jp-Stdin-prompt")
+    expect(question).to_contain_text("Run this code in your kernel?")
+    expect(question).to_contain_text("total = sum(numbers)")
+    notebook.screenshot("asking")
+    answer = cell.locator(".jp-Stdin-input")
+    answer.fill("1")
+    answer.press("Enter")
+    notebook.wait_until_run(2)
+    expect(cell.locator(".indus-call pre").last).to_contain_text("the sum is 6")
+    notebook.run(3)
+    expect(notebook.cell(3)).to_contain_text("6")
+    notebook.screenshot("answered")
