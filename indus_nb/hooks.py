@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from indus_nb.compaction import CompactionResult, Preparation
 from indus_nb.events import SessionEvent
@@ -85,6 +85,10 @@ class SessionHooks(RunHooks):
     def problems(self) -> list[str]:
         """What is wrong with those who look, a sentence each."""
         return []
+
+    def renderer(self, custom_type: str) -> Callable[..., Any] | None:
+        """What draws messages of that type for a notebook: given the message, it returns a MIME bundle."""
+        return None
 
     def check_flags(self) -> None:
         """Raise ``UsageError`` for options of the command line that nobody understands."""

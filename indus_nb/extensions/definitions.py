@@ -41,6 +41,7 @@ class Definitions:
         self._tools: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {}
         self._commands: dict[str, tuple[Callable[[str, CommandContext], Any], str | None]] = {}
         self._handlers: dict[str, _Handler] = {}
+        self._renderers: dict[str, Callable[..., Any]] = {}
         self._apis: list[ExtensionApi] = []
 
     def __call__(self, api: ExtensionApi) -> None:
@@ -50,6 +51,8 @@ class Definitions:
             api.tool(function, **options)
         for name, (function, description) in self._commands.items():
             api.register_command(name, function, description)
+        for custom_type, renderer in self._renderers.items():
+            api.register_message_renderer(custom_type, renderer)
         for handler in self._handlers.values():
             handler.ends.append(api.on(handler.event, handler.function))
 
@@ -96,6 +99,16 @@ class Definitions:
 
         return decorate
 
+    def renderer(self, custom_type: str) -> Callable[[FunctionT], FunctionT]:
+        """Draw messages of that type in a notebook as what ``function(message)`` returns, a MIME bundle."""
+
+        def decorate(function: FunctionT) -> FunctionT:
+            self._renderers[custom_type] = function
+            self._tell(lambda api: api.register_message_renderer(custom_type, function))
+            return function
+
+        return decorate
+
     def forget(self, names: Sequence[str] | None = None) -> None:
         """Take back tools and commands of these names, or everything; sessions that are open keep what they have."""
         for found in (self._tools, self._commands):
@@ -106,6 +119,7 @@ class Definitions:
                 for end in handler.ends:
                     end()
             self._handlers.clear()
+            self._renderers.clear()
 
     def _tell(self, register: Callable[[ExtensionApi], object]) -> None:
         """Let the sessions that are open know; those that have gone are forgotten."""

@@ -202,7 +202,6 @@ class Extensions(SessionHooks):
                 raise UsageError(f"The option --{name} of an extension is written {form}.")
 
     def renderer(self, custom_type: str) -> Callable[..., Any] | None:
-        """What shows messages of that type."""
         return next((each.renderers[custom_type] for each in self._extensions if custom_type in each.renderers), None)
 
     def handler_context(self) -> Context:

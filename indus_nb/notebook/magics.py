@@ -194,7 +194,8 @@ class Conversation:
 
     def _ask(self, session: AgentSession, text: str) -> None:
         inbox: Inbox = Inbox()
-        view = RunView(self._screen, session.model.name if session.model else "a model")
+        name = session.model.name if session.model else "a model"
+        view = RunView(self._screen, name, renderer=partial(_renderer, session))
         host = DialogHost(self._screen, inbox, self._thread, session.ui)
         subscriptions: list[Callable[[], None]] = []
 
@@ -305,6 +306,10 @@ class Conversation:
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         self._thread.drive(work, Inbox(), lambda: None)
+
+
+def _renderer(session: AgentSession, custom_type: str) -> Callable[..., Any] | None:
+    return session.hooks.renderer(custom_type)  # as they are by then: extensions come with the session's start
 
 
 def _preload(provider: Provider) -> None:

@@ -29,7 +29,16 @@ from indus_nb.events import (
     ToolExecutionUpdate,
     TurnStart,
 )
-from indus_nb.messages import AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage, Usage
+from indus_nb.messages import (
+    AssistantMessage,
+    CustomMessage,
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+    text_of,
+)
 from indus_nb.notebook import blocks
 from indus_nb.notebook.blocks import MimeBundle
 from indus_nb.streaming import (
@@ -176,8 +185,16 @@ class RunView:
     All of it happens on the thread that runs the cell. ``clock`` counts seconds.
     """
 
-    def __init__(self, screen: Screen, model: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        model: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        renderer: Callable[[str], Callable[..., Any] | None] = lambda _: None,
+    ) -> None:
         self._screen = screen
+        self._renderer = renderer
         self._model = model
         self._clock = clock
         self._began = clock()
@@ -214,6 +231,8 @@ class RunView:
                 self._grow(event.assistant_message_event)
             case MessageEnd(message=AssistantMessage() as message):
                 self._end_answer(message)
+            case MessageEnd(message=CustomMessage() as said):
+                self._show_custom(said)
             case MessageEnd(message=ToolResultMessage() as result):
                 self._end_unrun_call(result)
             case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
@@ -340,6 +359,19 @@ class RunView:
             card = self._cards[call_id] = _Card(call=blocks.Call(name, arguments), changed=True)
             self._live.append(card)
         return card
+
+    def _show_custom(self, message: CustomMessage) -> None:
+        """A message of an extension, as the extension draws it if it does."""
+        if not message.display:
+            return
+        self._draw()
+        draw = self._renderer(message.custom_type)
+        try:
+            drawn = draw(message) if draw is not None else None
+        except Exception:  # noqa: BLE001 - what cannot be drawn is told in words
+            drawn = None
+        bundle = cast("MimeBundle", drawn) if isinstance(drawn, dict) else blocks.answer(text_of(message.content))
+        self._show(bundle, final=True)
 
     def _add_notice(self, text: str) -> None:
         self._draw()

@@ -116,6 +116,23 @@ def test_a_function_in_a_cell_becomes_a_tool_and_running_it_again_replaces_it(cl
     assert [tool["description"] for tool in api.requests[-1].body["tools"] if tool["name"] == "double"] == ["Other."]
 
 
+def test_a_message_of_an_extension_is_drawn_as_the_extension_says(claude: Kernel, api: MessagesApi) -> None:
+    cell = claude.run(
+        "from indus_nb import agent\n"
+        "@agent.renderer('table')\n"
+        "def draw(message):\n"
+        "    return {'text/plain': f'drawn: {message.content}'}\n"
+        "@agent.on('before_agent_start')\n"
+        "def add(event, ctx):\n"
+        "    return {'message': {'customType': event.prompt, 'content': '1 2 3'}}\n"
+    )
+    assert cell.status == "ok", cell.error
+    api.add(Reply("Yes."), Reply("Yes."))
+    assert "drawn: 1 2 3" in claude.run("%agent table").shown
+    assert "1 2 3" in claude.run("%agent other").shown
+    claude.run("agent.forget()")
+
+
 def test_the_doctor_tells_what_there_is_and_what_is_wrong(claude: Kernel, folder: Path) -> None:
     skill = folder / "work" / ".indusagi" / "skills" / "nameless"
     skill.mkdir(parents=True)
