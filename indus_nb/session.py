@@ -188,6 +188,7 @@ class AgentSession:
         self.registry = registry
         self.equipment = equip(store.cwd)
         self.model = model
+        self.on_shutdown: Callable[[], None] = lambda: None  # whoever owns the process may end it then
         self.hooks = SessionHooks()
         self._make_hooks = hooks
         self.ui = Ui()

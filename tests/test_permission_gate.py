@@ -133,7 +133,7 @@ async def test_a_file_that_was_allowed_allows_no_other_file(opened, messages_api
 @pytest.mark.parametrize(
     "change",
     [
-        {"old_text": "good", "new_text": "EVIL"},
+        {"edits": [{"old_text": "good", "new_text": "EVIL"}]},
         {"edits": '[{"oldText": "good", "newText": "EVIL"}]'},
         {"edits": [{"oldText": "x", "newText": "harmless"}], "oldText": "good", "newText": "EVIL"},
     ],
@@ -143,8 +143,8 @@ async def test_a_change_is_shown_however_it_is_written(opened, messages_api, cha
     (session.store.cwd / "f.txt").write_text("good x\n")
     user = User(session, "Yes, once")
     await call(session, messages_api, "edit", {"path": "f.txt", **change})
-    if "EVIL" in (session.store.cwd / "f.txt").read_text():
-        assert "+EVIL" in user.questions[0].title
+    assert "EVIL" in (session.store.cwd / "f.txt").read_text()
+    assert "+EVIL" in user.questions[0].title
 
 
 async def test_a_long_question_shows_beginning_and_end_and_is_never_allowed_for_good(opened, messages_api) -> None:

@@ -11,7 +11,7 @@ from indus_nb.prompts import system_prompt
 from indus_nb.resources import ContextFile, Skill
 from indus_nb.tools import builtin_tools
 
-CWD = Path("/work/here")
+CWD = Path("/home/ada/here")
 TODAY = date(2026, 3, 4)
 PDF = Skill("pdf", "Reads & writes <pdf> files.", Path("/skills/pdf/SKILL.md"), "user")
 
@@ -37,7 +37,7 @@ def test_the_parts_come_in_an_order_in_which_the_latest_change_is_last() -> None
         "## /b/AGENTS.md\n\nNEAR",
         "<available_skills>",
         "Current date: 2026-03-04",
-        "Current working directory: /work/here",
+        "Current working directory: /home/ada/here",
     ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)

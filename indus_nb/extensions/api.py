@@ -256,7 +256,7 @@ class Context(Guarded):
 
     def shutdown(self) -> None:
         """End the process once it is idle; without effect where the session belongs to somebody else."""
-        self._host.request_shutdown()
+        self._session.on_shutdown()
 
     def get_context_usage(self) -> ContextUsage | None:
         """How full the model's context is."""

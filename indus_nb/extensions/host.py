@@ -107,7 +107,6 @@ class Extensions(SessionHooks):
         self.flag_values = flag_values
         self.listening: set[str] = set()
         self.system_prompt = ""
-        self.on_shutdown: Callable[[], None] = lambda: None
         self.bus = Events(self._report_soon)
         self._sources = sources
         self._seconds = seconds
@@ -207,10 +206,6 @@ class Extensions(SessionHooks):
     def handler_context(self) -> Context:
         """What handlers get."""
         return Context(self)
-
-    def request_shutdown(self) -> None:
-        """Ask whoever owns the process to end it once it is idle."""
-        self.on_shutdown()
 
     # Asking
 

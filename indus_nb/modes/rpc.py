@@ -196,6 +196,7 @@ class RpcServer:
         except Exception:
             if not accepted:
                 raise
+            # It is answered already; what broke off shows in the events.
             _log.exception("A run broke off")
         return _ANSWERED
 
@@ -343,12 +344,10 @@ class RpcServer:
         return {"cancelled": not done}
 
     async def _fork(self, command: commands.Fork) -> JsonObject:
-        text = user_text(self._session.store.entry(command.entry_id)) if self._is_known(command.entry_id) else ""
-        forked = await self._session.fork(command.entry_id)
-        return {"text": text if forked is None else forked, "cancelled": forked is None}
-
-    def _is_known(self, entry_id: str) -> bool:
-        return any(entry.id == entry_id for entry in self._session.store.entries)
+        text = await self._session.fork(command.entry_id)
+        if text is None:  # the session is still the one that has the message
+            return {"text": user_text(self._session.store.entry(command.entry_id)), "cancelled": True}
+        return {"text": text, "cancelled": False}
 
     def _get_fork_messages(self, _: commands.GetForkMessages) -> JsonObject:
         listed = ((entry.id, user_text(entry)) for entry in self._session.store.entries)
@@ -505,6 +504,12 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
         else:  # a tool's function works in a thread of its own
             loop.call_soon_threadsafe(writer.send_line, line)
 
+    async def leave() -> None:
+        await session.wait_until_idle()
+        end(0)
+
+    leaving: list[asyncio.Task[None]] = []
+    session.on_shutdown = lambda: leaving.append(asyncio.create_task(leave()))
     session.ui.attach(show)
     on_signals(end)
     reading = asyncio.create_task(read())

@@ -26,6 +26,7 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers import Context, Model, StreamOptions
+from indus_nb.providers.failures import one_line, retry_after, root_cause, scrubbed, shown_url
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject, clean_text
 
@@ -38,7 +39,6 @@ _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
 _NO_KEY = "none"  # for a server that wants none: the SDK refuses to send no key at all
 _OUTPUT_TOKENS = 32_000
-_SHORTEST_SECRET = 8
 _SMALLEST_BUDGET = 1024
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
@@ -88,17 +88,17 @@ class AnthropicProvider:
                         if answer.complete:
                             break
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with a request is data, says the protocol
-            problem = _scrubbed(_sentence(error, _shown(where), self._idle_timeout), secrets)
+            problem = scrubbed(_sentence(error, shown_url(where), self._idle_timeout), secrets)
         else:
             problem = answer.problem or (
                 None
                 if answer.complete
-                else f"The stream from {_shown(where)} ended early, before the answer was complete. Try again; "
+                else f"The stream from {shown_url(where)} ended early, before the answer was complete. Try again; "
                 "what had arrived is kept."
             )
         if not answer.started:
             yield answer.growing.start()
-        yield answer.growing.fail(_scrubbed(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
+        yield answer.growing.fail(scrubbed(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
 
     def _client(self, key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:
         # One client for each request: kept connections would outlive the event loop, and nobody could close them then.
@@ -430,7 +430,7 @@ class _Answer:
         if reason == "refusal":
             details: object = delta.get("stop_details")
             said = cast("JsonObject", details).get("explanation") if isinstance(details, dict) else None
-            explanation = f" {_one_line(said)}" if isinstance(said, str) and said.strip() else ""
+            explanation = f" {one_line(said)}" if isinstance(said, str) and said.strip() else ""
             self.problem = f"The model refused to answer.{explanation} Rephrase the request, or take another model."
         elif isinstance(reason, str):
             self.stop_reason = _STOP_REASONS.get(reason, "stop")
@@ -468,8 +468,8 @@ def _sentence(error: Exception, where: str, idle_timeout: float) -> str:
         return _status_sentence(error, where)
     # Below the SDK stands one of two HTTP libraries, by its version; both call their errors the same.
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    root = _root(error)
-    detail = _one_line(str(root)) or type(root).__name__
+    root = root_cause(error)
+    detail = one_line(str(root)) or type(root).__name__
     if kinds & {"APITimeoutError", "TimeoutException"} and type(error.__cause__).__name__ != "ConnectTimeout":
         return f"Request timed out: {where} was silent for {idle_timeout:g} s. Try again."
     if "APIConnectionError" in kinds:
@@ -489,43 +489,11 @@ def _status_sentence(error: anthropic.APIStatusError, where: str) -> str:
     inner: object = cast("JsonObject", body).get("error") if isinstance(body, dict) else None
     if isinstance(inner, dict):
         told = cast("JsonObject", inner)
-        reason = _one_line(f"{told.get('type') or 'error'}: {told.get('message') or 'no reason given'}")
+        reason = one_line(f"{told.get('type') or 'error'}: {told.get('message') or 'no reason given'}")
     else:
         reason = f"{error.response.reason_phrase or 'error'} from {where}"
     if error.status_code < 400:
         return f"{reason} (in the stream from {where})"
     hint = f". Check {_KEY_VARIABLE} or {_TOKEN_VARIABLE}." if error.status_code in (401, 403) else ""
-    wait = _retry_after(error.response.headers)
+    wait = retry_after(error.response.headers)
     return f"{error.status_code} {reason}{f' (retry after {wait:g} s)' if wait is not None else ''}{hint}"
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
-            return float(value) / unit
-    return None
-
-
-def _root(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def _one_line(text: str) -> str:
-    line = " ".join("".join(char if char.isprintable() else " " for char in text[:2000]).split())
-    return line if len(line) <= 500 else f"{line[:500]}…"
-
-
-def _shown(url: str) -> str:
-    """The URL without what may be secret in it."""
-    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url)[0]).rstrip("/")
-
-
-def _scrubbed(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:  # what is shorter is no key, and part of many words
-            text = text.replace(secret, "***")
-            text = text.replace(ascii(secret)[1:-1], "***")  # as a library quotes what it refuses to send
-    return text

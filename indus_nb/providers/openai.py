@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from indus_nb.errors import CredentialsError, IndusError, UsageError
 from indus_nb.providers import Context, Model, StreamOptions, openai_completions, openai_responses
-from indus_nb.providers.openai_common import Answer, StreamedError, object_in, one_line
+from indus_nb.providers.failures import one_line, retry_after, root_cause, scrubbed, shown_url
+from indus_nb.providers.openai_common import Answer, StreamedError, object_in
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import openai
 
 _NO_KEY = "none"  # the SDK insists on one; servers of one's own look at none
-_SHORTEST_SECRET = 8  # hiding anything shorter would tear holes into ordinary words
 
 
 class _SdkProvider:
@@ -70,7 +69,7 @@ async def _ask(
     options: StreamOptions,
     idle_timeout: float,
 ) -> AsyncGenerator[AssistantMessageEvent]:
-    where = _shown(model.base_url)
+    where = shown_url(model.base_url)
     key = (options.api_key or "").strip() or _NO_KEY
     secrets = [key, *model.headers.values()]
     reached = False
@@ -101,7 +100,7 @@ async def _ask(
     if not answer.started:
         yield answer.growing.start()
     if problem:
-        yield answer.growing.fail(_scrubbed(problem, secrets))
+        yield answer.growing.fail(scrubbed(problem, secrets))
     else:
         for told in answer.end():
             yield told
@@ -183,7 +182,7 @@ def _sentence(error: Exception, model: Model, where: str, idle_timeout: float, *
 
     if isinstance(error, openai.APIStatusError):
         return _status_sentence(error, model, where)
-    detail = one_line(str(_root(error))) or type(_root(error)).__name__
+    detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
     if _kinds(error) & {"APIConnectionError", "TransportError", "InvalidURL"}:
         return _connection_sentence(error, where, detail, idle_timeout, reached=reached)
     if isinstance(error, StreamedError | openai.APIError):
@@ -211,7 +210,7 @@ def _status_sentence(error: openai.APIStatusError, model: Model, where: str) -> 
         hint = f". Check the key for {model.provider}."
     elif status == 404:
         hint = ". Check the model's id and base URL."
-    wait = _retry_after(error.response.headers)
+    wait = retry_after(error.response.headers)
     return f"{status} {reason}{f' (retry after {wait:g} s)' if wait is not None else ''}{hint}"
 
 
@@ -232,30 +231,3 @@ def _reason(body: object, *, with_number: bool = False) -> str | None:
     named = one_line(" ".join(dict.fromkeys(names))) or "error"
     number = f"{told['code']} " if with_number and isinstance(told.get("code"), int) else ""
     return f"{number}{named}: {one_line(said if isinstance(said, str) else json.dumps(said))}"
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
-            return float(value) / unit
-    return None
-
-
-def _root(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def _shown(url: str) -> str:
-    """The URL without what may be secret in it."""
-    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url)[0]).rstrip("/")
-
-
-def _scrubbed(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        for hidden in (secret, secret.removeprefix("Bearer ")):
-            if len(hidden.strip()) >= _SHORTEST_SECRET:
-                text = text.replace(hidden.strip(), "***")
-    return text

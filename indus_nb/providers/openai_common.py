@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from indus_nb.messages import AssistantMessage, ImageContent, StopReason, TextContent, ThinkingLevel
 from indus_nb.providers import Model, StreamOptions
+from indus_nb.providers.failures import one_line
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject, clean_text
 
@@ -174,9 +175,3 @@ def refusal(explanation: str) -> str:
     """What to say of an answer that was refused."""
     said = one_line(explanation)
     return f"The model refused to answer.{f' {said}' if said else ''} Rephrase the request, or take another model."
-
-
-def one_line(text: str) -> str:
-    """``text`` on one line of bearable length, without control characters."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text[:2000]).split())
-    return line if len(line) <= 500 else f"{line[:500]}…"

@@ -108,8 +108,9 @@ def test_a_command_asks_its_questions_and_saves_what_was_said(more: dict[str, st
             entries = process.ask("get_entries")["data"]["entries"]
             return [entry["data"] for entry in entries if entry["type"] == "custom"]
 
-        while not told():
-            pass
+        for _ in range(100):
+            if told():
+                break
         assert told() == [[True, "Ada", None]]
 
 
@@ -167,6 +168,14 @@ def test_an_open_dialog_ends_with_the_run_or_the_process(
     (path,) = (tmp_path / "sessions").glob("*.jsonl")
     assert "sleep 1000" in path.read_text()
     assert all(json.loads(line) for line in path.read_text().splitlines())
+
+
+def test_an_extension_can_end_the_process_once_it_is_idle(more: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "leaving.py"
+    path.write_text("def setup(api):\n    api.register_command('leave', lambda arguments, ctx: ctx.shutdown())\n")
+    with start(tmp_path, more, "-e", str(path)) as process:
+        assert process.ask("prompt", message="/leave")["success"]
+        assert process.wait_for_end() == 0
 
 
 def test_a_defect_of_an_extension_is_a_frame(more: dict[str, str], tmp_path: Path) -> None:

@@ -341,8 +341,8 @@ async def test_day_place_and_passing_numbers_do_not_count(path, messages_api, mo
     assert said == (
         "In <<cwd>>/a.py and <<home>>/x: <<tmp>>/y, <T at <<address>>>, pid <<pid>>, <<timestamp>>, /srv/ann/p2"
     )
-    monkeypatch.setenv("HOME", "/root")
-    after = ("/app", "/root", "x9", "0x7fffffffffff", 7, "2027-12-31 23:59:59.123+01:00")
+    monkeypatch.setenv("HOME", "/home/ben")
+    after = ("/app", "/home/ben", "x9", "0x7fffffffffff", 7, "2027-12-31 23:59:59.123+01:00")
     asked = text.format(*after).replace("/app2", "/srv/ann/p2")
     answer = await ask(ReplayProvider(path), user(asked), system=surroundings("2027-12-31", "/app"))
     assert answer.text == "One", answer.error_message
@@ -374,10 +374,10 @@ async def test_answers_name_the_folder_in_which_they_are_played(path, messages_a
     with recorder(path) as provider:
         await converse(provider, "/srv/ann/p", KEY)
     assert "/ann" not in path.read_text()
-    monkeypatch.setenv("HOME", "/root")
+    monkeypatch.setenv("HOME", "/home/ben")
     played = await converse(ReplayProvider(path), "/app", None)
     assert played.text == "I read /app/a.py"
-    assert played.tool_calls[0].arguments == {"path": "/app/a.py", "also": ["/root/.b"]}
+    assert played.tool_calls[0].arguments == {"path": "/app/a.py", "also": ["/home/ben/.b"]}
 
 
 async def test_a_folder_named_once_counts_for_requests_that_do_not_name_it(path, messages_api):
