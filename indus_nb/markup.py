@@ -47,6 +47,9 @@ STYLES = {
     "output": f"{_MONO}border-top:1px solid {_LINE};",
     "failed-output": f"{_MONO}border-top:1px solid {_LINE};color:var(--jp-error-color1,#d9534f);",
     "listing": _MONO,
+    "inner": f"border-top:1px solid {_LINE};padding:0 12px;",
+    "said": "margin:12px 0 4px 0;padding:6px 12px;border-left:3px solid var(--jp-brand-color1,#3b82c4);"
+    "white-space:pre-wrap;overflow-wrap:anywhere;",
     "thinking": f"padding:0 12px 6px 12px;color:{_MUTED};font-size:13px;",
     "box": f"{_CARD}border-left:4px solid var(--jp-error-color1,#d9534f);padding:8px 12px;white-space:pre-wrap;"
     "overflow-wrap:anywhere;",
@@ -57,7 +60,7 @@ STYLES = {
     "added": "display:inline-block;width:100%;background:rgba(46,160,67,0.2);",
     "removed": "display:inline-block;width:100%;background:rgba(248,81,73,0.2);",
 }
-CLASSES = ("answer", "thinking", "call", "error", "notice", "waiting", "usage")
+CLASSES = ("answer", "said", "thinking", "call", "code", "error", "notice", "waiting", "usage")
 
 _TOKEN_STYLES = {
     "Comment": "color:var(--jp-mirror-editor-comment-color,#7a8a8a);font-style:italic;",
@@ -99,6 +102,8 @@ _TERMINAL_CODES = re.compile(
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _WEB_LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _TAG_OR_IMAGE = re.compile(r"<(?=[A-Za-z/!?])(?!https?://[^\s<>]*>)|!(?=\[)")
+_PICTURE = re.compile(r"image/(?:png|jpeg|gif|webp)")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _BACKTICKS = re.compile("`+")
 
@@ -156,6 +161,13 @@ def page(*pieces: str) -> str:
     )
 
 
+def picture(kind: str, data: str) -> str:
+    """An image within the page, from base64; what is none is left out."""
+    if not (_PICTURE.fullmatch(kind) and _BASE64.fullmatch(data)):
+        return ""
+    return f'<img class="indus-picture" alt="image of a tool" src="data:{kind};base64,{data}">'
+
+
 def element(tag: str, inner: str, style: str | None = None, kind: str | None = None) -> str:
     """An element around HTML, in one of ``STYLES`` and marked with one of ``CLASSES``."""
     attributes = (f' class="indus-{kind}"' if kind else "") + (f' style="{STYLES[style]}"' if style else "")
@@ -173,6 +185,27 @@ def escape(text: str) -> str:
 def preformatted(text: str, style: str) -> str:
     """``text`` as a block of code."""
     return element("pre", html.escape(plain(text)), style)
+
+
+def highlighted(code: str, info: str) -> str:
+    """A block of code, coloured when a lexer of that name is known and the code is not too long to wait for."""
+    words = info.split(maxsplit=1)
+    if not words or len(code) > _HIGHLIGHT_LIMIT:
+        return element("pre", html.escape(code), "code")
+    from pygments import lexers
+    from pygments.util import ClassNotFound
+
+    untyped: Any = lexers
+    try:
+        lexer: Lexer = untyped.get_lexer_by_name(words[0])
+    except ClassNotFound:
+        return element("pre", html.escape(code), "code")
+    pieces: list[str] = []
+    for kind, value in lexer.get_tokens(code):
+        style = _token_style(str(kind).removeprefix("Token."))
+        shown = html.escape(value)
+        pieces.append(f'<span style="{style}">{shown}</span>' if style and not value.isspace() else shown)
+    return element("pre", "".join(pieces), "code")
 
 
 def coloured_diff(diff: str) -> str:
@@ -267,7 +300,7 @@ def _parser() -> MarkdownIt:
         return escape(tokens[index].content)
 
     def code(_: Any, tokens: Any, index: int, *__: Any) -> str:
-        return _highlighted(tokens[index].content, tokens[index].info)
+        return highlighted(tokens[index].content, tokens[index].info)
 
     def image(_: Any, tokens: Any, index: int, *__: Any) -> str:
         source = html.escape(str(tokens[index].attrs.get("src", "")))
@@ -293,27 +326,6 @@ def _parser() -> MarkdownIt:
         for name in names:
             parser.add_render_rule(name, rule)
     return parser
-
-
-def _highlighted(code: str, info: str) -> str:
-    """A block of code, coloured when a lexer of that name is known and the code is not too long to wait for."""
-    words = info.split(maxsplit=1)
-    if not words or len(code) > _HIGHLIGHT_LIMIT:
-        return element("pre", html.escape(code), "code")
-    from pygments import lexers
-    from pygments.util import ClassNotFound
-
-    untyped: Any = lexers
-    try:
-        lexer: Lexer = untyped.get_lexer_by_name(words[0])
-    except ClassNotFound:
-        return element("pre", html.escape(code), "code")
-    pieces: list[str] = []
-    for kind, value in lexer.get_tokens(code):
-        style = _token_style(str(kind).removeprefix("Token."))
-        shown = html.escape(value)
-        pieces.append(f'<span style="{style}">{shown}</span>' if style and not value.isspace() else shown)
-    return element("pre", "".join(pieces), "code")
 
 
 @cache

@@ -6,6 +6,7 @@ import atexit
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -14,12 +15,12 @@ from indus_nb.errors import IndusError
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from indus_nb.notebook.magics import Conversation
+    from indus_nb.notebook.conversations import Conversations
 
 
 @dataclass(frozen=True, slots=True)
 class _Door:
-    conversation: Conversation
+    conversations: Conversations
     literal_lines: Callable[[list[str]], list[str]]
 
 
@@ -30,18 +31,17 @@ def open_door(shell: InteractiveShell) -> None:
     """Register the magics with a shell; what the first prompt will need is imported in the background."""
     from IPython.core.magic import no_var_expand
 
+    from indus_nb.notebook.conversations import Conversations
     from indus_nb.notebook.kernel import UserKernel
-    from indus_nb.notebook.magics import Conversation, literal_lines
-    from indus_nb.notebook.view import NotebookScreen, TerminalScreen
+    from indus_nb.notebook.request import literal_lines
 
-    screen = NotebookScreen if hasattr(shell, "kernel") else TerminalScreen
-    conversation = Conversation(screen, UserKernel(shell))
+    conversations = Conversations(shell, UserKernel(shell))
 
     @no_var_expand
     def agent(line: str, cell: str | None = None) -> None:
         """Ask the agent; `%agent help` shows how."""
         try:
-            conversation.serve(line, cell)
+            conversations.serve(line, cell)
         except IndusError as error:
             shown = f"{type(error).__name__}: {error}"
             # IPython shows what this returns instead of a traceback into this package.
@@ -51,9 +51,10 @@ def open_door(shell: InteractiveShell) -> None:
     manager: Any = shell.magics_manager  # its annotations are incomplete
     manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
     shell.input_transformers_cleanup.append(literal_lines)
-    atexit.register(conversation.close)
-    _doors[shell] = _Door(conversation, literal_lines)
-    threading.Thread(target=_preload, name="indus_nb preload", daemon=True).start()
+    atexit.register(conversations.close)
+    _doors[shell] = _Door(conversations, literal_lines)
+    preload = partial(_preload, widgets=hasattr(shell, "kernel"))
+    threading.Thread(target=preload, name="indus_nb preload", daemon=True).start()
 
 
 def close_door(shell: InteractiveShell) -> None:
@@ -66,11 +67,11 @@ def close_door(shell: InteractiveShell) -> None:
         magics.pop("agent", None)
     if door.literal_lines in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(door.literal_lines)
-    atexit.unregister(door.conversation.close)
-    door.conversation.close()
+    atexit.unregister(door.conversations.close)
+    door.conversations.close()
 
 
-def _preload() -> None:
+def _preload(*, widgets: bool) -> None:
     """Import what drawing needs, and the client of the provider that will be talked to unless the user says else."""
     from pathlib import Path
 
@@ -78,6 +79,8 @@ def _preload() -> None:
     from indus_nb.settings import agent_directory, load_settings, model_registry
 
     blocks.answer("```python\n1\n```")
+    if widgets:
+        import anywidget  # noqa: F401 # pyright: ignore[reportUnusedImport]
     name = load_settings(Path.cwd(), agent_directory()).settings.default_provider
     registry = model_registry(agent_directory())
     try:

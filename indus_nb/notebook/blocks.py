@@ -7,16 +7,19 @@ without a kernel and without scripts.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from indus_nb import markup
-from indus_nb.messages import Usage
+from indus_nb.messages import ImageContent, Usage
 from indus_nb.wire import JsonObject
 
 MimeBundle: TypeAlias = dict[str, str]
 CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"]
 
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_LARGEST_PICTURE = 2 * 1024 * 1024
 _THINKING_TAIL = 1_000
 _OUTPUT_TAIL = 4_000
 _OPEN_LINES = 20
@@ -49,10 +52,26 @@ class Call:
     seconds: float | None = None
 
 
+def can_show(image: ImageContent) -> bool:
+    """Whether an image of a tool's is shown: its bytes are here, of a kind that browsers know, and not too many."""
+    return image.mime_type in _PICTURES and 0 < len(image.data or "") <= _LARGEST_PICTURE
+
+
+def picture(image: ImageContent) -> MimeBundle:
+    """An image that can be shown, as the outputs of cells hold one."""
+    size = f"[image: {image.mime_type}, {len(image.data or '') * 3 // 4:,} bytes]"
+    return {str(image.mime_type): image.data or "", "text/plain": size}
+
+
+def answer_html(text: str) -> str:
+    """A piece of an answer, for where nothing but HTML is needed."""
+    return markup.page(markup.element("div", markup.markdown_html(text), "answer", "answer"))
+
+
 def answer(text: str) -> MimeBundle:
     """A piece of an answer, which is Markdown."""
     return {
-        "text/html": markup.page(markup.element("div", markup.markdown_html(text), "answer", "answer")),
+        "text/html": answer_html(text),
         "text/markdown": markup.tame_markdown(text),
         "text/plain": markup.plain(text),
     }
@@ -60,25 +79,18 @@ def answer(text: str) -> MimeBundle:
 
 def thinking(text: str, *, growing: bool = False) -> MimeBundle:
     """A model's reasoning: its end while it grows, folded away when it is whole."""
-    if growing:
-        title = f"Thinking … ({len(text):,} characters)"
-        shown = ("… " if len(text) > _THINKING_TAIL else "") + text[-_THINKING_TAIL:]
-    else:
-        title, shown = "Thinking", markup.cut(text, lines=400, characters=20_000)
-    body = markup.element("div", markup.markdown_html(shown), "thinking")
-    details = _folded(markup.element("summary", title, "head"), body, opened=growing)
-    quoted = "\n".join(f"> {row}".rstrip() for row in markup.tame_markdown(shown).split("\n"))
-    return {
-        "text/html": markup.page(markup.element("div", details, "card", "thinking")),
-        "text/markdown": f"> *{title}*\n>\n{quoted}",
-        "text/plain": f"{title}\n{_indented(markup.plain(shown))}",
-    }
+    if not growing:
+        return folded("Thinking", text)
+    shown = ("… " if len(text) > _THINKING_TAIL else "") + text[-_THINKING_TAIL:]
+    return folded(f"Thinking … ({len(text):,} characters)", shown, opened=True)
 
 
 def call(shown: Call) -> MimeBundle:
     """The card of a tool call: its name, its arguments, and its output or its end so far."""
     icon, icon_style = _ICONS[shown.state]
-    main, arguments = _split_arguments(shown)
+    code = shown.arguments.get("code") if shown.name == "python" else None
+    code = markup.cut(code.strip("\n")) if isinstance(code, str) else ""
+    main, arguments = _split_arguments(shown, shows_code=bool(code))
     output = _output(shown)
     aside = _aside(shown)
     name = " ".join(markup.cut(shown.name, characters=100).split())
@@ -88,29 +100,56 @@ def call(shown: Call) -> MimeBundle:
         head += [" ", markup.element("code", markup.escape(main), "command")]
     if aside:
         head.insert(0, markup.element("span", markup.escape(aside), "aside"))
-    body = markup.preformatted(arguments, "arguments") if arguments else ""
+    body = markup.element("div", markup.highlighted(code, "python"), "inner", "code") if code else ""
+    body += markup.preformatted(arguments, "arguments") if arguments else ""
     if shown.diff is not None:
         body += markup.coloured_diff(markup.cut(shown.diff))
     elif output:
         body += markup.preformatted(output, "failed-output" if shown.state == "failed" else "output")
     summary = markup.element("summary", "".join(head), "head")
-    lines = (arguments.count("\n") if arguments else 0) + output.count("\n")
+    lines = sum(text.count("\n") for text in (code, arguments, output))
     opened = shown.state != "done" or shown.diff is not None or lines < _OPEN_LINES
     card = _folded(summary, body, opened=opened) if body else markup.element("div", "".join(head), "head")
 
     shown_output = markup.cut(shown.diff) if shown.diff is not None else output
     title = f"{icon} **{markup.tame_markdown(name)}**" + (f" {markup.code_span(main)}" if main else "")
     parts = [title + (f" · {aside}" if aside else "")]
+    parts += [markup.fenced(code, "python")] if code else []
     parts += [markup.fenced(arguments)] if arguments else []
     parts += [markup.fenced(shown_output, "text" if shown.diff is None else "diff")] if shown_output else []
     rows = [
         f"{icon} {markup.plain(name)}" + (f"  {markup.plain(main)}" if main else "") + (f"  ({aside})" if aside else "")
     ]
-    rows += [_indented(markup.plain(text)) for text in (arguments, shown_output) if text]
+    rows += [_indented(markup.plain(text)) for text in (code, arguments, shown_output) if text]
     return {
         "text/html": markup.page(markup.element("div", card, "card", "call")),
         "text/markdown": "\n\n".join(parts),
         "text/plain": "\n".join(rows),
+    }
+
+
+def said(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
+    """What the user said, word for word."""
+    text = markup.cut(text)
+    if images:
+        text = f"{text}\n[{len(images)} image{'s' if len(images) > 1 else ''}]".lstrip("\n")
+    return {
+        "text/html": markup.page(markup.element("div", markup.escape(text), "said", "said")),
+        "text/markdown": "\n".join(f"> {row}".rstrip() for row in markup.tame_markdown(text).split("\n")),
+        "text/plain": "\n".join(f"> {row}".rstrip() for row in markup.plain(text).split("\n")),
+    }
+
+
+def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
+    """Markdown that is there for those who want to read it."""
+    shown = markup.cut(text, lines=400, characters=20_000)
+    body = markup.element("div", markup.markdown_html(shown), "thinking")
+    details = _folded(markup.element("summary", markup.escape(title), "head"), body, opened=opened)
+    quoted = "\n".join(f"> {row}".rstrip() for row in markup.tame_markdown(shown).split("\n"))
+    return {
+        "text/html": markup.page(markup.element("div", details, "card", "thinking")),
+        "text/markdown": f"> *{title}*\n>\n{quoted}",
+        "text/plain": f"{title}\n{_indented(markup.plain(shown))}",
     }
 
 
@@ -181,10 +220,12 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {row}".rstrip() for row in text.split("\n"))
 
 
-def _split_arguments(shown: Call) -> tuple[str, str]:
+def _split_arguments(shown: Call, *, shows_code: bool) -> tuple[str, str]:
     """What of the arguments fits into the title, and the others, one below the other."""
     arguments = dict(shown.arguments)
     main = ""
+    if shows_code:
+        del arguments["code"]
     for key in _MAIN_ARGUMENTS:
         value = arguments.get(key)
         if isinstance(value, str) and value.strip() and "\n" not in value and len(value) <= _MAIN_LENGTH:

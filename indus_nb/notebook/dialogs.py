@@ -1,58 +1,86 @@
-"""The session's dialogs in a cell: asked with ``input()``, where somebody can answer that."""
+"""The session's dialogs in a cell: in its widget where a page can answer, else with ``input()`` where somebody can.
+
+Which it is shows soon: a page says hello to the widget within a fraction of a second, also while the cell is busy, or
+it cannot answer at all. Dialogs wait until that is known.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any
 
 from indus_nb.markup import plain
-from indus_nb.notebook import blocks
 from indus_nb.notebook.thread import AgentThread, Inbox
-from indus_nb.notebook.view import Screen
 from indus_nb.ui import Answer, Cancel, Confirm, Dialog, Editor, Input, Notify, Select, Ui, UiFrame
 
 
-class DialogHost:
-    """Shows one session's dialogs in the cell that waits for it: a job for the waiting thread asks and answers."""
+class CellDialogs:
+    """Shows one session's dialogs in one cell; used on the agent's thread.
 
-    def __init__(self, screen: Screen, inbox: Inbox, thread: AgentThread, ui: Ui) -> None:
-        self._screen = screen
-        self._inbox = inbox
-        self._thread = thread
+    ``in_page`` takes frames for the widget, and tells whether it could show them; ``None`` as its answer means that
+    this is not known yet. ``inbox`` belongs to the thread that may call ``input()``; without one nobody can be asked
+    there.
+    """
+
+    def __init__(
+        self,
+        ui: Ui,
+        thread: AgentThread,
+        *,
+        in_page: Callable[[UiFrame], bool | None],
+        inbox: Inbox | None,
+        say: Callable[[str], None],
+    ) -> None:
         self._ui = ui
+        self._thread = thread
+        self._in_page = in_page
+        self._inbox = inbox
+        self._say = say
+        self._undecided: list[UiFrame] = []
         self._over: set[str] = set()
+        self._detach: Callable[[], None] | None = None
 
-    @contextlib.contextmanager
-    def attached(self) -> Generator[None]:
-        """Show dialogs within this context, if the front end lets code ask for input."""
-        if not can_ask():
-            yield
-            return
-        detach = self._ui.attach(self._show)
-        try:
-            yield
-        finally:
-            detach()
+    def attach(self) -> None:
+        """Show what there is and what comes, until ``detach``."""
+        self._detach = self._ui.attach(self._show)
+
+    def detach(self) -> None:
+        """Show nothing any more."""
+        if self._detach is not None:
+            self._detach()
+            self._detach = None
+
+    def decide(self) -> None:
+        """Show what waited until it was known who can be asked."""
+        undecided, self._undecided = self._undecided, []
+        for frame in undecided:
+            self._show(frame)
 
     def _show(self, frame: UiFrame) -> None:
+        if isinstance(frame, Notify):
+            self._say(plain(frame.message))
+            return
+        shown = self._in_page(frame)
+        if shown is None:
+            self._undecided.append(frame)
+        elif not shown:
+            self._show_outside(frame)
+
+    def _show_outside(self, frame: UiFrame) -> None:
         match frame:
             case Select() | Confirm() | Input() | Editor():
-                self._inbox.put(partial(self._ask, frame))
+                if self._inbox is None:
+                    self._thread.call(partial(self._ui.answer, frame.id, None))
+                else:
+                    self._inbox.put(partial(self._ask, frame))
             case Cancel():
                 self._over.add(frame.target_id)
-            case Notify():
-                self._inbox.put(partial(self._notify, plain(frame.message)))
             case _:
                 pass  # what stands beside a conversation has no place in a cell that passes
-
-    def _notify(self, message: str) -> None:
-        self._screen.show(blocks.notice(message), final=True)
 
     def _ask(self, frame: Dialog) -> None:
         if frame.id in self._over:
@@ -63,18 +91,6 @@ class DialogHost:
         self._thread.call(partial(self._ui.answer, frame.id, answer))
         if was_interrupted():
             os.kill(os.getpid(), signal.SIGINT)  # whoever waits for the agent counts it
-
-
-def can_ask() -> bool:
-    """Whether somebody answers ``input()``: a front end that said so, or a terminal."""
-    from IPython.core.getipython import get_ipython
-
-    shell: Any = get_ipython()
-    kernel: Any = getattr(shell, "kernel", None)
-    if kernel is None:
-        return sys.stdin is not None and sys.stdin.isatty()
-    content: Any = kernel.get_parent("shell").get("content", {})
-    return bool(content.get("allow_stdin", False))
 
 
 def _answer(frame: Dialog) -> Answer:

@@ -42,6 +42,7 @@ class AgentThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._closed = False
+        self._background: set[asyncio.Task[object]] = set()
         threading.Thread(target=self._serve, name="indus_nb agent", daemon=True).start()
 
     def drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox, tick: Callable[[], None]) -> T:
@@ -82,6 +83,16 @@ class AgentThread:
     def call(self, work: Callable[[], object]) -> None:
         """Have ``work`` called in the agent's thread, and do not wait for it."""
         self._loop.call_soon_threadsafe(work)
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Have ``work()`` run in the agent's thread to its end, and do not wait for it; it sees the cell's context."""
+
+        def create() -> None:
+            task = self._loop.create_task(work())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+        self._loop.call_soon_threadsafe(create, context=copy_context())
 
     def close(self) -> None:
         """End the thread once its tasks, which are cancelled, have ended; it drives nothing any more."""

@@ -189,24 +189,31 @@ def _image_output(path: str, file: BinaryIO, mime_type: str, *, resize: bool) ->
         raise ToolError(
             f"{path} is an image of more than {size_text(_MAX_IMAGE_FILE)}. Make it smaller with bash first."
         )
-    data = file.read()
-    note = f"Image {path} [{mime_type}]"
-    if resize:
-        from PIL import Image, UnidentifiedImageError
+    image, sizes = fit_image(file.read(), path) if resize else (_content(file.read(), mime_type), "")
+    return ToolOutput(content=[TextContent(text=f"Image {path} [{mime_type}]{sizes}"), image])
 
-        try:
-            data, mime_type, sizes = _fitted(data, mime_type)
-        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-            raise ToolError(f"{path} was not read: its image is too large when unpacked. {error}") from error
-        except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:  # what Pillow raises for bad files
-            raise ToolError(f"{path} looks like {mime_type} but cannot be decoded: {error}.") from error
-        note += sizes
-    return ToolOutput(
-        content=[
-            TextContent(text=note),
-            ImageContent(data=base64.b64encode(data).decode("ascii"), mime_type=mime_type),
-        ]
-    )
+
+def fit_image(data: bytes, name: str) -> tuple[ImageContent, str]:
+    """An image small enough for a model, and a note on both sizes if it was larger.
+
+    Raises ``ToolError``, which calls it ``name``, for one that cannot be shown.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    mime_type = _image_type(data[:12])
+    if mime_type is None:
+        raise ToolError(f"{name} holds no image. PNG, JPEG, GIF and WebP are known.")
+    try:
+        fitted, fitted_type, sizes = _fitted(data, mime_type)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ToolError(f"{name} was not read: its image is too large when unpacked. {error}") from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:  # what Pillow raises for bad files
+        raise ToolError(f"{name} looks like {mime_type} but cannot be decoded: {error}.") from error
+    return _content(fitted, fitted_type), sizes
+
+
+def _content(data: bytes, mime_type: str) -> ImageContent:
+    return ImageContent(data=base64.b64encode(data).decode("ascii"), mime_type=mime_type)
 
 
 def _fitted(data: bytes, mime_type: str) -> tuple[bytes, str, str]:

@@ -1,0 +1,264 @@
+"""Messages of widgets that reach the agent while a cell is busy.
+
+A kernel handles one message after the other, so whatever a page sends while a cell runs waits until the cell has ended:
+a click on a button in the output of that very cell comes too late. `CommGate` stands where the kernel takes messages
+from its shell socket, and takes out those that are meant for the agent. When that is depends on the kernel:
+
+- ipykernel 7 reads the socket in a thread of its own, so the gate sees every message as it arrives.
+- ipykernel 6 reads it in the main thread, between two messages. A cell that waits has it read by `CommGate.pump`.
+
+Neither way is documented. So what the gate needs is looked for first; where it is missing the gate does nothing, and
+the kernel works as if it were not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Literal, cast
+
+_NEEDED = attrgetter(
+    "session.feed_identities",
+    "session.unpack",
+    "session.deserialize",
+    "comm_manager.comms",
+    "shell_handlers",
+    "_publish_status",
+    "log.error",
+    "shell_stream.on_recv",
+    "shell_stream.flush",
+    "shell_stream._recv_callback",
+    "shell_stream._recv_copy",
+)
+"""What is touched of a kernel; some of it is private."""
+
+_PATIENCE = 5.0
+"""Seconds in which a thread that reads a socket gets to a piece of work."""
+
+_QUESTIONS = frozenset({"kernel_info_request", "comm_info_request"})
+_CONTROL = "jupyter.widget.control"
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A message that the kernel does not get: its signature is good."""
+
+    kind: str
+    sender: list[bytes]
+    message: dict[str, Any]
+
+
+class CommGate:
+    """Delivers the messages of some comms in the agent's thread, also while the main thread is busy.
+
+    ``call`` runs work in the agent's thread. A comm's own message callback gets the message there, in a copy of the
+    context of the cell that waits or was the last to wait: what it sends belongs to that cell. Around it the kernel's
+    status is published as the kernel would, because pages hold back what they have to say until they see it.
+
+    Everything else goes to the kernel untouched and in order, and so does a message that is malformed or not signed
+    with the kernel's key. A failure of the gate or of a callback is written to the kernel's log and ends nothing.
+
+    Make it and close it in the main thread; `watch` and `forget` may be called in any.
+    """
+
+    mode: Literal["thread", "pump", "none"]
+    """How messages are taken: as they arrive, when `pump` is called, or not at all."""
+
+    def __init__(self, kernel: Any, call: Callable[[Callable[[], object]], None]) -> None:
+        self.mode = "none"
+        self._kernel = kernel
+        self._call = call
+        self._watched: set[str] = set()
+        self._controls: set[str] = set()
+        self._context = copy_context()
+        self._waiting: dict[object, Context] = {}
+        self._last_word = threading.Lock()
+        if not _has_what_is_needed(kernel):
+            return
+        self._stream = kernel.shell_stream
+        self._reader = getattr(kernel, "shell_channel_thread", None)
+        self._onward: Callable[[list[Any]], Awaitable[object] | None] = _refuse
+        if self._where_it_is_read(self._install):
+            self.mode = "pump" if self._reader is None else "thread"
+
+    def watch(self, comm_id: str) -> None:
+        """From now on this comm's messages are taken."""
+        self._watched.add(comm_id)
+
+    def forget(self, comm_id: str) -> None:
+        """From now on they go to the kernel."""
+        self._watched.discard(comm_id)
+
+    @contextlib.contextmanager
+    def busy(self) -> Generator[None]:
+        """One of our cells waits while the context is open; several may.
+
+        A page that is loaded meanwhile asks which kernel and which comms there are, and then for the state of all
+        widgets. Only now it is answered at once: it would show nothing of what the waiting cell displayed otherwise.
+        """
+        cell = object()
+        self._context = self._waiting[cell] = copy_context()
+        try:
+            yield
+        finally:
+            with self._last_word:
+                del self._waiting[cell]
+            if self._waiting:
+                self._context = next(reversed(self._waiting.values()))
+
+    def pump(self) -> None:
+        """Have the kernel's socket read, by the main thread, while it waits; needed in mode ``pump`` only."""
+        if self.mode == "pump":
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Put everything back as it was."""
+        if self.mode != "none":
+            self.mode = "none"  # lets everything through, should it be impossible to take the gate out
+            self._where_it_is_read(self._uninstall)
+
+    def _install(self) -> None:
+        self._onward = attrgetter("_recv_callback")(self._stream)
+        self._stream.on_recv(self._receive, copy=False)
+
+    def _uninstall(self) -> None:
+        if attrgetter("_recv_callback")(self._stream) == self._receive:
+            self._stream.on_recv(self._onward, copy=False)
+
+    def _where_it_is_read(self, work: Callable[[], None]) -> bool:
+        """Do something in the thread that owns the socket; whether it was done, and without an error."""
+        done: list[bool] = []
+        ended = threading.Event()
+
+        def attempt() -> None:
+            try:
+                work()
+                done.append(True)
+            except Exception:  # noqa: BLE001 - another version may do anything; the cell must not fail because of it
+                self._log("The gate for widget messages could not be opened or closed.")
+            ended.set()
+
+        if self._reader is None:
+            attempt()
+        elif self._reader.is_alive():
+            self._reader.io_loop.add_callback(attempt)
+            ended.wait(_PATIENCE)
+        return bool(done)
+
+    # What follows runs in the thread that reads the socket.
+
+    def _receive(self, frames: list[Any]) -> Awaitable[object] | None:
+        taken: _Taken | None = None
+        if self.mode != "none":
+            # Bytes from outside can be wrong in any way; what to say about it is the kernel's business.
+            with contextlib.suppress(Exception):
+                taken = self._take(frames)
+        if taken is None:
+            return self._onward(frames)
+        try:
+            if taken.kind in _QUESTIONS:
+                self._answer(taken)
+            else:
+                deliver = self._context.copy().run
+                self._call(lambda: deliver(self._deliver, taken))
+        except Exception:  # noqa: BLE001 - raised here, it would reach the loop that reads for the whole kernel
+            self._log(f"A {taken.kind} was lost: it could not be handed to the agent.")
+        return None
+
+    def _take(self, frames: list[Any]) -> _Taken | None:
+        """The message in the frames, if it is for us and the kernel's key signed it."""
+        session = self._kernel.session
+        sender, parts = session.feed_identities(frames, copy=False)
+        kind = session.unpack(parts[1].bytes)["msg_type"]
+        if kind in _QUESTIONS:
+            ours = bool(self._waiting)
+        elif kind in {"comm_open", "comm_msg", "comm_close"}:
+            ours = self._is_ours(kind, session.unpack(parts[4].bytes))
+        else:
+            ours = False
+        if not ours:
+            return None
+        # This notes the signature, and refuses one that it knows. So what the kernel shall get must not pass here.
+        message = session.deserialize(parts, content=True, copy=False)
+        if kind == "comm_open":
+            self._controls.add(message["content"]["comm_id"])
+        elif kind == "comm_close":
+            self._controls.discard(message["content"]["comm_id"])
+        return _Taken(kind, sender, message)
+
+    def _is_ours(self, kind: str, content: dict[str, Any]) -> bool:
+        if kind == "comm_open":
+            return bool(self._waiting) and content["target_name"] == _CONTROL
+        comm_id = content["comm_id"]
+        return comm_id in self._controls or (kind == "comm_msg" and comm_id in self._watched)
+
+    def _answer(self, taken: _Taken) -> None:
+        """Let the kernel's own handler answer; here, because the socket may be used by one thread only."""
+        with self._status(taken):
+            answer = self._kernel.shell_handlers[taken.kind](self._stream, taken.sender, taken.message)
+            if inspect.isawaitable(answer):
+                _run_at_once(cast("Coroutine[Any, Any, object]", answer))
+
+    # What follows runs in the agent's thread.
+
+    def _deliver(self, taken: _Taken) -> None:
+        manager = self._kernel.comm_manager
+        try:
+            with self._status(taken):
+                if taken.kind != "comm_msg":
+                    getattr(manager, taken.kind)(None, taken.sender, taken.message)
+                elif comm := manager.comms.get(taken.message["content"]["comm_id"]):
+                    # Its `handle_msg` would also run the hooks of a cell, which flush figures: in the wrong thread.
+                    (getattr(comm, "_msg_callback", None) or comm.handle_msg)(taken.message)
+        except Exception:  # noqa: BLE001 - a callback may fail in any way, and the next message shall be delivered
+            self._log(f"A {taken.kind} could not be handled.")
+
+    # The rest runs in both.
+
+    @contextlib.contextmanager
+    def _status(self, taken: _Taken) -> Generator[None]:
+        publish = self._kernel._publish_status  # noqa: SLF001 - nothing public says when a message has been handled
+        publish("busy", "shell", taken.message)
+        try:
+            yield
+        finally:
+            # Pages and servers take the last word for the state of the kernel, and an idle one may be culled. The lock
+            # sees to it that the kernel has it when the cell ends.
+            with self._last_word:
+                publish("idle", "shell", taken.message)
+                if self._waiting:
+                    self._context.copy().run(publish, "busy", "shell")
+
+    def _log(self, what: str) -> None:
+        self._kernel.log.error(what, exc_info=sys.exception())
+
+
+def _has_what_is_needed(kernel: Any) -> bool:
+    try:
+        *_, receive, copies = _NEEDED(kernel)
+        reader = getattr(kernel, "shell_channel_thread", None)
+        if reader is not None:
+            attrgetter("is_alive", "io_loop.add_callback")(reader)
+    except Exception:  # noqa: BLE001 - a kernel of another make may raise anything here
+        return False
+    return callable(receive) and not copies
+
+
+def _refuse(_frames: list[Any]) -> None:
+    raise RuntimeError("there is no kernel behind this gate")
+
+
+def _run_at_once(coroutine: Coroutine[Any, Any, object]) -> None:
+    """Run a coroutine that never waits to its end; no loop may be free to do it."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
+    raise RuntimeError("the kernel's handler of this message wants to wait, which is impossible here")

@@ -1,0 +1,148 @@
+"""One prompt in one cell: said to the session, drawn while it is answered, asked about, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from indus_nb.events import MessageEnd, SessionEvent
+from indus_nb.messages import AssistantMessage, ImageContent
+from indus_nb.notebook.dialogs import CellDialogs
+from indus_nb.notebook.output import Screen
+from indus_nb.notebook.thread import AgentThread, Inbox
+from indus_nb.notebook.transcript import Transcript
+from indus_nb.notebook.view import CellView
+from indus_nb.session import AgentSession
+from indus_nb.stats import session_stats
+from indus_nb.ui import Notify, UiFrame
+from indus_nb.wire import JsonObject
+
+if TYPE_CHECKING:
+    from indus_nb.notebook.live import Live
+
+
+class CellRun:
+    """Says ``text`` to a session and draws what follows; used on the agent's thread, but for making it.
+
+    ``live`` is the widget, if the front end may have one; its messages go to ``receive``. ``inbox`` belongs to the cell
+    that waits, ``None`` when none does. ``asks`` says whether somebody is there to be asked. A run that has cost
+    ``max_cost`` US dollars is stopped before the next request.
+    """
+
+    def __init__(
+        self,
+        session: AgentSession,
+        thread: AgentThread,
+        screen: Screen,
+        *,
+        inbox: Inbox | None,
+        live: Live | None = None,
+        asks: bool = False,
+        max_cost: float | None = None,
+    ) -> None:
+        self.stopped = False
+        self.asked = False
+        self._session = session
+        self._screen = screen
+        self._live = live
+        self._asks = asks
+        self._max_cost = max_cost
+        self._transcript = Transcript(
+            session.model.name if session.model else "a model",
+            # As they are by then: extensions come with the session's start.
+            renderer=lambda custom_type: session.hooks.renderer(custom_type),  # noqa: PLW0108 - see above
+        )
+        self._view: CellView | None = None
+        self._dialogs = CellDialogs(
+            session.ui, thread, in_page=self._ask_in_page, inbox=inbox, say=self._transcript.add_notice
+        )
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    async def work(self, text: str, images: Sequence[ImageContent] = ()) -> None:
+        """Prompt and draw until the session has settled; raises what ``prompt`` raises."""
+        session = self._session
+        spent = session_stats(session.store.entries).cost
+        view = self._view = CellView(
+            self._transcript,
+            self._screen,
+            self._live,
+            spent_before=spent,
+            is_held=lambda: bool(session.ui.open_dialogs),
+        )
+        subscriptions: list[Callable[[], None]] = []
+
+        def accepted() -> None:
+            # Not before the prompt is accepted: the events until then belong to another cell.
+            subscriptions.append(session.subscribe(self._watch))
+
+        prompting = asyncio.current_task()
+        drawing = asyncio.create_task(self._keep_drawing(view))
+        # Drawing that failed must not leave the agent going on without anybody who watches it.
+        drawing.add_done_callback(lambda task: None if task.cancelled() or prompting is None else prompting.cancel())
+        if self._asks:
+            self._dialogs.attach()
+        try:
+            await session.prompt(text, images, on_accepted=accepted)
+        except asyncio.CancelledError:
+            if drawing.done() and not drawing.cancelled() and (failure := drawing.exception()) is not None:
+                raise failure from None
+            raise
+        finally:
+            drawing.cancel()
+            self._dialogs.detach()
+            for unsubscribe in subscriptions:
+                unsubscribe()
+            self.asked = self._transcript.asked
+            self._transcript.close()
+            view.close()
+
+    def receive(self, message: JsonObject) -> None:
+        """Take what a page says through the widget."""
+        match message:
+            case {"kind": "stop"}:
+                self.stop()
+            case {"kind": "answer", "id": str(dialog_id), "value": str() | bool() | None as value}:
+                self._session.ui.answer(dialog_id, value)
+            case _:
+                pass
+
+    def stop(self) -> None:
+        """End the run, whatever it is at."""
+        self.stopped = True
+        if self._live is not None:
+            self._live.set(stopping=True)
+            self._live.send()
+        task = asyncio.create_task(self._session.abort())
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    def _watch(self, event: SessionEvent) -> None:
+        self._transcript.feed(event)
+        match event:
+            case MessageEnd(message=AssistantMessage(stop_reason="toolUse")) if self._is_too_expensive():
+                self._transcript.add_notice(
+                    f"Stopped: this cell has cost ${self._transcript.usage.cost.total:.4f}, and --max-cost is "
+                    f"{self._max_cost:g}. What was said and done so far is kept."
+                )
+                self.stop()
+            case _:
+                pass
+
+    def _is_too_expensive(self) -> bool:
+        return self._max_cost is not None and self._transcript.usage.cost.total >= self._max_cost
+
+    async def _keep_drawing(self, view: CellView) -> None:
+        while True:
+            await view.draw_soon()
+            self._dialogs.decide()
+
+    def _ask_in_page(self, frame: UiFrame) -> bool | None:
+        live = self._view.live if self._view is not None else self._live
+        if live is None:
+            return False
+        if not live.heard.is_set():
+            return None
+        if not isinstance(frame, Notify):
+            live.signal(frame.to_wire())
+        return True

@@ -1,0 +1,331 @@
+"""The conversations of one kernel: which there are, which one a cell talks to, and the cells that wait for them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from indus_nb.errors import IndusError, SessionBusyError, SessionLockedError, UsageError
+from indus_nb.messages import ImageContent, ThinkingLevel
+from indus_nb.notebook import blocks
+from indus_nb.notebook.bridge import CommGate
+from indus_nb.notebook.cell_run import CellRun
+from indus_nb.notebook.kernel import UserKernel
+from indus_nb.notebook.output import Screen, asks_for_input, screen_of
+from indus_nb.notebook.pictures import image_of
+from indus_nb.notebook.request import HELP, Request, interpolate, parse
+from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.variables import for_prompt
+from indus_nb.providers import Provider
+from indus_nb.providers.catalog import split_level
+from indus_nb.session import AgentSession, ApproveMode
+from indus_nb.start import SessionOptions, open_session
+
+if TYPE_CHECKING:
+    from indus_nb.notebook.live import Live
+
+T = TypeVar("T")
+FIRST = "main"
+"""The name of the conversation that nobody gave another one."""
+
+
+class Conversations:
+    """What the magics of one shell talk to. A cell talks to the conversation that was talked to last, or names another."""
+
+    def __init__(self, shell: Any, kernel: UserKernel) -> None:
+        self.thread = AgentThread()
+        self._shell = shell
+        self._kernel = kernel
+        self._front: Any = getattr(shell, "kernel", None)
+        self._gate: CommGate | None = None
+        self._sessions: dict[str, AgentSession] = {}
+        self._current = FIRST
+        self._shown: list[Live] = []
+        self._screen: Screen = screen_of(shell)
+
+    @property
+    def session(self) -> AgentSession | None:
+        """The session that a cell talks to unless it names another; ``None`` before the first."""
+        return self._sessions.get(self._current)
+
+    def serve(self, line: str, cell: str | None = None) -> None:
+        """Do what a line or cell asks for, and draw it; raises ``IndusError`` or ``Interrupted`` when that failed."""
+        self._screen = screen_of(self._shell)
+        request = parse(line, cell)
+        if request.empty or (request.command is not None and request.command.name == "help"):
+            self._screen.show(blocks.listing(HELP), final=True)
+            return
+        text, images = self._filled_in(request)
+        session = self._chosen_session(request)
+        if request.command is not None:
+            self._command(request, session)
+        elif text.strip() or images:
+            self._ask(session, request, text, images)
+        else:
+            self._screen.show(blocks.notice(_description(session)), final=True)
+
+    def close(self) -> None:
+        """Let go of the sessions' files and of the thread; nothing can be asked any more."""
+        self._kernel.close()
+        for name in tuple(self._sessions):
+            self._close_session(name)
+        if self._gate is not None:
+            self._gate.close()
+        self.thread.close()
+
+    async def ask_page(self, what: str, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What a page that shows one of our widgets answers; ``None`` when there is none."""
+        for live in reversed(self._shown):
+            answer = await live.request(what, **payload)
+            if answer is not None:
+                return answer
+        return None
+
+    def insert_below(self, code: str) -> bool:
+        """Put a new cell with ``code`` below the one that waits; tells whether one does."""
+        inbox = self._kernel.inbox
+        if inbox is None:
+            return False
+        inbox.put(partial(self._shell.set_next_input, code, replace=False))
+        return True
+
+    # A prompt
+
+    def _filled_in(self, request: Request) -> tuple[str, list[ImageContent]]:
+        """The prompt with values of the user's variables in it, and the images that go with it."""
+        namespace: Mapping[str, Any] = self._shell.user_ns
+        filled = interpolate(request.text, namespace, for_prompt)
+        for name in filled.missing:
+            hint = f"{{{name}}} was left as it stands: there is no such variable."
+            self._screen.show(blocks.notice(hint), final=True)
+        return filled.text, [image_of(wanted, self._shell) for wanted in request.images]
+
+    def _ask(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
+        if session.is_running:
+            raise SessionBusyError(
+                "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
+            )
+        inbox = Inbox() if request.wait else None
+        run: CellRun
+        live = self._live(lambda message: run.receive(message))
+        run = CellRun(
+            session,
+            self.thread,
+            self._screen,
+            inbox=inbox if self._can_ask else None,
+            live=live,
+            asks=self._can_ask,
+            max_cost=request.max_cost,
+        )
+
+        async def work() -> None:
+            if live is not None:
+                self._shown.append(live)
+            try:
+                await run.work(text, images)
+            finally:
+                if live is not None:
+                    self._shown.remove(live)
+                    if self._gate is not None and not live.reloaded:
+                        self._gate.forget(live.comm_id)
+            if request.output is not None:
+                self._shell.user_ns[request.output] = session.last_text
+
+        if inbox is None:
+            self.thread.begin(partial(self._in_background, work))
+            return
+        with self._kernel.serving(inbox):
+            self._drive(work, inbox)
+        if run.stopped:
+            raise Interrupted("Stopped: the agent was told to end. What was said and done so far is kept.")
+        if run.asked:
+            session.answer_or_raise()
+
+    async def _in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with contextlib.suppress(IndusError):  # the view of its cell has shown it
+            await work()
+
+    @property
+    def _can_ask(self) -> bool:
+        """Whether somebody is there to answer."""
+        if self._front is None:
+            import sys
+
+            return sys.stdin is not None and sys.stdin.isatty()
+        return asks_for_input(self._front)
+
+    def _live(self, receive: Callable[[Mapping[str, Any]], None]) -> Live | None:
+        """A widget for this cell, where a page may be there to show it."""
+        if self._front is None or not self._can_ask:
+            return None
+        gate = self._comm_gate()
+        if gate is None:
+            return None
+        from indus_nb.notebook.live import Live
+
+        live = Live("cell", receive, self.thread.call)
+        gate.watch(live.comm_id)
+        return live
+
+    def _comm_gate(self) -> CommGate | None:
+        if self._gate is None and self._front is not None:
+            self._gate = CommGate(self._front, self.thread.call)
+        return self._gate if self._gate is not None and self._gate.mode != "none" else None
+
+    def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
+        gate = self._gate
+        if gate is None:
+            return self.thread.drive(work, inbox, lambda: None)
+        with gate.busy():
+            return self.thread.drive(work, inbox, gate.pump)
+
+    # Sub-commands
+
+    def _command(self, request: Request, session: AgentSession) -> None:
+        from indus_nb.notebook.commands import serve
+
+        command = request.command
+        assert command is not None  # noqa: S101 - whoever calls has looked
+        if command.name == "panel":
+            self._show_panel(session)
+            return
+        shown = self._drive(lambda: serve(command, session), Inbox())
+        draw = {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[shown.kind]
+        self._screen.show(draw(shown.text), final=True)
+
+    # Which session
+
+    def _chosen_session(self, request: Request) -> AgentSession:
+        name = request.name or self._current
+        session = self._sessions.get(name)
+        elsewhere = request.session is not None or request.continue_last or request.no_session
+        if session is None or elsewhere or request.new:
+            session = self._open(name, request)
+            self._current = name
+            return session
+        if request.tools is not None:
+            raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")
+        self._current = name
+        if request.model is not None or request.provider is not None:
+            self._change_model(session, request)
+        if request.thinking is not None:
+            self._change_thinking(session, request.thinking)
+        if request.approve is not None:
+            session.settings.approve = cast("ApproveMode", request.approve)
+        return session
+
+    def _open(self, name: str, request: Request) -> AgentSession:
+        """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""
+        previous = self._sessions.get(name)
+        like = previous or self.session
+        if previous is not None and previous.is_running:
+            raise SessionBusyError(
+                "The agent still works in this conversation. `%agent abort` stops it; --name NAME starts another one."
+            )
+        options = SessionOptions(
+            provider=request.provider,
+            model=request.model,
+            thinking=request.thinking,
+            session=request.session,
+            continue_last=request.continue_last,
+            no_session=request.no_session,
+            tools=None if request.tools is None else request.tools.replace(",", " ").split(),
+            approve=cast("ApproveMode | None", request.approve),
+            usual_approve="writes",
+            extensions=[self._kernel],
+            more_tools=self._kernel.tools,
+        )
+        if like is not None:
+            options = replace(options, tools=like.chosen_tools if options.tools is None else options.tools)
+            options = replace(options, approve=options.approve or like.settings.approve)
+            if request.session is None and not request.continue_last:
+                if request.provider is None and request.model is None and like.model is not None:
+                    options = replace(options, provider=like.model.provider, model=like.model.id)
+                options = replace(options, thinking=request.thinking or like.thinking_level)
+        session = self._opened(name, options)
+        if session.model is not None:
+            _preload(session.registry.provider_of(session.model))
+        self._sessions[name] = session
+        if name != FIRST and session.store.name is None:
+            self._run(lambda: session.set_name(name))
+        for problem in session.problems:
+            self._screen.show(blocks.notice(problem), final=True)
+        return session
+
+    def _opened(self, name: str, options: SessionOptions) -> AgentSession:
+        """The session as wished, in the place of the one of that name."""
+        try:
+            session = open_session(options)
+        except SessionLockedError as error:
+            ours = [other for other, open_one in self._sessions.items() if open_one.store.path == error.path]
+            if not ours:
+                raise
+            if ours != [name]:
+                raise UsageError(f"That conversation is open here: talk to it with --name {ours[0]}.") from error
+            return self._open_anew(name, options)
+        self._close_session(name)
+        return session
+
+    def _open_anew(self, name: str, options: SessionOptions) -> AgentSession:
+        """The conversation that is open here already, opened with other wishes; as it was, should they be refused."""
+        previous = self._sessions[name]
+        model = previous.model
+        as_before = replace(
+            options,
+            session=str(previous.store.path),
+            continue_last=False,
+            provider=model.provider if model is not None else None,
+            model=model.id if model is not None else None,
+            thinking=previous.thinking_level,
+            tools=previous.chosen_tools,
+            approve=previous.settings.approve,
+        )
+        self._close_session(name)
+        try:
+            return open_session(options)
+        except BaseException:
+            self._sessions[name] = open_session(as_before)
+            raise
+
+    def _close_session(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            # On the agent's loop, where what extensions started lives.
+            with contextlib.suppress(Interrupted):
+                self._run(session.end)
+
+    def _change_model(self, session: AgentSession, request: Request) -> None:
+        if request.model is None:
+            if request.provider is None or (session.model and session.model.provider == request.provider):
+                return
+            model, level = session.registry.default(request.provider), None
+        else:
+            wanted, level = split_level(request.model)
+            model = session.registry.find(wanted, request.provider)
+        if model != session.model:
+            _preload(session.registry.provider_of(model))
+            self._run(lambda: session.set_model(model))
+        if level is not None:
+            self._change_thinking(session, level)
+
+    def _change_thinking(self, session: AgentSession, level: str) -> None:
+        self._run(lambda: session.set_thinking_level(cast("ThinkingLevel", level)))
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        self.thread.drive(work, Inbox(), lambda: None)
+
+
+def _preload(provider: Provider) -> None:
+    threading.Thread(target=provider.preload, name="indus_nb preload", daemon=True).start()
+
+
+def _description(session: AgentSession) -> str:
+    if session.model is None:
+        return "No model is chosen: set ANTHROPIC_API_KEY, or use --provider offline (no key, no network)."
+    saved = f"saved in {session.store.path}" if session.store.path else "not saved"
+    thinking = f" · thinking {session.thinking_level}" if session.model.reasoning else ""
+    return f"Ready: {session.model.name}{thinking} · {saved}"
