@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
     from indus_nb.client import HostTool, RpcClient
     from indus_nb.extensions.definitions import agent
+    from indus_nb.notebook.panel import ChatPanel
     from indus_nb.session import AgentSession
     from indus_nb.start import SessionOptions, open_session
 
 __all__ = [
     "AgentSession",
+    "ChatPanel",
     "HostTool",
     "RpcClient",
     "SessionOptions",
@@ -29,6 +31,7 @@ __all__ = [
 
 _HOMES = {
     "AgentSession": "indus_nb.session",
+    "ChatPanel": "indus_nb.notebook.panel",
     "HostTool": "indus_nb.client",
     "agent": "indus_nb.extensions.definitions",
     "RpcClient": "indus_nb.client",

@@ -8,6 +8,7 @@ import html
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from indus_nb import markup
@@ -77,7 +78,8 @@ def export_html(store: SessionStore, path: Path) -> Path:
         temporary.write_text(page, encoding="utf-8", errors="replace")
         os.replace(temporary, path)  # noqa: PTH105 - a directory in its place is an error, and no other path's parent
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise SessionFileError(path, f"the page cannot be written ({error.strerror}). Choose another path") from error
     return path
 

@@ -22,15 +22,24 @@ if TYPE_CHECKING:
 class _Door:
     conversations: Conversations
     literal_lines: Callable[[list[str]], list[str]]
+    stop_completing: Callable[[], None]
 
 
 _doors: WeakKeyDictionary[InteractiveShell, _Door] = WeakKeyDictionary()
+
+
+def conversations_of(shell: InteractiveShell) -> Conversations:
+    """What the magics of a shell talk to; they are registered if they are not yet."""
+    if shell not in _doors:
+        open_door(shell)
+    return _doors[shell].conversations
 
 
 def open_door(shell: InteractiveShell) -> None:
     """Register the magics with a shell; what the first prompt will need is imported in the background."""
     from IPython.core.magic import no_var_expand
 
+    from indus_nb.notebook.completion import install
     from indus_nb.notebook.conversations import Conversations
     from indus_nb.notebook.kernel import UserKernel
     from indus_nb.notebook.request import literal_lines
@@ -52,7 +61,7 @@ def open_door(shell: InteractiveShell) -> None:
     manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
     shell.input_transformers_cleanup.append(literal_lines)
     atexit.register(conversations.close)
-    _doors[shell] = _Door(conversations, literal_lines)
+    _doors[shell] = _Door(conversations, literal_lines, install(shell, lambda: conversations.session))
     preload = partial(_preload, widgets=hasattr(shell, "kernel"))
     threading.Thread(target=preload, name="indus_nb preload", daemon=True).start()
 
@@ -62,6 +71,7 @@ def close_door(shell: InteractiveShell) -> None:
     door = _doors.pop(shell, None)
     if door is None:
         return
+    door.stop_completing()
     manager: Any = shell.magics_manager
     for magics in manager.magics.values():
         magics.pop("agent", None)

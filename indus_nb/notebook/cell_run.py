@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.events import MessageEnd, SessionEvent
 from indus_nb.messages import AssistantMessage, ImageContent
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class CellRun:
     """Says ``text`` to a session and draws what follows; used on the agent's thread, but for making it.
 
-    ``live`` is the widget, if the front end may have one; its messages go to ``receive``. ``inbox`` belongs to the cell
-    that waits, ``None`` when none does. ``asks`` says whether somebody is there to be asked. A run that has cost
-    ``max_cost`` US dollars is stopped before the next request.
+    ``inbox`` belongs to the cell that waits, ``None`` when none does. ``asks`` says whether somebody is there to be
+    asked. A run that has cost ``max_cost`` US dollars is stopped before the next request. ``insert`` puts code into a
+    cell, and tells whether it could.
     """
 
     def __init__(
@@ -37,17 +37,19 @@ class CellRun:
         screen: Screen,
         *,
         inbox: Inbox | None,
-        live: Live | None = None,
         asks: bool = False,
         max_cost: float | None = None,
+        insert: Callable[[str], Awaitable[bool]],
     ) -> None:
         self.stopped = False
         self.asked = False
         self._session = session
         self._screen = screen
-        self._live = live
+        self.live: Live | None = None
+        """The widget, if the front end may have one; its messages go to ``receive``."""
         self._asks = asks
         self._max_cost = max_cost
+        self._insert = insert
         self._transcript = Transcript(
             session.model.name if session.model else "a model",
             # As they are by then: extensions come with the session's start.
@@ -57,7 +59,7 @@ class CellRun:
         self._dialogs = CellDialogs(
             session.ui, thread, in_page=self._ask_in_page, inbox=inbox, say=self._transcript.add_notice
         )
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def work(self, text: str, images: Sequence[ImageContent] = ()) -> None:
         """Prompt and draw until the session has settled; raises what ``prompt`` raises."""
@@ -66,7 +68,7 @@ class CellRun:
         view = self._view = CellView(
             self._transcript,
             self._screen,
-            self._live,
+            self.live,
             spent_before=spent,
             is_held=lambda: bool(session.ui.open_dialogs),
         )
@@ -104,18 +106,27 @@ class CellRun:
                 self.stop()
             case {"kind": "answer", "id": str(dialog_id), "value": str() | bool() | None as value}:
                 self._session.ui.answer(dialog_id, value)
+            case {"kind": "to_cell", "code": str(code)}:
+                self._do(self._to_cell(code))
             case _:
                 pass
+
+    async def _to_cell(self, code: str) -> None:
+        if not await self._insert(code):
+            self._transcript.add_notice("The code could not be put into a cell here: copy it.")
 
     def stop(self) -> None:
         """End the run, whatever it is at."""
         self.stopped = True
-        if self._live is not None:
-            self._live.set(stopping=True)
-            self._live.send()
-        task = asyncio.create_task(self._session.abort())
-        self._stopping.add(task)
-        task.add_done_callback(self._stopping.discard)
+        if self.live is not None:
+            self.live.set(stopping=True)
+            self.live.send()
+        self._do(self._session.abort())
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _watch(self, event: SessionEvent) -> None:
         self._transcript.feed(event)
@@ -138,7 +149,7 @@ class CellRun:
             self._dialogs.decide()
 
     def _ask_in_page(self, frame: UiFrame) -> bool | None:
-        live = self._view.live if self._view is not None else self._live
+        live = self._view.live if self._view is not None else self.live
         if live is None:
             return False
         if not live.heard.is_set():

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from indus_nb.errors import IndusError, SessionBusyError, SessionLockedError, UsageError
-from indus_nb.messages import ImageContent, ThinkingLevel
+from indus_nb.messages import (
+    AssistantMessage,
+    ImageContent,
+    Message,
+    ThinkingLevel,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
 from indus_nb.notebook import blocks
 from indus_nb.notebook.bridge import CommGate
 from indus_nb.notebook.cell_run import CellRun
+from indus_nb.notebook.cells import NotebookTools
 from indus_nb.notebook.kernel import UserKernel
 from indus_nb.notebook.output import Screen, asks_for_input, screen_of
 from indus_nb.notebook.pictures import image_of
@@ -24,6 +33,7 @@ from indus_nb.providers import Provider
 from indus_nb.providers.catalog import split_level
 from indus_nb.session import AgentSession, ApproveMode
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.notebook.live import Live
@@ -34,7 +44,7 @@ FIRST = "main"
 
 
 class Conversations:
-    """What the magics of one shell talk to. A cell talks to the conversation that was talked to last, or names another."""
+    """What the magics of one shell talk to: conversations, the one of the last cell unless a cell names another."""
 
     def __init__(self, shell: Any, kernel: UserKernel) -> None:
         self.thread = AgentThread()
@@ -45,6 +55,7 @@ class Conversations:
         self._sessions: dict[str, AgentSession] = {}
         self._current = FIRST
         self._shown: list[Live] = []
+        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below)
         self._screen: Screen = screen_of(shell)
 
     @property
@@ -71,13 +82,14 @@ class Conversations:
     def close(self) -> None:
         """Let go of the sessions' files and of the thread; nothing can be asked any more."""
         self._kernel.close()
+        self._notebook.close()
         for name in tuple(self._sessions):
             self._close_session(name)
         if self._gate is not None:
             self._gate.close()
         self.thread.close()
 
-    async def ask_page(self, what: str, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
         """What a page that shows one of our widgets answers; ``None`` when there is none."""
         for live in reversed(self._shown):
             answer = await live.request(what, **payload)
@@ -97,7 +109,7 @@ class Conversations:
 
     def _filled_in(self, request: Request) -> tuple[str, list[ImageContent]]:
         """The prompt with values of the user's variables in it, and the images that go with it."""
-        namespace: Mapping[str, Any] = self._shell.user_ns
+        namespace: dict[str, Any] = self._shell.user_ns
         filled = interpolate(request.text, namespace, for_prompt)
         for name in filled.missing:
             hint = f"{{{name}}} was left as it stands: there is no such variable."
@@ -110,17 +122,16 @@ class Conversations:
                 "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
             )
         inbox = Inbox() if request.wait else None
-        run: CellRun
-        live = self._live(lambda message: run.receive(message))
         run = CellRun(
             session,
             self.thread,
             self._screen,
             inbox=inbox if self._can_ask else None,
-            live=live,
             asks=self._can_ask,
             max_cost=request.max_cost,
+            insert=self._notebook.insert,
         )
+        live = run.live = self._live(run.receive)
 
         async def work() -> None:
             if live is not None:
@@ -158,11 +169,11 @@ class Conversations:
             return sys.stdin is not None and sys.stdin.isatty()
         return asks_for_input(self._front)
 
-    def _live(self, receive: Callable[[Mapping[str, Any]], None]) -> Live | None:
+    def _live(self, receive: Callable[[JsonObject], None]) -> Live | None:
         """A widget for this cell, where a page may be there to show it."""
         if self._front is None or not self._can_ask:
             return None
-        gate = self._comm_gate()
+        gate = self.comm_gate()
         if gate is None:
             return None
         from indus_nb.notebook.live import Live
@@ -171,7 +182,8 @@ class Conversations:
         gate.watch(live.comm_id)
         return live
 
-    def _comm_gate(self) -> CommGate | None:
+    def comm_gate(self) -> CommGate | None:
+        """What delivers the messages of widgets while a cell is busy; ``None`` where that cannot be."""
         if self._gate is None and self._front is not None:
             self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
@@ -191,11 +203,25 @@ class Conversations:
         command = request.command
         assert command is not None  # noqa: S101 - whoever calls has looked
         if command.name == "panel":
-            self._show_panel(session)
+            from indus_nb.notebook.panel import ChatPanel
+
+            panel = ChatPanel(session, thread=self.thread, gate=self.comm_gate())
+            self._shown.append(panel.live)
+            self._screen.show(panel.live.bundle, final=True)
+            return
+        if command.name == "cell":
+            self._insert_code(session)
             return
         shown = self._drive(lambda: serve(command, session), Inbox())
         draw = {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[shown.kind]
         self._screen.show(draw(shown.text), final=True)
+
+    def _insert_code(self, session: AgentSession) -> None:
+        """Put what the agent ran in the user's kernel since the last prompt into a cell below."""
+        code = _code_that_ran(session.messages)
+        if not code:
+            raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
+        self._shell.set_next_input("\n\n".join(code), replace=False)
 
     # Which session
 
@@ -236,8 +262,8 @@ class Conversations:
             tools=None if request.tools is None else request.tools.replace(",", " ").split(),
             approve=cast("ApproveMode | None", request.approve),
             usual_approve="writes",
-            extensions=[self._kernel],
-            more_tools=self._kernel.tools,
+            extensions=[self._kernel, self._notebook],
+            more_tools=(*self._kernel.tools, *self._notebook.tools),
         )
         if like is not None:
             options = replace(options, tools=like.chosen_tools if options.tools is None else options.tools)
@@ -321,6 +347,25 @@ class Conversations:
 
 def _preload(provider: Provider) -> None:
     threading.Thread(target=provider.preload, name="indus_nb preload", daemon=True).start()
+
+
+def _code_that_ran(messages: Sequence[Message]) -> list[str]:
+    """The code of the calls of ``python`` behind the user's last message that ended well."""
+    good: set[str] = set()
+    code: list[str] = []
+    for message in reversed(messages):
+        match message:
+            case UserMessage():
+                break
+            case ToolResultMessage(is_error=False):
+                good.add(message.tool_call_id)
+            case AssistantMessage():
+                calls = [block for block in message.content if isinstance(block, ToolCall)]
+                ran = [call.arguments.get("code") for call in calls if call.name == "python" and call.id in good]
+                code[:0] = [text.strip("\n") for text in ran if isinstance(text, str)]
+            case _:
+                pass
+    return code
 
 
 def _description(session: AgentSession) -> str:

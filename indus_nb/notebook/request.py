@@ -56,6 +56,7 @@ Commands, in a line of their own:
 %agent steer TEXT           say something to the agent while it works
 %agent queue [clear]        what waits to be said to it; or take it back
 %agent panel                the conversation as a chat
+%agent cell                 what the agent ran last in your kernel, as a cell of yours
 %agent doctor               what is set up, and what is wrong with it
 %agent help                 this text
 
@@ -101,6 +102,7 @@ COMMANDS: Mapping[str, re.Pattern[str]] = {
         "steer": r"(?P<argument>.*)",
         "queue": r"(?P<argument>clear)?",
         "panel": _NOTHING,
+        "cell": _NOTHING,
         "doctor": _NOTHING,
         "help": _NOTHING,
     }.items()

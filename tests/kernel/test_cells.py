@@ -1,0 +1,375 @@
+"""The agent and the notebook of its kernel: reading its cells, and proposing cells that the user accepts or not."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from kernels import Cell, Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+
+SETUP = """\
+import asyncio
+from indus_nb.notebook.cells import NotebookTools
+from indus_nb.start import SessionOptions, open_session
+
+front, asked, answers, questions, notes, waits = {}, [], [], [], [], True
+
+async def ask_front(what, payload):
+    asked.append((what, payload))
+    return front.get(what)
+
+def insert_below(text):
+    if waits:
+        get_ipython().set_next_input(text, replace=False)
+    return waits
+
+def host(frame):
+    if frame.method == "notify":
+        notes.append(frame.message)
+    elif frame.method != "cancel":
+        questions.append(frame.title)
+        asyncio.get_running_loop().call_soon(session.ui.answer, frame.id, answers.pop(0))
+
+tools = NotebookTools(get_ipython(), ask_front, insert_below)
+session = open_session(
+    SessionOptions(model="anthropic/claude-sonnet-4-5", thinking="off", no_session=True, extensions=[tools])
+)
+await session.start()
+detach = session.ui.attach(host)
+"""
+FRESH = "front, asked[:], answers[:], questions[:], notes[:], waits = {}, [], [], [], [], True"
+
+
+@dataclass
+class Book:
+    """A kernel with its notebook's file, an agent in it, and what its model is told."""
+
+    kernel: Kernel
+    api: MessagesApi
+    path: Path
+
+    def run(self, code: str, cell_id: str = "") -> tuple[Cell, list[dict[str, Any]]]:
+        """Run code as the cell of that id, as a front end for notebooks does; the cell, and its payload."""
+        client = self.kernel._client
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
+        message = client.session.msg("execute_request", content, metadata={"cellId": cell_id} if cell_id else {})
+        client.shell_channel.send(message)
+        cell = Cell(client, message["header"]["msg_id"])
+        cell.wait_for(lambda cell: cell.idle, 30)
+        while True:
+            reply = client.get_shell_msg(timeout=30)
+            if reply["parent_header"].get("msg_id") == cell.message_id:
+                break
+        assert reply["content"]["status"] == "ok", cell.error
+        return cell, reply["content"]["payload"]
+
+    def call(
+        self, *calls: tuple[str, dict[str, Any]], before: str = "", answers: tuple[str | None, ...] = ()
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The results that the model reads of these calls in one answer, and the payload of the cell."""
+        self.api.add(Reply(*(ToolUse(name, arguments) for name, arguments in calls)), Reply("Done."))
+        code = f"{FRESH}\n{before}\nanswers += {list(answers)!r}\nawait session.prompt('go')"
+        _, payload = self.run(code, "running-cell")
+        content = self.api.requests[-1].body["messages"][-1]["content"]
+        return [block for block in content if block["type"] == "tool_result"], payload
+
+    def seen(self, name: str) -> Any:
+        """The value of a variable in the kernel."""
+        return ast.literal_eval(self.run(f"print({name!s})")[0].streams)
+
+    def write(self, *cells: tuple[str, str, str]) -> None:
+        """Save the notebook with cells of these types, ids and sources."""
+        made = nbformat.v4.new_notebook()
+        for cell_type, cell_id, source in cells:
+            new = nbformat.v4.new_code_cell if cell_type == "code" else nbformat.v4.new_markdown_cell
+            made.cells.append(new(source, id=cell_id))
+        nbformat.write(made, self.path)
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Book]:
+    root = tmp_path_factory.mktemp("cells")
+    path = root / "book.ipynb"
+    environment = private_environment(
+        root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME=str(path)
+    )
+    with Kernel(root, environment) as kernel:
+        book = Book(kernel, api, path)
+        book.run(SETUP, "setup-cell")
+        yield book
+
+
+@pytest.fixture
+def book(started: Book) -> Book:
+    started.write(
+        ("markdown", "title-cell", "# A study"),
+        ("code", "load-cell", "rows = [1, 2, 3]"),
+        ("code", "running-cell", "%agent go"),
+        ("code", "plot-cell", "plot(rows)"),
+    )
+    return started
+
+
+def text_of(result: dict[str, Any]) -> str:
+    content = result["content"]
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+
+
+def test_the_model_reads_the_saved_cells_and_hears_what_is_not_saved(book: Book) -> None:
+    book.run("rows = [1, 2, 3]", "load-cell")
+    book.run("fresh = 'never saved'", "fresh-cell")
+    (result,), _ = book.call(("notebook", {}))
+    told = text_of(result)
+    assert not result.get("is_error"), told
+    assert told.startswith(f"{book.path} · 4 cells · saved ")
+    assert "[1] markdown · id title-cell\n# A study" in told
+    assert "[4] code · id plot-cell · not run\nplot(rows)" in told
+    number = int(book.seen("get_ipython().history_manager.input_hist_raw.index(\"fresh = 'never saved'\")"))
+    unsaved = next(line for line in told.split("\n") if line.startswith("Unsaved: "))
+    assert f"In [{number}]" in unsaved
+    assert f"In [{number - 1}]" not in unsaved
+
+
+def test_a_figure_in_the_notebook_is_shown_to_the_model(book: Book) -> None:
+    notebook = nbformat.read(book.path, 4)
+    png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+    notebook.cells[3].outputs = [nbformat.v4.new_output("display_data", {"image/png": png, "text/plain": "<Figure>"})]
+    nbformat.write(notebook, book.path)
+    (result,), _ = book.call(("notebook", {"cells": "plot-cell"}))
+    assert "[image 1, below]" in text_of(result)
+    assert "A study" not in text_of(result)
+    assert [block["type"] for block in result["content"]] == ["text", "image"]
+
+
+def test_a_long_notebook_is_listed_first(book: Book) -> None:
+    book.write(("code", "running-cell", "x"), *(("code", f"cell-{n}", f"value_{n} = {n}\n" * 200) for n in range(30)))
+    (listed, one), _ = book.call(("notebook", {}), ("notebook", {"cells": "31"}))
+    assert 'See cells in full with cells="3-7"' in text_of(listed)
+    assert "[31] code · id cell-29 · not run · 201 lines\n      value_29 = 29\n" in text_of(listed)
+    assert len(text_of(listed)) < 6000
+    assert text_of(one).count("value_29 = 29") == 200
+
+
+def test_what_the_browser_shows_counts_more_than_the_file(book: Book) -> None:
+    shown = [
+        {"id": "load-cell", "type": "code", "source": "rows = [4]"},
+        {"id": "new-cell", "type": "code", "source": "unsaved = True"},
+    ]
+    before = f"front['cells'] = {{'cells': {shown!r}}}"
+    (result,), _ = book.call(("notebook", {}), before=before)
+    told = text_of(result)
+    assert "2 cells" in told
+    assert "Sources are as the browser shows them now" in told
+    assert "[1] code · id load-cell" in told
+    assert "rows = [4]" in told
+    assert "unsaved = True" in told
+    assert "A study" not in told
+
+
+def test_a_notebook_that_was_never_saved_is_read_from_the_browser(book: Book) -> None:
+    book.path.unlink()
+    before = "front['cells'] = {'cells': [{'id': 'new-cell', 'type': 'code', 'source': 'unsaved = True'}]}"
+    (result,), _ = book.call(("notebook", {}), before=before)
+    assert "as the browser shows it · 1 cells · its outputs are not known" in text_of(result)
+    assert "unsaved = True" in text_of(result)
+
+
+def test_an_answer_of_the_page_that_makes_no_sense_changes_nothing(book: Book) -> None:
+    for answer in ({"error": "unavailable"}, {"cells": 7}, {"cells": [None, 3]}, {}):
+        (result,), _ = book.call(("notebook", {}), before=f"front['cells'] = {answer!r}")
+        assert "4 cells · saved" in text_of(result)
+
+
+def test_a_notebook_that_was_renamed_is_read_under_its_new_name(book: Book) -> None:
+    renamed = book.path.with_name("renamed.ipynb")
+    book.path.rename(renamed)
+    try:
+        (result,), _ = book.call(("notebook", {}))
+        assert text_of(result).startswith(str(renamed))
+        assert "It was book.ipynb when the kernel was started." in text_of(result)
+    finally:
+        renamed.unlink()
+    (result,), _ = book.call(("notebook", {}))
+    assert result["is_error"]
+    assert "is not there any more" in text_of(result)
+
+
+def test_an_accepted_cell_comes_below_the_running_one_and_the_file_stays_as_it_is(book: Book) -> None:
+    saved = book.path.read_bytes(), book.path.stat().st_mtime_ns
+    (result,), payload = book.call(("propose_cell", {"source": "total = sum(rows)"}), answers=("Accept",))
+    assert not result.get("is_error")
+    assert "It comes below the running cell" in text_of(result)
+    assert payload == [{"source": "set_next_input", "text": "total = sum(rows)", "replace": False}]
+    assert book.seen("questions") == ["Insert this code cell below the one that runs?\n\ntotal = sum(rows)"]
+    assert (book.path.read_bytes(), book.path.stat().st_mtime_ns) == saved
+
+
+def test_all_cells_that_were_accepted_in_one_run_arrive(book: Book) -> None:
+    (_, second, _, fourth), payload = book.call(
+        ("propose_cell", {"source": "one = 1"}),
+        ("propose_cell", {"source": "## Two\ntext", "cell_type": "markdown"}),
+        ("propose_cell", {"source": "%%bash\nls"}),
+        ("propose_cell", {"source": "four = 4"}),
+        answers=("Accept", "Accept", "Accept", "No"),
+    )
+    assert "shares that with what was accepted before" in text_of(second)
+    assert fourth["is_error"]
+    (only,) = payload
+    assert only["text"] == ("# %%\none = 1\n\n# %% [markdown]\n# ## Two\n# text\n\n# %%\n# %%bash\n# ls")
+    _, payload = book.call(("propose_cell", {"source": "five = 5"}), answers=("Accept",))
+    assert [item["text"] for item in payload] == ["five = 5"]
+
+
+def test_text_alone_is_put_into_a_cell_that_shows_it(book: Book) -> None:
+    (result,), payload = book.call(
+        ("propose_cell", {"source": "# Title", "cell_type": "markdown"}), answers=("Accept",)
+    )
+    assert payload[0]["text"] == "%%markdown\n# Title"
+    assert "begins with %%markdown" in text_of(result)
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        (("No",), "Nothing was put into the notebook. Ask what to do instead."),
+        (("No, and say why", "use pandas"), "Nothing was put into the notebook. They said: use pandas"),
+        ((None,), "The user did not decide"),
+    ],
+)
+def test_a_refused_cell_leaves_nothing_and_the_reason_is_told(
+    book: Book, answers: tuple[str | None, ...], told: str
+) -> None:
+    (result,), payload = book.call(("propose_cell", {"source": "x = 1"}), answers=answers)
+    assert result["is_error"]
+    assert told in text_of(result)
+    assert payload == []
+    assert "insert_cell" not in [what for what, _ in book.seen("asked")]
+
+
+def test_a_page_that_can_puts_the_cell_where_it_belongs(book: Book) -> None:
+    (result,), payload = book.call(
+        ("propose_cell", {"source": "# Sorted", "after": 2, "cell_type": "markdown"}),
+        before="front['insert_cell'] = {'id': 'new-cell'}",
+        answers=("Accept",),
+    )
+    assert "in the notebook now, below cell 2 (rows = [1, 2, 3]), with id new-cell." in text_of(result)
+    assert payload == []
+    inserted = {"after": "load-cell", "type": "markdown", "source": "# Sorted"}
+    assert book.seen("asked")[-1] == ("insert_cell", inserted)
+
+
+def test_cells_that_a_page_puts_below_the_running_one_keep_their_order(book: Book) -> None:
+    _, payload = book.call(
+        ("propose_cell", {"source": "one = 1"}),
+        ("propose_cell", {"source": "two = 2"}),
+        before="front['insert_cell'] = {'id': 'first-new'}",
+        answers=("Accept", "Accept"),
+    )
+    assert payload == []
+    assert [payload["after"] for _, payload in book.seen("asked")] == ["running-cell", "first-new"]
+
+
+def test_a_page_that_cannot_leaves_it_to_the_cell(book: Book) -> None:
+    _, payload = book.call(
+        ("propose_cell", {"source": "one = 1"}),
+        before="front['insert_cell'] = {'error': 'unavailable'}",
+        answers=("Accept",),
+    )
+    assert [item["text"] for item in payload] == ["one = 1"]
+
+
+def test_a_change_is_shown_as_a_difference_and_made_by_the_page(book: Book) -> None:
+    (result,), payload = book.call(
+        ("propose_cell", {"source": "rows = [1, 2, 3, 4]", "replace": "load-cell"}),
+        before="front['replace_cell'] = {'id': 'load-cell'}",
+        answers=("Accept",),
+    )
+    assert "cell 2 has the new source now" in text_of(result)
+    assert payload == []
+    (question,) = book.seen("questions")
+    assert question.startswith("Change cell 2?\n\n--- now")
+    assert "\n-rows = [1, 2, 3]\n+rows = [1, 2, 3, 4]" in question
+    change = {"cell": "load-cell", "old": "rows = [1, 2, 3]", "source": "rows = [1, 2, 3, 4]"}
+    assert book.seen("asked")[-1] == ("replace_cell", change)
+
+
+def test_without_such_a_page_the_new_version_stands_below_and_the_user_is_told(book: Book) -> None:
+    (result,), payload = book.call(("propose_cell", {"source": "rows = []", "replace": 2}), answers=("Accept",))
+    assert "until then that cell is as it was" in text_of(result)
+    assert payload[0]["text"] == "rows = []"
+    assert book.seen("notes") == [
+        "The new version of cell 2 comes in a cell below the running one: put it in its place."
+    ]
+
+
+def test_an_accepted_cell_that_cannot_be_put_anywhere_is_said(book: Book) -> None:
+    (result,), payload = book.call(("propose_cell", {"source": "x = 1"}), before="waits = False", answers=("Accept",))
+    assert result["is_error"]
+    assert "Show it in your answer" in text_of(result)
+    assert payload == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"source": "x = 1", "after": 9}, "There is no cell '9'"),
+        ({"source": "x = 1", "replace": "1-2"}, "Name one"),
+        ({"source": "x = 1", "replace": 1, "after": 1}, "not both"),
+        ({"source": " \n"}, "empty"),
+        ({"source": "rows = [1, 2, 3]\n", "replace": 2}, "has that source already"),
+        ({"source": "x = '\u202e'"}, "cannot be shown"),
+        ({"source": "print('\x1b[2J')"}, "cannot be shown"),
+        ({"source": "x" * 30_000}, "too many for one cell"),
+    ],
+)
+def test_what_cannot_be_proposed_is_not_asked(book: Book, arguments: dict[str, Any], told: str) -> None:
+    (result,), _ = book.call(("propose_cell", arguments))
+    assert result["is_error"]
+    assert told in text_of(result)
+    assert book.seen("questions") == []
+
+
+def test_where_nobody_can_be_asked_nothing_is_proposed(book: Book) -> None:
+    (result,), payload = book.call(("propose_cell", {"source": "x = 1"}), before="detach()")
+    book.run("detach = session.ui.attach(host)")
+    assert result["is_error"]
+    assert "Nobody can be asked here" in text_of(result)
+    assert payload == []
+
+
+def test_the_user_is_asked_once_also_when_writes_need_approval(book: Book) -> None:
+    before = "session.settings.approve = 'writes'"
+    _, payload = book.call(("propose_cell", {"source": "x = 1"}), before=before, answers=("Accept",))
+    book.run("session.settings.approve = 'never'")
+    assert len(payload) == 1
+    assert len(book.seen("questions")) == 1
+
+
+def test_a_kernel_that_runs_a_notebook_of_another_name_refuses_to_guess(tmp_path: Path, api: MessagesApi) -> None:
+    # As when a notebook executes another one: the name is inherited.
+    parent = tmp_path / "parent.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("!jupyter execute child.ipynb")]), parent)
+    environment = private_environment(
+        tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME=str(parent)
+    )
+    with Kernel(tmp_path, environment) as kernel:
+        book = Book(kernel, api, parent)
+        book.run(SETUP)
+        api.add(Reply(ToolUse("notebook", {})), Reply("Done."))
+        book.run("await session.prompt('go')")
+        told = json.dumps(api.requests[-1].body["messages"][-1]["content"])
+        assert "The name may be inherited from another kernel." in told
+        assert "child" not in told

@@ -1,0 +1,213 @@
+"""What Tab would offer for a text, cursor at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indus_nb.notebook.completion import Offers, Sources, complete
+from indus_nb.notebook.request import COMMANDS, FLAGS, VALUES
+from indus_nb.providers.registry import ModelRegistry
+from indus_nb.session import AgentSession
+from indus_nb.start import SessionOptions, open_session
+
+Complete = Callable[[str], Offers | None]
+
+
+class Frame:
+    shape = (1, 2)
+    columns = ()
+    _hidden = 1
+
+    @property
+    def head(self) -> None:
+        raise AssertionError("Tab must not compute anything")
+
+
+VARIABLES: dict[str, Any] = {"df": Frame(), "data": 1, "date": 2, "figure": 3, "größe": 4, "_": 5, "_private": 6}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    work = tmp_path / "work"
+    (work / "plots").mkdir(parents=True)
+    for name in ("plots/a.png", "plots/b.txt", "photo.JPG", "notes.txt", ".hidden.png"):
+        (work / name).write_text("")
+    prompts = tmp_path / "agent" / "prompts"
+    prompts.mkdir(parents=True)
+    for name in ("review", "refactor"):
+        (prompts / f"{name}.md").write_text(f"---\ndescription: {name}\n---\nDo it.\n")
+    return work
+
+
+@pytest.fixture
+def session(folder: Path) -> Iterator[AgentSession]:
+    with open_session(SessionOptions(cwd=folder, provider="offline", model="offline")) as session:
+        yield session
+
+
+@pytest.fixture
+def registry() -> ModelRegistry:
+    return ModelRegistry(environment={"ANTHROPIC_API_KEY": "test"})
+
+
+@pytest.fixture
+def offered(session: AgentSession, registry: ModelRegistry, folder: Path) -> Complete:
+    return lambda text: complete(text, Sources(VARIABLES, session, registry, folder))
+
+
+def texts(offers: Offers | None) -> list[str]:
+    return [] if offers is None else list(offers.texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment", "expected"),
+    [
+        ("%agent --prov", "--prov", ["--provider"]),
+        ("%agent --new --no", "--no", ["--no-session", "--no-wait"]),
+        ("x = 1\nif x:\n    %agent --tool", "--tool", ["--tools"]),
+        ("%%agent --max", "--max", ["--max-cost"]),
+        ("\n%%agent --max", "--max", ["--max-cost"]),
+        ("%agent --provider off", "off", ["offline"]),
+        ("%agent --provider=off", "off", ["offline"]),
+        ('%agent --provider "off', "off", ["offline"]),
+        ("%agent --approve ", "", ["never", "writes", "always"]),
+        ("%agent --approve w", "w", ["writes"]),
+        ("%agent --thinking mi", "mi", ["minimal"]),
+        ("%agent --model claude-haiku-4-5-", "claude-haiku-4-5-", ["claude-haiku-4-5-20251001"]),
+        ("%agent --model anthropic/claude-haiku-4-5-", "anthropic/claude-haiku-4-5-", None),
+        ("%agent --provider offline --model ", "", ["offline"]),
+        ("%agent --tools gr", "gr", ["grep"]),
+        ("%agent --tools read,grep,f", "f", ["find"]),
+        ("%agent -o da", "da", ["data", "date"]),
+        ("%%agent --output=fi", "fi", ["figure"]),
+        ("%agent --image fi", "fi", ["figure"]),
+        ("%agent --image pho", "pho", ["photo.JPG"]),
+        ("%agent --image figure --image plo", "plo", ["plots/"]),
+        ("%agent --image plots/", "", ["a.png"]),
+        ("%agent comp", "comp", ["compact"]),
+        ("%agent --continue tr", "tr", ["tree"]),
+        ("%agent queue ", "", ["clear"]),
+        ("%agent --thinking xh", "xh", ["xhigh"]),
+        ("%agent thinking h", "h", ["high"]),
+        ("%agent thinking ", "", ["off", "minimal", "low", "medium", "high"]),
+        ("%agent model claude-haiku-4-5-", "claude-haiku-4-5-", ["claude-haiku-4-5-20251001"]),
+        ("%agent /re", "/re", ["/refactor", "/review"]),
+        ("%agent --new /rev", "/rev", ["/review"]),
+        ("%agent -- /rev", "/rev", ["/review"]),
+        ("%%agent --new\n/rev", "/rev", ["/review"]),
+        ("%%agent\n\n  /rev", "/rev", ["/review"]),
+        ("%agent what is $da", "$da", ["$data", "$date"]),
+        ("%agent $grö", "$grö", ["$größe"]),
+        ("%agent -- $da", "$da", ["$data", "$date"]),
+        ("%agent plot $", "$", ["$data", "$date", "$df", "$figure", "$größe"]),
+        ("%agent what is {da", "da", ["data", "date"]),
+        ("%agent what is {", "", ["data", "date", "df", "figure", "größe"]),
+        ("%agent {len(da", "da", ["data", "date"]),
+        ("%agent {data} and {date + f", "f", ["figure"]),
+        ("%agent {date + ", "", ["data", "date", "df", "figure", "größe"]),
+        ("%agent {_pri", "_pri", ["_private"]),
+        ("%agent {df.", "", ["columns", "head", "shape"]),
+        ("%agent {df.sh", "sh", ["shape"]),
+        ("%%agent\nfirst\nthen $da", "$da", ["$data", "$date"]),
+        ("%%agent --new\nfirst {fi", "fi", ["figure"]),
+    ],
+)
+def test_what_may_go_on_is_offered(offered: Complete, text: str, fragment: str, expected: list[str] | None) -> None:
+    offers = offered(text)
+    assert offers is not None
+    assert offers.fragment == fragment
+    assert text.endswith(offers.fragment)
+    assert texts(offers) == (expected or ["anthropic/claude-haiku-4-5-20251001"])
+
+
+def test_everything_is_offered_where_nothing_is_typed(offered: Complete) -> None:
+    assert texts(offered("%agent ")) == list(COMMANDS)
+    assert texts(offered("%agent --")) == [f"--{name}" for name in (*VALUES, *FLAGS) if name != "o"]
+    assert texts(offered("%agent -"))[0] == "-o"
+
+
+def test_a_part_of_a_models_name_is_enough(offered: Complete) -> None:
+    found = texts(offered("%agent --model sonnet"))
+    assert "claude-sonnet-4-5" in found
+    assert all("sonnet" in name for name in found)
+
+
+def test_models_with_a_key_come_before_all_others(offered: Complete) -> None:
+    assert not any(name.startswith("gpt") for name in texts(offered("%agent --model ")))
+    assert all(name.startswith("gpt") for name in texts(offered("%agent --model gpt")))
+    assert texts(offered("%agent --model gpt"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "da",
+        "%agents --pro",
+        "%agent",
+        "%%agents --pro",
+        "%%agent",
+        "%%other\n$da",
+        "print('%agent')\n$da",
+        "s = '{da",
+        "%agent say comp",
+        "%agent -- comp",
+        "%%agent comp",
+        "%%agent\ncomp",
+        "%%agent\n--prov",
+        "%%agent\n%agent --prov",
+        "%agent hello --prov",
+        "%agent say /rev",
+        "%%agent say\n/rev",
+        "%%agent\nsay\n/rev",
+        "%%agent\n/review da",
+        "%agent /home/da",
+        "%agent US$da",
+        "%agent $$da",
+        r"%agent \$da",
+        "%agent {data} da",
+        "%agent {df['da",
+        "%agent {nothing.da",
+        "%agent {data.real.da",
+        "%agent {say da ",
+        "%agent --max-cost 1",
+        "%agent --name da",
+        "%agent --unknown da",
+    ],
+)
+def test_nothing_is_offered_elsewhere(offered: Complete, text: str) -> None:
+    assert offered(text) is None
+
+
+async def test_saved_conversations_are_offered_newest_first(offered: Complete, session: AgentSession) -> None:
+    await session.prompt("compute 1 + 1")
+    assert session.store.path is not None
+    older = session.store.path.with_name("2020-01-01T00-00-00-000Z_0a1b2c3d-old.jsonl")
+    older.write_text("")
+    assert texts(offered("%agent --session ")) == [session.store.session_id, "0a1b2c3d-old"]
+    assert texts(offered("%agent --session 0a")) == ["0a1b2c3d-old"]
+
+
+def test_there_are_offers_before_the_first_session(registry: ModelRegistry, folder: Path) -> None:
+    def offered(text: str) -> list[str]:
+        return texts(complete(text, Sources(VARIABLES, None, registry, folder)))
+
+    assert offered("%agent --tools ba") == ["bash"]
+    assert offered("%agent --thinking x") == ["xhigh"]
+    assert offered("%agent --session ") == []
+    assert offered("%agent /rev") == []
+    assert offered("%agent $da") == ["$data", "$date"]
+
+
+def test_a_long_cell_is_completed_quickly(offered: Complete) -> None:
+    text = "%%agent\n" + "{ $ / -- {{ \n" * 20_000 + "{" * 50_000 + "$da"
+    began = time.perf_counter()
+    assert texts(offered(text)) == ["$data", "$date"]
+    offered("%agent " + "--new " * 20_000 + "$da")
+    assert time.perf_counter() - began < 1
