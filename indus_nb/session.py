@@ -189,6 +189,7 @@ class AgentSession:
         self.equipment = equip(store.cwd)
         self.model = model
         self.on_shutdown: Callable[[], None] = lambda: None  # whoever owns the process may end it then
+        self.closed = False
         self.hooks = SessionHooks()
         self._make_hooks = hooks
         self.ui = Ui()
@@ -473,6 +474,15 @@ class AgentSession:
             self.follow_up_queue.waiting.clear()
             await self._queues_changed()
         return taken
+
+    async def unqueue(self, queue: StreamingBehavior, index: int) -> UserMessage | CustomMessage:
+        """Take back the message that waits at ``index``; raises ``UsageError`` when none does."""
+        waiting = (self.steering if queue == "steer" else self.follow_up_queue).waiting
+        if not 0 <= index < len(waiting):
+            raise UsageError("Nothing waits there any more: it was delivered, or taken back.")
+        message = waiting.pop(index)
+        await self._queues_changed()
+        return message
 
     async def _occupy(self, work: Coroutine[Any, Any, T], *, settling: bool = False) -> T:
         """Do ``work`` as what the session is busy with, which ``abort`` ends; cancelling the call does the same.
@@ -959,6 +969,7 @@ class AgentSession:
 
     def close(self) -> None:
         """Let go of the session file. A run that is going on is asked to end, but not waited for."""
+        self.closed = True
         self._request_abort()
         if self._runner is not None:
             self._runner.close()

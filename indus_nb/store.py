@@ -500,10 +500,13 @@ def find_session(wanted: str, directory: Path) -> Path:
     return candidates[0]
 
 
-def list_sessions(directory: Path) -> list[SessionInfo]:
-    """All sessions in ``directory``, the one that was talked in last first; files that are none are left out."""
+def list_sessions(directory: Path, limit: int | None = None) -> list[SessionInfo]:
+    """The sessions in ``directory``, the one that was talked in last first; files that are none are left out.
+
+    With a ``limit`` no more files than that are read, those written to last.
+    """
     found: list[SessionInfo] = []
-    for modified, path in _session_files(directory):
+    for modified, path in sorted(_session_files(directory), reverse=True)[:limit]:
         # One may vanish while the others are read.
         with suppress(SessionFileError, OSError):
             found.append(_describe(path, modified // 1_000_000))

@@ -12,10 +12,14 @@ from typing import Any, Self
 
 import psutil
 from jupyter_client.manager import KernelManager
+from other_ipykernels import ipykernel_path
 
 
-def private_environment(root: Path, **more: str) -> dict[str, str]:
-    """An environment in which every folder that Jupyter, IPython and the agent use lies below ``root``."""
+def private_environment(root: Path, *, ipykernel: str | None = None, **more: str) -> dict[str, str]:
+    """An environment in which every folder that Jupyter, IPython and the agent use lies below ``root``.
+
+    Kernels in it are of the given version of ipykernel, else of that in INDUS_NB_IPYKERNEL, else of the installed one.
+    """
     folders = {
         "HOME": "home",
         "IPYTHONDIR": "ipython",
@@ -34,6 +38,10 @@ def private_environment(root: Path, **more: str) -> dict[str, str]:
     (Path(own["INDUSAGI_CODING_AGENT_DIR"]) / "settings.json").write_text('{"approve": "never"}')
     keys = ("ANTHROPIC_", "INDUSAGI_", "PI_", "JUPYTER")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(keys)}
+    version = ipykernel or os.environ.get("INDUS_NB_IPYKERNEL")
+    if version:
+        path = os.pathsep.join(filter(None, [str(ipykernel_path(version)), inherited.get("PYTHONPATH")]))
+        inherited.update(PYTHONPATH=path, PYTHONNOUSERSITE="1")
     return {**inherited, **own, "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", **more}
 
 
@@ -48,6 +56,8 @@ class Cell:
     error: dict[str, Any] | None = None
     idle: bool = False
     status: str | None = None
+    cells: dict[str, Cell] = field(default_factory=dict, repr=False)
+    """All cells of the kernel: what comes for another one while this one is waited for is not lost."""
 
     @property
     def shown(self) -> list[str]:
@@ -64,8 +74,15 @@ class Cell:
                 message = self.client.get_iopub_msg(timeout=max(0, deadline - time.monotonic()))
             except queue.Empty:
                 raise TimeoutError(f"waited in vain; shown: {self.shown}, streams: {self.streams!r}") from None
-            if message["parent_header"].get("msg_id") == self.message_id:
-                self._take(message["msg_type"], message["content"])
+            cell = self.cells.get(message["parent_header"].get("msg_id"))
+            if cell is not None:
+                cell._take(message["msg_type"], message["content"])
+
+    def goes_on(self) -> Self:
+        """Wait for the end of the cell, but not of what it left behind."""
+        self.wait_for(lambda cell: cell.idle)
+        self.idle = False
+        return self
 
     def answer(self, text: str | None) -> str:
         """Answer what the cell asks, ``None`` by an interrupt instead; returns the question."""
@@ -105,6 +122,7 @@ class Kernel:
         self.folder = folder
         self._manager = KernelManager(kernel_name="python3")
         self._manager.start_kernel(cwd=str(folder), env=dict(environment))
+        self._cells: dict[str, Cell] = {}
         self._client = self._manager.blocking_client()
         self._client.start_channels()
         self._client.wait_for_ready(timeout=60)
@@ -119,7 +137,9 @@ class Kernel:
 
     def begin(self, code: str, *, asks: bool = False) -> Cell:
         """Start a cell; with ``asks`` somebody is there to answer ``input()``."""
-        return Cell(self._client, self._client.execute(code, allow_stdin=asks))
+        cell = Cell(self._client, self._client.execute(code, allow_stdin=asks), cells=self._cells)
+        self._cells[cell.message_id] = cell
+        return cell
 
     def run(self, code: str, timeout: float = 30) -> Cell:
         """Run a cell to its end."""

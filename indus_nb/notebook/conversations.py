@@ -37,6 +37,7 @@ from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.notebook.live import Live
+    from indus_nb.notebook.panel import ChatPanel
 
 T = TypeVar("T")
 FIRST = "main"
@@ -54,6 +55,7 @@ class Conversations:
         self._gate: CommGate | None = None
         self._sessions: dict[str, AgentSession] = {}
         self._current = FIRST
+        self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[Live] = []
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below)
         self._screen: Screen = screen_of(shell)
@@ -117,10 +119,6 @@ class Conversations:
         return filled.text, [image_of(wanted, self._shell) for wanted in request.images]
 
     def _ask(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
-        if session.is_running:
-            raise SessionBusyError(
-                "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
-            )
         inbox = Inbox() if request.wait else None
         run = CellRun(
             session,
@@ -149,8 +147,13 @@ class Conversations:
         if inbox is None:
             self.thread.begin(partial(self._in_background, work))
             return
-        with self._kernel.serving(inbox):
-            self._drive(work, inbox)
+        try:
+            with self._kernel.serving(inbox):
+                self._drive(work, inbox)
+        except SessionBusyError as error:
+            raise SessionBusyError(
+                "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
+            ) from error
         if run.stopped:
             raise Interrupted("Stopped: the agent was told to end. What was said and done so far is kept.")
         if run.asked:
@@ -203,11 +206,7 @@ class Conversations:
         command = request.command
         assert command is not None  # noqa: S101 - whoever calls has looked
         if command.name == "panel":
-            from indus_nb.notebook.panel import ChatPanel
-
-            panel = ChatPanel(session, thread=self.thread, gate=self.comm_gate())
-            self._shown.append(panel.live)
-            self._screen.show(panel.live.bundle, final=True)
+            self._screen.show(self._panel(session).live.bundle, final=True)
             return
         if command.name == "cell":
             self._insert_code(session)
@@ -215,6 +214,18 @@ class Conversations:
         shown = self._drive(lambda: serve(command, session), Inbox())
         draw = {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[shown.kind]
         self._screen.show(draw(shown.text), final=True)
+
+    def _panel(self, session: AgentSession) -> ChatPanel:
+        """The panel of a session; shown again it is another view of the same."""
+        if self._front is None:
+            raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
+        panel = self._panels.get(session)
+        if panel is None:
+            from indus_nb.notebook.panel import ChatPanel
+
+            panel = self._panels[session] = ChatPanel(session, thread=self.thread, gate=self.comm_gate())
+            self._shown.append(panel.live)
+        return panel
 
     def _insert_code(self, session: AgentSession) -> None:
         """Put what the agent ran in the user's kernel since the last prompt into a cell below."""
@@ -320,6 +331,10 @@ class Conversations:
     def _close_session(self, name: str) -> None:
         session = self._sessions.pop(name, None)
         if session is not None:
+            panel = self._panels.pop(session, None)
+            if panel is not None:
+                panel.close()
+                self._shown.remove(panel.live)
             # On the agent's loop, where what extensions started lives.
             with contextlib.suppress(Interrupted):
                 self._run(session.end)

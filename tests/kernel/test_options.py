@@ -1,0 +1,205 @@
+"""What options and sub-commands of ``%agent`` do, in a real kernel."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernels import Cell, Kernel, private_environment
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from PIL import Image
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("options")
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (root / "work").mkdir()
+    with Kernel(root / "work", environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
+    assert kernel.run("%agent --name main --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+    api.requests.clear()
+    return kernel
+
+
+def failure(cell: Cell) -> str:
+    assert cell.status == "error"
+    assert cell.error is not None
+    return cell.error["traceback"][0]
+
+
+def test_the_answer_is_put_into_a_variable(claude: Kernel, api: MessagesApi) -> None:
+    api.add("forty-two")
+    assert claude.run("%agent -o answer what is it").status == "ok"
+    assert claude.run("print(answer)").streams == "forty-two\n"
+
+
+def test_values_of_variables_stand_in_the_prompt_and_frames_are_summarised(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import pandas as pd\nsales = pd.DataFrame({'city': ['Rome'] * 1000, 'sum': range(1000)})\nname = 'Ada'")
+    api.add("ok")
+    assert claude.run("%agent $name asks about {sales} and {len(sales):,} rows").status == "ok"
+    said = api.requests[-1].texts[-1]
+    assert said.startswith("Ada asks about ")
+    assert "city" in said
+    assert "and 1,000 rows" in said
+    assert len(said) < 3000
+
+
+def test_an_expression_that_fails_asks_nothing(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("numbers = []")
+    assert "IndexError" in failure(claude.run("%agent look at {numbers[0]}"))
+    assert api.requests == []
+
+
+def test_a_name_that_is_no_variable_is_left_and_hinted_at(claude: Kernel, api: MessagesApi) -> None:
+    api.add("ok")
+    cell = claude.run("%agent look at {nobody}")
+    assert "{nobody} was left as it stands" in cell.shown[0]
+    assert api.requests[-1].texts[-1] == "look at {nobody}"
+
+
+def test_images_go_along_from_files_and_variables(claude: Kernel, api: MessagesApi) -> None:
+    Image.new("RGB", (3, 2), "red").save(claude.folder / "red dot.png")
+    claude.run("from PIL import Image\nblue = Image.new('RGB', (4, 2), 'blue')")
+    api.add("two dots")
+    cell = claude.run("%agent --image 'red dot.png' --image blue what is this")
+    assert cell.status == "ok", cell.error
+    images = [block for block in api.requests[-1].body["messages"][-1]["content"] if block["type"] == "image"]
+    sizes = [Image.open(io.BytesIO(base64.b64decode(image["source"]["data"]))).size for image in images]
+    assert sizes == [(3, 2), (4, 2)]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--image nothing.png x", "there is no such variable, and no such file"),
+        ("--image notes.txt x", "the file holds no image"),
+        ("--image numbers x", "A list cannot be shown as an image"),
+        ("-o class x", "class"),
+        ("--max-cost nothing x", "--max-cost"),
+        ("cell", "has run no code in your kernel"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_asks_nothing(
+    claude: Kernel, api: MessagesApi, line: str, sentence: str
+) -> None:
+    Path(claude.folder, "notes.txt").write_text("text")
+    claude.run("numbers = [1]")
+    assert sentence in failure(claude.run(f"%agent {line}"))
+    assert api.requests == []
+
+
+def test_a_run_that_costs_too_much_is_stopped_before_the_next_request(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply("I look.", ToolUse("bash", {"command": "touch too-late"}), usage={"input_tokens": 1_000_000}))
+    cell = claude.run("%agent --max-cost 0.5 go on")
+    assert cell.status == "error"
+    assert any("Stopped: this cell has cost $3.0003, and --max-cost is 0.5." in text for text in cell.shown)
+    assert len(api.requests) == 1
+    assert not (claude.folder / "too-late").exists()
+    api.add(Reply("Cheap."))
+    assert claude.run("%agent --max-cost 0.5 again").status == "ok"
+
+
+def test_a_run_in_the_background_draws_in_its_own_cell_and_is_steered_from_another(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    held = Gate()
+    api.add(Reply(Text("One, ", held, "two.")), Reply("Three."))
+    background = claude.begin("%agent --no-wait -o answer count")
+    background.goes_on()
+    assert "still works for another cell" in failure(claude.run("%agent hello?"))
+    assert claude.run("%agent steer and three").status == "ok"
+    assert claude.run("print(6 * 7)").streams == "42\n"
+    queue = claude.run("%agent queue")
+    assert "and three" in "".join(queue.shown)
+    held.open()
+    background.wait_for(lambda cell: any("Three." in text for text in cell.shown))
+    background.wait_for(lambda cell: cell.shown[-1].startswith("claude-sonnet-4-5 · "))
+    assert api.requests[-1].texts[-1] == "and three"
+    wait = "import time\nwhile answer != 'Three.':\n    time.sleep(0.01)"  # it is set when all is drawn
+    assert claude.run(f"{wait}\nprint(answer)").streams == "Three.\n"
+
+
+def test_code_of_a_run_in_the_background_runs_between_cells(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("numbers = [1, 2]")
+    api.add(Reply(ToolUse("python", {"code": "numbers.append(3)\nprint('to the card')"})), Reply("Done."))
+    background = claude.begin("%agent --no-wait add three")
+    background.goes_on()
+    background.wait_for(lambda cell: bool(cell.shown) and cell.shown[-1].startswith("claude-sonnet-4-5 · "))
+    assert any("to the card" in text for text in background.shown)
+    assert background.streams == ""
+    assert claude.run("print(numbers)").streams == "[1, 2, 3]\n"
+
+
+def test_abort_ends_a_run_in_the_background(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(Text("Half ", Gate())), "whole")
+    background = claude.begin("%agent --no-wait talk").goes_on()
+    background.wait_for(lambda cell: "Half " in cell.shown)
+    assert claude.run("%agent abort").status == "ok"
+    background.wait_for(lambda cell: cell.shown[-1].endswith("stopped"))
+    assert "whole" in claude.run("%agent again").shown
+
+
+def test_several_conversations_live_side_by_side(claude: Kernel, api: MessagesApi) -> None:
+    api.add("a", "b", "c", "d")
+    claude.run("%agent my colour is blue")
+    claude.run("%agent --name other my colour is red")
+    claude.run("%agent and yours?")  # to the one that was talked to last
+    claude.run("%agent --name main and yours?")
+    said = [
+        [block["text"] for message in request.body["messages"] for block in message["content"]]
+        for request in api.requests
+    ]
+    said = [[text for text in texts if len(text) < 30] for texts in said]  # without the cells that the user ran
+    assert said == [
+        ["my colour is blue"],
+        ["my colour is red"],
+        ["my colour is red", "b", "and yours?"],
+        ["my colour is blue", "a", "and yours?"],
+    ]
+    sessions = "".join(claude.run("%agent sessions").shown)
+    assert "other" in sessions
+
+
+def test_what_the_agent_ran_becomes_a_cell(claude: Kernel, api: MessagesApi) -> None:
+    good, bad = {"code": "total = 6 * 7\ntotal"}, {"code": "1 / 0"}
+    api.add(Reply(ToolUse("python", good)), Reply(ToolUse("python", bad)), Reply("Done."))
+    claude.run("%agent compute")
+    message_id = claude._client.execute("%agent cell")
+    while True:
+        reply = claude._client.get_shell_msg(timeout=20)
+        if reply["parent_header"].get("msg_id") == message_id:
+            break
+    (payload,) = reply["content"]["payload"]
+    assert payload["source"] == "set_next_input"
+    assert payload["text"] == good["code"]
+    assert payload["replace"] is False
+
+
+def test_sessions_of_python_are_prompted_from_cells(kernel: Kernel) -> None:
+    kernel.run(
+        "from indus_nb import SessionOptions, open_session\n"
+        "session = open_session(SessionOptions(provider='offline', no_session=True))"
+    )
+    assert kernel.run("print(session.run('compute 6 * 7'))").streams.split()[-2] == "42"
+    cell = kernel.run("await session.prompt('compute 6 * 8')\nprint(session.last_text)")
+    assert cell.streams.split()[-2] == "48"
+    cell = kernel.run(
+        "async for event in session.events('compute 6 * 9'):\n    last = event.type\nprint(last, session.last_text)"
+    )
+    assert cell.streams.startswith("agent_settled")
+    assert cell.streams.split()[-2] == "54"
