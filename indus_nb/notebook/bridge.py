@@ -69,6 +69,7 @@ class CommGate:
 
     mode: Literal["thread", "pump", "none"]
     """How messages are taken: as they arrive, when `pump` is called, or not at all."""
+    _onward: Callable[[list[Any]], Awaitable[object] | None]
 
     def __init__(self, kernel: Any, call: Callable[[Callable[[], object]], None]) -> None:
         self.mode = "none"
@@ -83,7 +84,6 @@ class CommGate:
             return
         self._stream = kernel.shell_stream
         self._reader = getattr(kernel, "shell_channel_thread", None)
-        self._onward: Callable[[list[Any]], Awaitable[object] | None] = _refuse
         if self._where_it_is_read(self._install):
             self.mode = "pump" if self._reader is None else "thread"
 
@@ -248,10 +248,6 @@ def _has_what_is_needed(kernel: Any) -> bool:
     except Exception:  # noqa: BLE001 - a kernel of another make may raise anything here
         return False
     return callable(receive) and not copies
-
-
-def _refuse(_frames: list[Any]) -> None:
-    raise RuntimeError("there is no kernel behind this gate")
 
 
 def _run_at_once(coroutine: Coroutine[Any, Any, object]) -> None:

@@ -53,6 +53,7 @@ class Live:
         self.comm_id: str = self._widget.model_id
         shown, self.metadata = cast("tuple[JsonObject, JsonObject]", self._widget._repr_mimebundle_())
         self.bundle: dict[str, Any] = {**shown, "text/plain": ""}
+        self._closed = False
         self._page: str | None = None
         self._number = 0
         self._blocks: dict[str, str] = {}
@@ -119,7 +120,8 @@ class Live:
             case "setTitle":
                 self.set(title=frame["title"])
             case "set_editor_text":
-                self.set(composer={"text": frame["text"], "n": next(self._counter)})
+                before: JsonObject = self._state.get("composer") or {"n": 0}
+                self.set(composer={"text": frame["text"], "n": before["n"] + 1})
             case _:
                 return
         self.send()
@@ -147,7 +149,7 @@ class Live:
         **payload: Any,
     ) -> JsonObject | None:
         """What a page answers when it is asked to do something; ``None`` without a page or an answer in time."""
-        if not self.heard.is_set():
+        if self._closed or not self.heard.is_set():
             return None
         request_id = str(next(self._counter))
         future = self._requests[request_id] = asyncio.get_running_loop().create_future()
@@ -163,6 +165,7 @@ class Live:
 
     def close(self) -> None:
         """Take the widget away from every page."""
+        self._closed = True
         self._widget.layout.close()
         self._widget.close()
 
@@ -181,28 +184,37 @@ class Live:
                 self.heard.set()
             case {"kind": "resync"}:
                 self._send_all()
-            case {"kind": "reply", "id": str(request_id)}:
-                future = self._requests.get(request_id)
-                if future is not None and not future.done() and isinstance(message.get("value"), dict):
-                    future.set_result(message["value"])
+            case {"kind": "reply"}:
+                self._take_reply(message)
             case {"kind": "answer", "id": str(dialog_id)}:
                 if self._close_dialog(dialog_id):
                     self.send()
                     self._receive(message)
             case {"kind": "image"}:
-                # One message each: a server closes the connection over a message of more than 10 MB.
-                images = self._images.setdefault(str(message.pop("page", "")), [])
-                if len(images) < _IMAGES:
-                    images.append({"data": message.get("data"), "mimeType": message.get("mimeType")})
+                self._take_image(message)
             case {"kind": "prompt"}:
-                images = self._images.pop(str(message.pop("page", "")), [])
-                if "composer" in self._state:
-                    self._state["composer"]["text"] = ""  # what another page must not find there again
-                self._receive({**message, "images": images})
+                self._take_prompt(message)
             case {"kind": str()}:
                 self._receive(message)
             case _:
                 pass  # a page that speaks another language
+
+    def _take_reply(self, message: JsonObject) -> None:
+        future = self._requests.get(str(message.get("id")))
+        if future is not None and not future.done() and isinstance(message.get("value"), dict):
+            future.set_result(message["value"])
+
+    def _take_image(self, message: JsonObject) -> None:
+        """Keep an image until its prompt comes: together they could be more than a server takes in one message."""
+        images = self._images.setdefault(str(message.get("page")), [])
+        if len(images) < _IMAGES:
+            images.append({"data": message.get("data"), "mimeType": message.get("mimeType")})
+
+    def _take_prompt(self, message: JsonObject) -> None:
+        images = self._images.pop(str(message.pop("page", None)), [])
+        if "composer" in self._state:
+            self._state["composer"]["text"] = ""  # a page that comes later must not find it there again
+        self._receive({**message, "images": images})
 
     def _send_all(self) -> None:
         now = time.monotonic()

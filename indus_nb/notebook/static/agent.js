@@ -7,7 +7,7 @@ const RESYNC_AGAIN = 5000;
 const TOAST_STAYS = 8000;
 const NEAR_END = 48; // px
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-const IMAGE_BYTES = 5 * 1024 * 1024;
+const IMAGE_BYTES = 5e6;
 const IMAGES = 8;
 
 const page = (globalThis[Symbol.for("indus_nb page")] ??= Math.random().toString(36).slice(2));
@@ -75,6 +75,13 @@ function duration(ms) {
   const minutes = Math.floor(seconds / 60);
   const rest = String(seconds % 60).padStart(2, "0");
   return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}:${rest}`;
+}
+
+/** Text for a <pre>; the lines of a diff on coloured ground. */
+function lines(text) {
+  if (!/^@@ /m.test(text)) return [text];
+  const kinds = { "+": "ia-added", "-": "ia-removed" };
+  return text.split("\n").map((line) => h("span", { class: `ia-row ${kinds[line[0]] ?? ""}`, text: `${line}\n` }));
 }
 
 /** Whether somebody who types there would be disturbed when the focus moved away. */
@@ -315,12 +322,14 @@ class Store {
         })),
       };
     if (what === "insert_cell") {
-      const at = asked.after === null || asked.after === undefined ? cells.length : cells.findIndex((cell) => cell.id === asked.after) + 1;
-      if (at === 0) return { error: "There is no such cell." };
+      const own = [...panel.content.widgets].findIndex((widget) => [...this.views].some((view) => widget.node.contains(view.root)));
+      const found = asked.after ? cells.findIndex((cell) => cell.id === asked.after) : own < 0 ? cells.length - 1 : own;
+      if (found < 0 && asked.after) return { error: "There is no such cell." };
       const type = asked.type === "markdown" ? "markdown" : "code";
       const metadata = type === "code" ? { trusted: true } : {};
-      notebook.sharedModel.insertCell(at, { cell_type: type, source: String(asked.source), metadata });
-      return { id: notebook.cells.get(at).id };
+      const source = String(asked.source ?? asked.code);
+      notebook.sharedModel.insertCell(found + 1, { cell_type: type, source, metadata });
+      return { id: notebook.cells.get(found + 1).id };
     }
     if (what === "replace_cell") {
       const cell = cells.find((each) => each.id === asked.cell);
@@ -465,7 +474,7 @@ class Dialogs {
       "div",
       { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
       h("div", { class: "ia-heading", id: name, text: heading }),
-      body ? h("pre", { class: "ia-body", tabindex: "0", "aria-label": "Details", text: body }) : null,
+      body ? h("pre", { class: "ia-body", tabindex: "0", role: "group", "aria-label": "Details" }, ...lines(body)) : null,
       frame.message ? h("div", { class: "ia-message", text: frame.message }) : null,
       controls,
       h("div", { class: "ia-actions" }, ...buttons, h("span", { class: "ia-space" }), more, left, dismiss)
@@ -649,7 +658,7 @@ class Voice {
     const text = (answer ?? node.querySelector(".indus-call summary, .indus-error, .indus-notice"))?.textContent ?? "";
     const before = said.get(key) ?? 0;
     const rest = answer || !before ? text.slice(before) : "";
-    const whole = /^[^]*(?:[.!?:](?=\s)|\n)/.exec(rest)?.[0] ?? "";
+    const whole = /^[^]*(?:[.!?:](?=\s+\S)|\n(?=\s*\S))/.exec(rest)?.[0] ?? "";
     const end = done || !answer ? rest.length : whole.length;
     if (end <= 0) return;
     said.set(key, before + end);
@@ -811,7 +820,8 @@ class PanelView extends View {
     this.root.append(
       this.head.node, lines.title, lines.warning,
       h("div", { class: "ia-middle" }, this.scroller, this.end, lines.toasts, this.overlay.node),
-      h("div", { class: "ia-lower" }, this.dialogs.node, this.file, lines.above, this.queue.node, this.composer.node, lines.below, lines.status),
+      h("div", { class: "ia-lower" }, this.dialogs.node, this.file, lines.above, this.queue.node),
+      h("div", { class: "ia-bottom" }, this.composer.node, lines.below, lines.status),
       this.foot.node, this.voice.node
     );
     this.foot.stop.remove();
@@ -1061,6 +1071,7 @@ class Overlay {
 
   entry(entry) {
     const text = String(entry.text ?? "").replace(/\s+/g, " ");
+    if (entry.id === null) return h("li", { class: "ia-empty", text });
     const row = h(
       "li", { class: "ia-node" },
       h(

@@ -1,0 +1,217 @@
+"""What ``Live`` tells a page, whose part is played here by a few lines of Python."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indus_nb.notebook.live import Live
+from indus_nb.wire import JsonObject
+
+
+class Page:
+    """Does with patches what a page does; counts text as pages do, in units of UTF-16."""
+
+    def __init__(self, live: Live) -> None:
+        self.messages: list[JsonObject] = []
+        self.blocks: dict[str, bytes] = {}
+        self.state: JsonObject = {}
+        self.dialogs: dict[str, Any] = {}
+        self.toasts: list[str] = []
+        live._widget.send = self.take
+
+    def take(self, message: JsonObject) -> None:
+        self.messages.append(message)
+        if message["kind"] == "full":
+            self.blocks, self.state, self.dialogs, self.toasts = {}, {}, {}, []
+        for operation in message.get("ops", ()):
+            match operation:
+                case ["put", key, html]:
+                    self.blocks[key] = html.encode("utf-16-le")
+                case ["tail", key, keep, html]:
+                    self.blocks[key] = self.blocks[key][: 2 * keep] + html.encode("utf-16-le")
+                case ["drop", key]:
+                    del self.blocks[key]
+                case ["set", state]:
+                    self.state.update(state)
+                case ["ask", frame, left]:
+                    self.dialogs[frame["id"]] = left
+                case ["unask", dialog_id]:
+                    self.dialogs.pop(dialog_id, None)
+                case ["toast", toast]:
+                    self.toasts.append(toast["text"])
+                case _:
+                    raise AssertionError(operation)
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        return [(key, html.decode("utf-16-le")) for key, html in self.blocks.items()]
+
+
+def live_and_page(heard: list[JsonObject] | None = None) -> tuple[Live, Page]:
+    live = Live("cell", (heard if heard is not None else []).append, lambda work: work())
+    return live, Page(live)
+
+
+def say(live: Live, **message: Any) -> None:
+    """What a page sends."""
+    live._on_message(None, message, [])
+
+
+def frame(method: str, **more: Any) -> JsonObject:
+    return {"type": "extension_ui_request", "method": method, **more}
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "grow", "drop", "send", "resync"]), st.sampled_from("abc"), st.text("x😀é<")
+    ),
+    max_size=40,
+)
+
+
+@given(ACTIONS)
+def test_a_page_has_the_blocks_in_their_order_whatever_happened(actions: list[tuple[str, str, str]]) -> None:
+    live, page = live_and_page()
+    model: dict[str, str] = {}
+    for action, key, text in actions:
+        match action:
+            case "put":
+                model[key] = text
+                live.put(key, text)
+            case "grow":
+                model[key] = model.get(key, "") + text
+                live.put(key, model[key])
+            case "drop":
+                model.pop(key, None)
+                live.drop(key)
+            case "send":
+                live.send()
+            case _:
+                say(live, kind="resync")
+    live.send()
+    assert page.shown == list(model.items())
+    numbers = [message["n"] for message in page.messages if message["kind"] == "patch"]
+    assert numbers == list(range(1, len(numbers) + 1))
+    live.close()
+
+
+def test_only_the_end_of_a_growing_block_is_sent_and_nothing_twice() -> None:
+    live, page = live_and_page()
+    text = "<p>" + "word 😀 " * 1000
+    live.put("a", text + "</p>")
+    live.set(note="busy", cost="$1")
+    live.send()
+    live.put("a", text + "more</p>")
+    live.put("a", text + "more and more</p>")
+    live.set(note="busy", cost="$2")
+    live.send()
+    live.put("a", text + "more and more</p>")
+    live.set(note="busy")
+    live.send()
+    assert len(page.messages) == 2
+    assert len(str(page.messages[1])) < 200
+    assert page.shown == [("a", text + "more and more</p>")]
+    assert page.state == {"note": "busy", "cost": "$2"}
+    live.close()
+
+
+def test_a_late_page_is_shown_everything_that_stands() -> None:
+    live, page = live_and_page()
+    live.put("a", "<p>a</p>")
+    live.set(started_ms_ago=5000, note="x")
+    live.signal(frame("select", id="1", title="?", options=["a"], timeout=60_000))
+    live.signal(frame("confirm", id="2", title="?", message=""))
+    live.signal(frame("cancel", id="3", targetId="2"))
+    live.signal(frame("notify", id="4", message="hello", notifyType="info"))
+    live.signal(frame("setStatus", id="5", statusKey="k", statusText="s"))
+    live.signal(frame("setWidget", id="6", widgetKey="w", widgetLines=["l"], widgetPlacement="belowEditor"))
+    live.signal(frame("unheard_of", id="7"))
+    assert not live.heard.is_set()
+    time.sleep(0.02)
+    say(live, kind="hello", page="one")
+    assert live.heard.is_set()
+    assert not live.reloaded
+    assert page.messages[-1]["kind"] == "full"
+    assert page.shown == [("a", "<p>a</p>")]
+    assert list(page.dialogs) == ["1"]
+    assert 50_000 < page.dialogs["1"] <= 59_990
+    assert 5010 < page.state["started_ms_ago"] < 15_000
+    assert page.toasts == ["hello"]
+    assert page.state["status"] == {"k": "s"}
+    assert page.state["widgets"] == {"w": {"lines": ["l"], "placement": "belowEditor"}}
+    say(live, kind="hello", page="two")
+    assert live.reloaded
+    live.close()
+
+
+def test_the_first_answer_counts_and_ends_the_dialog_on_every_page() -> None:
+    heard: list[JsonObject] = []
+    live, page = live_and_page(heard)
+    live.signal(frame("select", id="1", title="?", options=["a", "b"]))
+    say(live, kind="answer", id="1", value="a")
+    say(live, kind="answer", id="1", value="b")
+    say(live, kind="answer", id="nothing", value=None)
+    live._on_message(None, "no object", [])
+    say(live, unkind=True)
+    assert heard == [{"kind": "answer", "id": "1", "value": "a"}]
+    assert page.dialogs == {}
+    live.close()
+
+
+def test_images_come_one_by_one_and_their_number_is_bounded() -> None:
+    heard: list[JsonObject] = []
+    live, _ = live_and_page(heard)
+    for number in range(10):
+        say(live, kind="image", page="p", data=str(number), mimeType="image/png")
+    say(live, kind="image", page="other", data="x", mimeType="image/gif")
+    say(live, kind="prompt", page="p", text="look", how="send")
+    say(live, kind="prompt", page="p", text="again", how="send")
+    assert [len(message["images"]) for message in heard] == [8, 0]
+    assert heard[0]["images"][0] == {"data": "0", "mimeType": "image/png"}
+    assert heard[0]["text"] == "look"
+    live.close()
+
+
+def test_a_file_is_given_to_the_pages_of_the_moment_and_not_kept() -> None:
+    live, page = live_and_page()
+    live.set(download={"name": "a", "html": "x", "n": 1})
+    live.send()
+    assert page.state["download"]["html"] == "x"
+    say(live, kind="resync")
+    assert "download" not in page.state
+    live.close()
+
+
+async def test_a_page_is_asked_only_when_there_is_one_and_not_for_ever() -> None:
+    live, page = live_and_page()
+    assert await live.request("cells") is None
+    assert page.messages == []
+    say(live, kind="hello", page="p")
+    asked = asyncio.create_task(live.request("cells", some="thing"))
+    await asyncio.sleep(0)
+    request = page.messages[-1]
+    assert (request["kind"], request["what"], request["some"]) == ("request", "cells", "thing")
+    say(live, kind="reply", id="another", value={"not": "this"})
+    say(live, kind="reply", id=request["id"], value=["no object"])
+    say(live, kind="reply", id=request["id"], value={"cells": []})
+    say(live, kind="reply", id=request["id"], value={"too": "late"})
+    assert await asked == {"cells": []}
+    assert await live.request("cells", timeout=0.01) is None
+    live.close()
+    assert await live.request("cells") is None
+
+
+@pytest.mark.parametrize("kind", ["cell", "panel"])
+def test_half_characters_do_not_break_a_message(kind: Any) -> None:
+    live, page = live_and_page()
+    live.set(note="cut \ud83d")
+    live.signal(frame("notify", id="1", message="cut \ud83d", notifyType="info"))
+    for message in page.messages:
+        str(message).encode()
+    live.close()

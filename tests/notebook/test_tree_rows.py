@@ -1,0 +1,80 @@
+"""The tree of a session as rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from indus_nb.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage, UserMessage
+from indus_nb.notebook.tree_rows import tree_rows
+from indus_nb.store import SessionStore
+
+
+def store() -> SessionStore:
+    return SessionStore.in_memory(Path.cwd())
+
+
+def ask(text: str) -> Message:
+    return UserMessage(content=text)
+
+
+def answer(text: str, *calls: ToolCall) -> Message:
+    return AssistantMessage(content=[TextContent(text=text), *calls], api="a", provider="p", model="m")
+
+
+def test_a_conversation_without_branches_is_a_flat_list() -> None:
+    session = store()
+    for message in (ask("one"), answer("two"), ask("three")):
+        session.append_message(message)
+    assert [(row["role"], row["text"], row["depth"], row["leaf"], row["here"]) for row in tree_rows(session, 10)] == [
+        ("user", "one", 0, False, False),
+        ("assistant", "two", 0, False, False),
+        ("user", "three", 0, True, True),
+    ]
+
+
+def test_what_is_no_place_to_go_on_from_is_left_out() -> None:
+    session = store()
+    call = ToolCall(id="1", name="ls", arguments={})
+    session.append("model_change", provider="p", model_id="m")
+    session.append_message(ask("look"))
+    session.append_message(answer("", call))
+    session.append_message(ToolResultMessage(tool_call_id="1", tool_name="ls", content=[TextContent(text="a b")]))
+    session.append_message(answer("Two files."))
+    assert [row["text"] for row in tree_rows(session, 10)] == ["look", "Two files."]
+
+
+def test_only_branchings_that_lead_somewhere_indent_and_the_branch_at_hand_comes_last() -> None:
+    session = store()
+    first = session.append_message(ask("first"))
+    here = session.append_message(answer("here"))
+    session.append_message(ask("further here"))
+    for text in ("left early", "left late"):
+        session.move_leaf(first)
+        session.append_message(answer(text))
+    session.move_leaf(here)
+    session.append("label", target_id=here, label="good")
+    rows = [(row["text"], row["depth"], row["label"], row["here"]) for row in tree_rows(session, 10)]
+    assert rows == [
+        ("first", 0, None, False),
+        ("left early", 1, None, False),
+        ("left late", 1, None, False),
+        ("here", 1, "good", True),
+        ("further here", 1, None, False),
+    ]
+
+
+def test_texts_are_cut_and_become_one_line() -> None:
+    session = store()
+    session.append_message(ask("a\n\x1b[31mb " + "x" * 5_000))
+    (row,) = tree_rows(session, 10)
+    assert len(row["text"]) == 120
+    assert row["text"].startswith("a b xxx")
+
+
+def test_of_many_rows_the_last_are_given_and_the_others_counted() -> None:
+    session = store()
+    for number in range(5_000):  # deeper than anything recurses
+        session.append_message(ask(str(number)))
+    rows = tree_rows(session, 3)
+    assert [row["text"] for row in rows] == ["4,997 earlier entries are not listed.", "4997", "4998", "4999"]
+    assert rows[0]["id"] is None

@@ -1,0 +1,242 @@
+"""The user's variables in words: short, quick, without secrets, and whatever the objects do."""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from indus_nb.notebook.variables import describe, for_prompt, listing, looks_secret, summary, without_secrets
+
+mpl.use("agg")
+
+
+class Hostile:
+    """Whatever it is asked, it fails or never ends."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("repr was asked")
+
+    __str__ = __len__ = __iter__ = __repr__  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"{name} was asked")
+
+    @property
+    def shape(self) -> Any:
+        raise AssertionError("a property was asked")
+
+
+@dataclass
+class Settings:
+    name: str
+    api_key: str
+    rows: list[int] = field(default_factory=list)
+    inner: Any = None
+
+
+@dataclass(slots=True)
+class Slotted:
+    x: int
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame({"a": [1, 2, None], "name": ["x" * 100, "y", None], "when": pd.to_datetime(["2026-01-01"] * 3)})
+
+
+def test_a_text_stands_in_a_prompt_as_it_is_but_for_its_excess() -> None:
+    assert for_prompt("as it\n'is'") == "as it\n'is'"
+    assert for_prompt("x" * 30_000) == "x" * 20_000 + "… (10000 more characters)"
+
+
+def test_a_frame_is_told_with_its_schema_and_first_rows(frame: pd.DataFrame) -> None:
+    told = for_prompt(frame)
+    lines = told.splitlines()
+    assert lines[0] == "pandas.DataFrame: 3 rows \N{MULTIPLICATION SIGN} 3 columns"
+    assert lines[1] == "- a: float64, 1 null"
+    assert lines[2].startswith("- name: ")
+    assert lines[2].endswith(", 1 null")
+    assert lines[3].startswith("- when: datetime64")
+    assert " | a | name | when" in lines
+    row = next(line for line in lines if line.startswith("0 | "))
+    assert row == f"0 | 1 | {'x' * 39}… | 2026-01-01 00:00:00"
+
+
+def test_a_huge_frame_is_told_in_little_time_and_space() -> None:
+    wide = pd.DataFrame(np.zeros((200_000, 60)), columns=[f"column {number}" for number in range(60)])
+    began = time.perf_counter()
+    told = for_prompt(wide)
+    assert time.perf_counter() - began < 1
+    assert "- … and 40 more columns" in told
+    assert "… (199990 more rows)" in told
+    assert "column 19" in told
+    assert "column 20" not in told
+    assert len(told) < 5000
+    long = pd.Series(np.arange(1_000_000), name="n")
+    assert for_prompt(long).startswith("pandas.Series n: 1000000 values, int64, 0 null\n\n0 | 0\n1 | 1\n")
+    assert for_prompt(pd.DataFrame()).startswith("pandas.DataFrame: 0 rows")
+
+
+def test_frames_with_odd_columns_and_cells_are_told() -> None:
+    twice = pd.DataFrame([[1, Hostile()], [2, [1] * 100]], columns=["a", "a"])
+    assert "Hostile>" in for_prompt(twice)
+    deep = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("x", 1), ("x", 2)]))
+    assert "('x', 1)" in for_prompt(deep)
+    assert "of shape (2, 2)" in describe(twice)
+
+
+def test_a_series_and_an_index_are_told() -> None:
+    assert for_prompt(pd.Series(["a", None])).splitlines()[0].endswith("1 null")
+    assert for_prompt(pd.RangeIndex(3)).startswith("pandas.RangeIndex: 3 values, int64\n0, 1, 2")
+
+
+def test_frames_of_other_libraries_are_known_by_their_names() -> None:
+    class Column:
+        def __init__(self, values: list[Any]) -> None:
+            self.values, self.null_count = values, values.count(None)
+
+        def to_pylist(self) -> list[Any]:
+            return self.values
+
+    class Table:
+        schema = (SimpleNamespace(name="n", type="int64"), SimpleNamespace(name="s", type="string"))
+
+        def __init__(self, columns: list[list[Any]]) -> None:
+            self._columns = columns
+            self.shape = (len(columns[0]), len(columns))
+
+        def column(self, index: int) -> Column:
+            return Column(self._columns[index])
+
+        def slice(self, start: int, length: int) -> Table:
+            return Table([column[start : start + length] for column in self._columns])
+
+    Table.__module__ = "pyarrow.lib"
+    told = for_prompt(Table([[*range(11), None], ["a"] * 12]))
+    assert told.startswith(
+        "pyarrow.Table: 12 rows \N{MULTIPLICATION SIGN} 2 columns\n- n: int64, 1 null\n- s: string\n"
+    )
+    assert "n | s\n0 | a\n1 | a\n" in told
+    assert told.endswith("… (2 more rows)")
+
+
+def test_arrays_are_told_by_shape_type_and_range() -> None:
+    told = for_prompt(np.arange(12.0).reshape(3, 4))
+    assert told.splitlines() == [
+        "numpy.ndarray of shape (3, 4), float64 · 96 bytes",
+        "first values: 0, 1, 2, 3 …",
+        "min 0, max 11",
+    ]
+    assert "first values: 7" in for_prompt(np.array(7))
+    assert for_prompt(np.zeros((0, 3))).startswith("numpy.ndarray of shape (0, 3)")
+    objects = np.empty(1, dtype=object)
+    objects[0] = Hostile()
+    assert "Hostile>" in for_prompt(objects)
+    assert describe(np.zeros(3)) == "numpy.ndarray of shape (3,) · float64"
+    assert describe(np.float64(1.5)) == "numpy.float64 · 1.5"
+
+
+def test_pictures_are_told_by_their_size() -> None:
+    by = "\N{MULTIPLICATION SIGN}"
+    assert for_prompt(Figure(figsize=(6.4, 4.8), dpi=100)) == f"[figure 640{by}480]"
+    assert for_prompt(Image.new("RGB", (30, 20))) == f"[image 30{by}20 RGB]"
+
+
+def test_plain_values_are_told_as_python_writes_them() -> None:
+    assert for_prompt([1, "a", {"b": None}]) == "[1, 'a', {'b': None}]"
+    assert for_prompt(3.5) == "3.5"
+    assert for_prompt(Path("a/b")) == repr(Path("a/b"))
+    assert for_prompt(dt.date(2026, 1, 2)) == "datetime.date(2026, 1, 2)"
+    assert for_prompt(collections.Counter("aab")) == "{'a': 2, 'b': 1}"
+    assert for_prompt(Slotted(3)) == "Slotted(x=3)"
+    assert describe(None) == "NoneType · None"
+    assert describe(10**5000) == "int · <int of 16610 bits>"[:3]
+
+
+def test_large_values_are_cut_before_they_are_written() -> None:
+    began = time.perf_counter()
+    for value in (list(range(3_000_000)), set(range(3_000_000)), {n: n for n in range(1_000_000)}, ["x" * 10**7] * 100):
+        assert len(for_prompt(value)) < 40_000
+        assert len(describe(value)) < 1000
+    assert time.perf_counter() - began < 2
+    nested: list[Any] = []
+    nested.append(nested)
+    assert "<list>" in for_prompt(nested)
+
+
+def test_objects_are_never_asked_for_anything_that_may_fail() -> None:
+    assert describe(Hostile()).endswith("Hostile")
+    assert for_prompt(Hostile()).endswith("Hostile")
+    assert for_prompt([Hostile()]).endswith("Hostile>]")
+    assert "Hostile" in for_prompt(Settings("a", "b", inner=Hostile()))
+
+
+def test_a_function_stands_in_a_prompt_with_its_source() -> None:
+    assert for_prompt(test_pictures_are_told_by_their_size).startswith("def test_pictures_are_told_by_their_size")
+    assert describe(looks_secret) == "function looks_secret(name)"
+
+
+def test_secrets_are_never_shown() -> None:
+    namespace = {
+        "OPENAI_API_KEY": "sk-1",
+        "db_password": "hunter2",
+        "tokens": [1, 2],
+        "config": {"api-key": "hush", "model": "m"},
+        "settings": Settings("a", "hush"),
+        "environment": os.environ,
+        "pasted": "sk-ant-REDACTED",
+    }
+    for told in (summary(namespace), listing(namespace, (), ""), listing(namespace, (), "db_password")):
+        assert "hunter2" not in told
+        assert "hush" not in told
+        assert "sk-1" not in told
+        assert "abcdefghij" not in told
+    assert "tokens: list of 2 · [1, 2]" in summary(namespace)
+    assert os.environ["PATH"] not in for_prompt(os.environ)
+
+
+def test_secrets_in_code_are_left_out() -> None:
+    told = without_secrets(
+        "openai.api_key = 'abc'\nheaders = {\"token\": 'abc', 'kind': 'abc'}\nx = ghp_0123456789abcdef"
+    )
+    assert told == "openai.api_key = '…'\nheaders = {\"token\": '…', 'kind': 'abc'}\nx = …"
+
+
+def test_the_summary_is_short_and_begins_with_the_newest() -> None:
+    def helper() -> None: ...
+
+    namespace: dict[str, Any] = {f"variable_{number}": "x" * 1000 for number in range(200)}
+    namespace |= {"np": np, "helper": helper, "Kind": Slotted, "_private": 1, "hidden": 2, "last": 3}
+    told = summary(namespace, {"hidden"})
+    assert told.startswith("last: int · 3\nvariable_199: str of 1000")
+    assert len(told) <= 1600
+    assert "older ones\nfunctions: helper\nclasses: Kind\nmodules: np (numpy)" in told
+    assert "hidden" not in told
+    assert "_private" not in told
+    assert summary({}) == ""
+
+
+def test_variables_are_found_by_a_part_of_their_name_and_shown_more_closely_by_all_of_it(frame: pd.DataFrame) -> None:
+    namespace = {"frame": frame, "frames": [frame], "df_1": 1, "df_2": 2}
+    told = listing(namespace, (), "frame")
+    assert told.startswith("frame:\npandas.DataFrame: 3 rows")
+    assert listing(namespace, (), "df_*").splitlines() == ["df_1: int · 1", "df_2: int · 2"]
+    assert listing(namespace, (), "_2", agents={"df_2"}) == "df_2 (made by you): int · 2"
+    assert listing(namespace, (), "nothing") == "No variable matches 'nothing'."
+    assert listing({}, (), "") == "There are no variables yet."
+    listed = listing(namespace, (), "rame").splitlines()
+    assert listed[0].startswith("frame: pandas.DataFrame of shape (3, 3) · a float64, name ")
+    assert listed[0].endswith((" bytes", " KB"))
