@@ -90,7 +90,8 @@ def main() -> None:
 
 def measure(lab: Lab, page: Page, api: MessagesApi, cell: str, deltas: int, rate: int) -> dict[str, float]:
     """Run the cell while the answer comes, and see what that took."""
-    lab.write("bench.ipynb", "%load_ext indus_nb\nimport anywidget, anthropic, markdown_it, os\nprint(os.getpid())", cell)
+    warm = "%load_ext indus_nb\nimport anywidget, anthropic, markdown_it, os\nprint(os.getpid())"
+    lab.write("bench.ipynb", warm, cell)
     received: list[int] = []
     page.on("websocket", lambda socket: socket.on("framereceived", lambda data: received.append(size(data))))
     notebook = lab.open(page, "bench.ipynb")

@@ -1,4 +1,4 @@
-"""The live view of a run in a real JupyterLab, on every version of ipykernel that matters: ask, stop, interrupt, reload."""
+"""The live view of a run in a real JupyterLab, on every ipykernel that matters: ask, stop, interrupt, reload."""
 
 from __future__ import annotations
 
