@@ -18,6 +18,10 @@ from indus_nb.wire import JsonObject
 MimeBundle: TypeAlias = dict[str, str]
 CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"]
 
+OTHER_BRANCH = (
+    "The conversation went to another branch, and the kernel did not: its variables are what the cells and tools that "
+    "ran last have made of them."
+)
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _LARGEST_PICTURE = 2 * 1024 * 1024
 _THINKING_TAIL = 1_000

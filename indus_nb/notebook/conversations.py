@@ -145,7 +145,7 @@ class Conversations:
                 self._shell.user_ns[request.output] = session.last_text
 
         if inbox is None:
-            self.thread.begin(partial(self._in_background, work))
+            self.thread.begin(partial(_in_background, work, self._screen))
             return
         try:
             with self._kernel.serving(inbox):
@@ -158,10 +158,6 @@ class Conversations:
             raise Interrupted("Stopped: the agent was told to end. What was said and done so far is kept.")
         if run.asked:
             session.answer_or_raise()
-
-    async def _in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with contextlib.suppress(IndusError):  # the view of its cell has shown it
-            await work()
 
     @property
     def _can_ask(self) -> bool:
@@ -214,6 +210,8 @@ class Conversations:
         shown = self._drive(lambda: serve(command, session), Inbox())
         draw = {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[shown.kind]
         self._screen.show(draw(shown.text), final=True)
+        if command.name in ("fork", "tree") and command.argument:
+            self._screen.show(blocks.notice(f"⚠ {blocks.OTHER_BRANCH}"), final=True)
 
     def _panel(self, session: AgentSession) -> ChatPanel:
         """The panel of a session; shown again it is another view of the same."""
@@ -358,6 +356,14 @@ class Conversations:
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         self.thread.drive(work, Inbox(), lambda: None)
+
+
+async def _in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
+    """Nobody waits for it: what it raises is shown in its cell."""
+    try:
+        await work()
+    except IndusError as error:
+        screen.show(blocks.error(str(error)), final=True)
 
 
 def _preload(provider: Provider) -> None:

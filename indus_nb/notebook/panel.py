@@ -63,10 +63,6 @@ _MOST_TASKS = 64
 _LONGEST_QUEUED = 2_000
 _LARGEST_DOWNLOAD = 20_000_000
 _EARLIER = "earlier"
-_ELSEWHERE = (
-    "The conversation went to another branch, and the kernel did not: its variables are what the cells and tools that "
-    "ran last have made of them."
-)
 _CLOSED = "This conversation was closed. Open it again with %agent --session, and a panel for it."
 
 _WITHOUT_WIDGETS = "A chat with the agent. Run the cell to open it again."
@@ -209,7 +205,7 @@ class ChatPanel:
                 return
         parent = None if before is None else before.path
         is_other_branch = store is before or (parent is not None and store.header.get("parentSession") == str(parent))
-        self.live.set(warning=_ELSEWHERE if is_other_branch else None)
+        self.live.set(warning=blocks.OTHER_BRANCH if is_other_branch else None)
         self.live.set(commands=_commands(session))
         if self._shows_tree:
             self.live.set(tree=tree_rows(store, _MOST_ROWS))
@@ -474,7 +470,7 @@ class ChatPanel:
         text = await session.fork(entry_id, position="before" if at_user else "at")
         self._went(session, done=text is not None)
         if text is not None:
-            self.live.set(warning=_ELSEWHERE)
+            self.live.set(warning=blocks.OTHER_BRANCH)
         if text:
             self._compose(text)
 

@@ -145,6 +145,17 @@ def test_code_of_a_run_in_the_background_runs_between_cells(claude: Kernel, api:
     assert claude.run("print(numbers)").streams == "[1, 2, 3]\n"
 
 
+def test_what_is_refused_in_the_background_is_told_in_its_cell(claude: Kernel, api: MessagesApi) -> None:
+    held = Gate()
+    api.add(Reply(Text("One, ", held, "two.")))
+    first = claude.begin("%agent --no-wait count").goes_on()
+    first.wait_for(lambda cell: "One, " in cell.shown)
+    second = claude.begin("%agent --no-wait and again").goes_on()
+    second.wait_for(lambda cell: any("The agent is running." in text for text in cell.shown))
+    held.open()
+    first.wait_for(lambda cell: cell.shown[-1].startswith("claude-sonnet-4-5 · "))
+
+
 def test_abort_ends_a_run_in_the_background(claude: Kernel, api: MessagesApi) -> None:
     api.add(Reply(Text("Half ", Gate())), "whole")
     background = claude.begin("%agent --no-wait talk").goes_on()
@@ -203,3 +214,16 @@ def test_sessions_of_python_are_prompted_from_cells(kernel: Kernel) -> None:
     )
     assert cell.streams.startswith("agent_settled")
     assert cell.streams.split()[-2] == "54"
+
+
+def test_after_going_to_another_branch_it_is_said_that_the_variables_are_not_of_that_branch(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    api.add("a", "b")
+    claude.run("%agent first")
+    claude.run("%agent second")
+    listed = "".join(claude.run("%agent fork").shown)
+    entry = next(line.split()[0] for line in listed.splitlines() if "second" in line)
+    shown = claude.run(f"%agent fork {entry}").shown
+    assert "second" in "".join(shown)
+    assert "variables are" in shown[-1]
