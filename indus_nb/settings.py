@@ -29,6 +29,14 @@ class ImageSettings(WireModel):
     auto_resize: bool = True
 
 
+class NotebookSettings(WireModel):
+    """What a notebook's agent is told by itself, and for how many seconds its code may run; ``None``: for ever."""
+
+    tell_cells: bool = True
+    tell_variables: bool = True
+    python_timeout_seconds: float | None = Field(default=1800, gt=0, allow_inf_nan=False)
+
+
 class ExtensionHandlerSettings(WireModel):
     """How long an extension may take over one event; in ms."""
 
@@ -64,6 +72,7 @@ class Settings(WireModel):
     branch_summary: BranchSummarySettings = Field(default_factory=BranchSummarySettings)
     retry: RetrySettings = Field(default_factory=RetrySettings)
     images: ImageSettings = Field(default_factory=ImageSettings)
+    notebook: NotebookSettings = Field(default_factory=NotebookSettings)
     shell_path: str | None = None
     shell_command_prefix: str | None = None
     session_dir: str | None = None

@@ -237,6 +237,11 @@ class Context(Guarded):
         tool = self._session.all_tools.get(tool_name)
         return isinstance(tool, FunctionTool | _BoundTool) and tool.read_only
 
+    def warning(self, tool_name: str, arguments: JsonObject) -> str | None:
+        """What that tool has to say of a call before the user allows it, if anything."""
+        tool: Any = self._session.all_tools.get(tool_name)
+        return tool.warning(arguments) if isinstance(tool, FunctionTool) else None
+
     def builtin(self, tool_name: str) -> Tool | None:
         """The built-in tool of that name, unless something else is offered under it."""
         tool = self._session.equipment.tools.get(tool_name)

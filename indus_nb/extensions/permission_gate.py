@@ -64,7 +64,8 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
             if not ctx.has_ui:
                 told = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
                 return ToolCallAnswer(block=True, reason=told)
-            question, whole = await _question(event.tool_name, arguments, ctx.cwd, builtin=tool is not None)
+            warning = ctx.warning(event.tool_name, event.input)
+            question, whole = await _question(event.tool_name, arguments, ctx.cwd, warning, builtin=tool is not None)
             offered = rule if whole and rule is not None and len(rule) <= _LONGEST_RULE else None
             always = [] if offered is None else [f"{_SESSION}{offered}", f"{_PROJECT}{offered}"]
             chosen = await ctx.ui.select(question, [_YES, *always, _NO], signal=ctx.signal)
@@ -146,7 +147,9 @@ def _keep_rule(agent_dir: Path, folder: str, rule: str) -> None:
 # Questions
 
 
-async def _question(name: str, arguments: JsonObject, cwd: Path, *, builtin: bool) -> tuple[str, bool]:
+async def _question(
+    name: str, arguments: JsonObject, cwd: Path, warning: str | None, *, builtin: bool
+) -> tuple[str, bool]:
     """What the user is asked, and whether all of it is shown."""
     match name, arguments:
         case "bash", {"command": str(command)} if builtin:
@@ -160,6 +163,8 @@ async def _question(name: str, arguments: JsonObject, cwd: Path, *, builtin: boo
             told = f"Run this code in your kernel?\n\n{code}"
         case _:
             told = f"Call {name}?\n\n{json.dumps(arguments, indent=2, ensure_ascii=False, default=str)}"
+    if warning is not None:
+        told = told.replace("\n\n", f"\n{warning}\n\n", 1)
     if len(told) <= _LONGEST:
         return told, True
     half = _LONGEST // 2

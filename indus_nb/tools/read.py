@@ -189,12 +189,12 @@ def _image_output(path: str, file: BinaryIO, mime_type: str, *, resize: bool) ->
         raise ToolError(
             f"{path} is an image of more than {size_text(_MAX_IMAGE_FILE)}. Make it smaller with bash first."
         )
-    image, sizes = fit_image(file.read(), path) if resize else (_content(file.read(), mime_type), "")
+    image, sizes = fit_image(file.read(), path, resize=resize)
     return ToolOutput(content=[TextContent(text=f"Image {path} [{mime_type}]{sizes}"), image])
 
 
-def fit_image(data: bytes, name: str) -> tuple[ImageContent, str]:
-    """An image small enough for a model, and a note on both sizes if it was larger.
+def fit_image(data: bytes, name: str, *, resize: bool = True) -> tuple[ImageContent, str]:
+    """An image small enough for a model unless ``resize`` is off, and a note on both sizes if it was larger.
 
     Raises ``ToolError``, which calls it ``name``, for one that cannot be shown.
     """
@@ -203,6 +203,8 @@ def fit_image(data: bytes, name: str) -> tuple[ImageContent, str]:
     mime_type = _image_type(data[:12])
     if mime_type is None:
         raise ToolError(f"{name} holds no image. PNG, JPEG, GIF and WebP are known.")
+    if not resize:
+        return _content(data, mime_type), ""
     try:
         fitted, fitted_type, sizes = _fitted(data, mime_type)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:

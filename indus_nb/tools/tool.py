@@ -104,7 +104,10 @@ ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
 
 @dataclass(frozen=True)
 class FunctionTool(Generic[ArgumentsT]):
-    """A tool made of a pydantic model for its arguments and an async function."""
+    """A tool made of a pydantic model for its arguments and an async function.
+
+    ``warn`` may say, before the user allows a call, what they should know of it; quickly, and without raising.
+    """
 
     name: str
     description: str
@@ -113,6 +116,7 @@ class FunctionTool(Generic[ArgumentsT]):
     read_only: bool = False
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()
+    warn: Callable[[ArgumentsT], str | None] | None = None
 
     @property
     def spec(self) -> ToolSpec:
@@ -128,6 +132,13 @@ class FunctionTool(Generic[ArgumentsT]):
                 f"- {'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
             )
             raise ToolError(f"Invalid arguments for {self.name}:\n{problems}\nNothing was done.") from error
+
+    def warning(self, arguments: JsonObject) -> str | None:
+        """What the user should know of a call before allowing it; ``None`` for arguments that are wrong."""
+        try:
+            return None if self.warn is None else self.warn(self.check(arguments))
+        except ToolError:
+            return None
 
     async def execute(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutput:
         """Run the function."""

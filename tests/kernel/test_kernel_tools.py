@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
+from PIL import Image
 
 
 @pytest.fixture(scope="module")
@@ -127,24 +130,427 @@ def test_variables_are_listed_without_huge_texts(claude: Kernel, api: MessagesAp
     told = text_of(api.requests[-1].body["messages"][-1]["content"][0])
     assert "frame: Frame of shape (3, 2) · a int64, b object" in told
     assert "long_text: str of 1000000 · 'xxx" in told
-    assert "big: list of 1000000 · [0, 1, 2, 3, 4, 5, ...]" in told
+    assert "big: list of 1000000 · [0, 1, 2, 3, 4, 5, … 999994 more]" in told
     assert len(told) < 5000
     assert "get_ipython" not in told
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def in_background(claude: Kernel, api: MessagesApi, code: str, **more: object) -> None:
+    """Have the model run ``code`` with no cell that waits for it."""
+    api.add(Reply(ToolUse("python", {"code": code, **more})), Reply("Done."))
+    assert claude.run("%agent --no-wait go").status == "ok"
+
+
+def result_in_background(api: MessagesApi) -> dict:
+    until(lambda: len(api.requests) == 2)
+    return api.requests[-1].body["messages"][-1]["content"][0]
+
+
+def configure(claude: Kernel, **notebook: object) -> None:
+    """Start a conversation with these settings."""
+    settings = claude.folder / "agent" / "settings.json"
+    settings.write_text(json.dumps({"approve": "never", "notebook": notebook}))
+    assert claude.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+
+
+def told_before(api: MessagesApi) -> str:
+    """What the model was told before the last prompt since its last answer."""
+    texts: list[str] = []
+    for message in reversed(api.requests[-1].body["messages"]):
+        if message["role"] == "assistant":
+            break
+        content = message["content"]
+        texts += [content] if isinstance(content, str) else [block["text"] for block in content]
+    return "\n".join(texts)
+
+
+def test_a_table_is_given_in_short_with_its_schema(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import pandas as pd\nsales = pd.DataFrame({'region': ['n', 's'] * 500, 'price': [1.5, None] * 500})")
+    for code in ("sales", "display(sales)"):
+        told = text_of(python(claude, api, code))
+        assert told.startswith("pandas.DataFrame: 1000 rows \N{MULTIPLICATION SIGN} 2 columns\n- region: ")
+        assert "- price: float64, 500 null" in told
+        assert told.endswith("9 | s | nan\n… (990 more rows)\n")
+
+
+def test_a_figure_is_given_as_an_image_however_cells_show_theirs(claude: Kernel, api: MessagesApi) -> None:
+    code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nfigure = plt.figure()\nplt.plot([3]);"
+    result = python(claude, api, code)
+    assert [block["type"] for block in result["content"]] == ["image", "image"]
+    claude.run("%config InlineBackend.figure_formats = ['svg']")
+    result = python(claude, api, "plt.plot([1, 2])\nplt.title('t');")
+    assert [block["type"] for block in result["content"]] == ["image"]
+    cell = claude.run("plt.plot([1]);")
+    assert next(iter(cell.displays.values()))[0].keys() >= {"image/svg+xml"}
+
+
+def test_a_figure_of_the_cell_that_waits_stays_in_it(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import matplotlib.pyplot as plt\n%config InlineBackend.figure_formats = ['png']")
+    api.add(Reply(ToolUse("python", {"code": "6 * 7"})), Reply("Done."))
+    cell = claude.run("plt.plot([1, 2])\n%agent look")
+    assert any("image/png" in bundle for bundles in cell.displays.values() for bundle in bundles)
+    result = api.requests[-1].body["messages"][-1]["content"][0]
+    assert text_of(result) == "42\n"
+    assert "image" not in json.dumps(result)
+
+
+def test_images_are_made_small_enough_for_a_model(claude: Kernel, api: MessagesApi) -> None:
+    result = python(claude, api, "from PIL import Image\nImage.new('RGB', (5000, 10), 'red')")
+    image = base64.b64decode(result["content"][0]["source"]["data"])
+    assert Image.open(io.BytesIO(image)).size == (2000, 4)
+
+
+def test_images_that_replace_others_count_once(claude: Kernel, api: MessagesApi) -> None:
+    code = (
+        "from PIL import Image\nfrom IPython.display import clear_output\n"
+        "shown = display(Image.new('L', (1, 1)), display_id=True)\n"
+        "for turn in range(20): shown.update(Image.new('L', (2, 2)))\n"
+    )
+    assert len(python(claude, api, code)["content"]) == 1
+    assert len(python(claude, api, code + "clear_output()\nImage.new('L', (3, 3))")["content"]) == 1
+
+
+def test_help_is_given_to_the_model_and_not_to_the_page(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("def documented():\n    'What it does.'")
+    assert "What it does." in text_of(python(claude, api, "documented?"))
+
+
+def test_frames_of_libraries_are_few_and_ours_are_none(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import json\ndef deep(n):\n    return json.loads('{') if n == 0 else deep(n - 1)")
+    told = text_of(python(claude, api, "deep(2)"))
+    assert told.startswith('Traceback (most recent call last):\n  File "Cell In[')
+    assert "in deep\n" in told
+    assert "/json/decoder.py" in told
+    assert "indus_nb" not in told
+    assert "IPython" not in told
+    told = text_of(python(claude, api, "def endless():\n    more()\ndef more():\n    endless()\nendless()"))
+    assert told.endswith("RecursionError: maximum recursion depth exceeded")
+    assert "frames, most of them of libraries, are left out" in told
+    assert told.count("in endless") < 30
+    told = text_of(
+        python(claude, api, "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('x') from e")
+    )
+    assert "ZeroDivisionError" in told
+    assert "direct cause" in told
+
+
+def test_a_failure_keeps_what_was_shown_before_it(claude: Kernel, api: MessagesApi) -> None:
+    result = python(claude, api, "from PIL import Image\ndisplay(Image.new('L', (1, 1)))\nprint('so far')\n1 / 0")
+    assert result["is_error"]
+    assert text_of(result).startswith("so far\nTraceback")
+    assert [block["type"] for block in result["content"]] == ["text", "image"]
+
+
+def test_long_output_is_cut_and_all_of_it_is_in_a_file(claude: Kernel, api: MessagesApi) -> None:
+    told = text_of(python(claude, api, "for n in range(30_000): print(n)"))
+    shown, _, notice = told.partition("\n\n[")
+    assert len(shown.splitlines()) == 2000
+    assert shown.endswith("\n29999\n")
+    path = Path(notice.removesuffix("]").rpartition(": ")[2])
+    assert path.read_text() == "".join(f"{number}\n" for number in range(30_000))
+    path.unlink()
+
+
+def test_only_what_the_code_prints_is_taken_from_the_cell(claude: Kernel, api: MessagesApi) -> None:
+    claude.run(
+        "import logging, sys, threading, time\n"
+        "logging.basicConfig(stream=sys.stderr, level=logging.INFO, format='%(message)s')\n"
+        "going = True\n"
+        "def tick():\n"
+        "    while going:\n"
+        "        print('tick')\n"
+        "        time.sleep(0.01)\n"
+        "ticking = threading.Thread(target=tick)\n"
+    )
+    code = (
+        "import logging, threading\n"
+        "logging.info('logged')\n"
+        "started = threading.Thread(target=print, args=('from a thread of it',)); started.start(); started.join()\n"
+        "import time; time.sleep(0.3)\n"
+        "going = False\nticking.join()"
+    )
+    api.add(Reply(ToolUse("python", {"code": code})), Reply("Done."))
+    cell = claude.run("ticking.start()\n%agent go")
+    assert text_of(api.requests[-1].body["messages"][-1]["content"][0]) == "logged\nfrom a thread of it\n"
+    assert "tick\n" in cell.streams
+    assert "logged" not in cell.streams
+    assert "of it" not in cell.streams
+    claude.run("logging.getLogger().handlers.clear()")
+
+
+def test_what_ran_is_in_the_history_and_the_cells_keep_their_numbers(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("start = get_ipython().execution_count")
+    api.add(
+        Reply(ToolUse("python", {"code": "first = 1\n1 / 0"})),
+        Reply(ToolUse("python", {"code": "!true"})),
+        Reply("Ok."),
+    )
+    claude.run("%agent go")
+    cell = claude.run("print(get_ipython().execution_count - start)\nprint(In[start:start + 4])\n%history -n 1-1000")
+    lines = cell.streams.splitlines()
+    assert lines[0] == "4"
+    assert lines[1].startswith("[\"get_ipython().run_line_magic('agent', 'go')\", 'first = 1\\n1 / 0', ")
+    assert "get_ipython().system('true')" in lines[1]
+    assert "print(get_ipython" in lines[1]
+    assert "first = 1" in cell.streams.partition("\n")[2]
+    assert "!true" in cell.streams
+    told = text_of(python(claude, api, "def later():\n    return 1 / 0\nlater()"))
+    number = int(claude.run("print(len(In) - 2)").streams)
+    assert f'File "Cell In[{number}]", line 3' in told
+
+
+def test_the_underscore_stays_the_users(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("'mine'")
+    assert text_of(python(claude, api, "'other'")) == "'other'\n"
+    assert claude.run("print(_)").streams == "mine\n"
+
+
+def test_code_cannot_end_the_kernel(claude: Kernel, api: MessagesApi) -> None:
+    told = text_of(python(claude, api, "exit()"))
+    assert "would end the user's kernel" in told
+    assert text_of(python(claude, api, "import sys; sys.exit(3)")).endswith("SystemExit: 3")
+    assert claude.run("6 * 7").status == "ok"
+
+
+def test_cells_that_follow_do_not_begin_while_code_awaits(claude: Kernel, api: MessagesApi) -> None:
+    code = (
+        "import asyncio\nfor _ in range(10):\n    await asyncio.sleep(0.05)\norder.append('code')\nprint('of the code')"
+    )
+    claude.run("order = []")
+    api.add(Reply(ToolUse("python", {"code": code})), Reply("Done."))
+    cells = [claude.begin("%agent go"), claude.begin("order.append('cell')\nprint('of the cell')")]
+    finished = cells[1].finish()
+    assert finished.streams == "of the cell\n"
+    assert text_of(api.requests[-1].body["messages"][-1]["content"][0]) == "of the code\n"
+    assert claude.run("print(order)").streams == "['code', 'cell']\n"
+
+
+def test_an_interrupt_ends_code_that_awaits(claude: Kernel, api: MessagesApi) -> None:
+    for code in (
+        "import asyncio\nprint('begun')\nawait asyncio.sleep(1000)",
+        "import asyncio, time\nasync def f():\n    time.sleep(1000)\nprint('begun')\nawait asyncio.gather(f())",
+        "import asyncio, time\nawait asyncio.sleep(0)\nprint('begun')\ntime.sleep(1000)",
+    ):
+        result = python(claude, api, code, timeout=0.7)
+        assert text_of(result) == "begun\n\n\nThe code was interrupted after 0.7 seconds."
+        assert claude.run("import asyncio\nawait asyncio.sleep(0)\nprint('alive')").streams == "alive\n"
+
+
+def test_the_usual_time_limit_is_a_setting(claude: Kernel, api: MessagesApi) -> None:
+    configure(claude, pythonTimeoutSeconds=0.4)
+    try:
+        api.requests.clear()
+        assert text_of(python(claude, api, "import time; time.sleep(1000)")).endswith("after 0.4 seconds.")
+        assert text_of(python(claude, api, "import time; time.sleep(0.6); print('whole')", timeout=60)) == "whole\n"
+    finally:
+        configure(claude)
+
+
+def test_code_runs_between_the_users_cells_when_no_cell_waits(claude: Kernel, api: MessagesApi) -> None:
+    sign = claude.folder / "cell-begun"
+    claude.run("order = []")
+    api.add(Reply(ToolUse("python", {"code": "order.append('code')\nprint('background')\nlen(order)"})), Reply("Done."))
+    claude.run("%agent --no-wait go")
+    cell = claude.begin(
+        f"import time\nopen({str(sign)!r}, 'w').close()\ntime.sleep(0.3)\norder.append('cell')"
+    ).finish()
+    result = result_in_background(api)
+    told = text_of(result)
+    assert told in ("background\n1\n", "background\n2\n")
+    assert cell.streams == ""
+    assert "code" in claude.run("print(order)").streams
+
+
+def test_code_waits_until_a_cell_that_awaits_has_ended(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import asyncio\norder = []")
+    api.add(
+        Reply(ToolUse("bash", {"command": "until [ -e cell-awaits ]; do sleep 0.02; done"})),
+        Reply(ToolUse("python", {"code": "order.append('code')\nprint('background')"})),
+        Reply("Done."),
+    )
+    claude.run("%agent --no-wait go")
+    cell = claude.run("open('cell-awaits', 'w').close()\nawait asyncio.sleep(0.6)\norder.append('cell')\nprint('cell')")
+    assert cell.streams == "cell\n"
+    until(lambda: len(api.requests) == 3)
+    assert text_of(api.requests[-1].body["messages"][-1]["content"][0]) == "background\n"
+    assert claude.run("print(order)").streams == "['cell', 'code']\n"
+
+
+def test_cells_run_while_code_in_the_background_awaits(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import asyncio\ngate = asyncio.Event()")
+    in_background(claude, api, "print('before')\nopen('awaits', 'w').close()\nawait gate.wait()\nprint('after')")
+    until((claude.folder / "awaits").exists)
+    cell = claude.run("print('of the cell')\ngate.set()")
+    assert cell.streams == "of the cell\n"
+    assert text_of(result_in_background(api)) == "before\nafter\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import time\nopen('busy', 'w').close()\ntime.sleep(1000)",
+        "import asyncio\nopen('busy', 'w').close()\nawait asyncio.sleep(1000)",
+        "import asyncio, time\nasync def f(): open('busy', 'w').close(); time.sleep(1000)\nawait asyncio.gather(f())",
+    ],
+    ids=["busy", "awaiting", "busy in a task"],
+)
+def test_an_interrupt_ends_code_in_the_background_and_not_the_kernel(
+    claude: Kernel, api: MessagesApi, code: str
+) -> None:
+    busy = claude.folder / "busy"
+    busy.unlink(missing_ok=True)
+    in_background(claude, api, code)
+    until(busy.exists)
+    time.sleep(0.1)  # the code goes on from there to where it stays
+    claude.interrupt()
+    assert text_of(result_in_background(api)).endswith("The code was interrupted by the user.")
+    assert claude.run("print('alive')").streams == "alive\n"
+    assert claude.run("import asyncio\nawait asyncio.sleep(0)").status == "ok"
+
+
+def test_code_in_the_background_that_is_stopped_leaves_a_cell_alone(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import asyncio, time")
+    in_background(claude, api, "open('forever', 'w').close()\nawait asyncio.sleep(1000)", timeout=0.5)
+    until((claude.folder / "forever").exists)
+    cell = claude.run("time.sleep(1)\nprint('whole')")
+    assert cell.streams == "whole\n"
+    assert text_of(result_in_background(api)).endswith("The code was interrupted after 0.5 seconds.")
+
+
+def test_code_that_waits_does_not_begin_when_the_run_is_aborted(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import asyncio\nbegun = []")
+    api.add(
+        Reply(ToolUse("bash", {"command": "until [ -e abort-awaits ]; do sleep 0.02; done"})),
+        Reply(ToolUse("python", {"code": "begun.append(1)"})),
+    )
+    claude.run("%agent --no-wait go")
+    cell = claude.run("open('abort-awaits', 'w').close()\nawait asyncio.sleep(0.6)\n%agent abort")
+    assert cell.status == "ok", cell.error
+    assert len(api.requests) == 2
+    assert claude.run("print(begun)").streams == "[]\n"
 
 
 def test_the_cells_that_the_user_ran_are_told_with_the_next_prompt_once(claude: Kernel, api: MessagesApi) -> None:
     api.add(Reply("Yes."))
     claude.run("%agent before")
-    claude.run("secret_sauce = 41 + 1\nsecret_sauce")
-    claude.run("secret_sauce / 0")
+    claude.run("sauce = 41 + 1\nprint('printed', 'so')\nimport sys; print('on stderr', file=sys.stderr)\nsauce")
+    claude.run("def divide(x):\n    return x / 0\ndivide(sauce)")
+    claude.run("%%capture taken\nprint('captured')")
+    claude.run("await __import__('asyncio').sleep(0)\nprint('awaited')")
     api.add(Reply("I see."), Reply("Still."))
     claude.run("%agent what happened?")
-    told = json.dumps(api.requests[-1].body["messages"][-2:], ensure_ascii=False)
-    assert "secret_sauce = 41 + 1" in told
-    assert "Out: int · 42" in told
+    told = told_before(api)
+    assert "```python\nsauce = 41 + 1\n" in told
+    assert "Printed:\n```\nprinted so\non stderr\n```\nOut: int · 42" in told
+    assert "in divide\n    return x / 0\n" in told
     assert "ZeroDivisionError: division by zero" in told
+    assert "Printed:\n```\nawaited\n```" in told
+    assert told.count("captured") == 1
     claude.run("%agent and now?")
-    assert json.dumps(api.requests[-1].body["messages"][-1]).count("secret_sauce") == 0
+    assert json.dumps(api.requests[-1].body["messages"][-1]).count("sauce") == 0
+
+
+def test_cells_are_told_in_bounds(claude: Kernel, api: MessagesApi) -> None:
+    for number in range(25):
+        claude.run(f"print('{number}:' + 'x' * 3000 + ':end{number}')")
+    claude.run("'y' * 100_000\n" + "# long\n" * 2000)
+    api.add(Reply("I see."))
+    claude.run("%agent look")
+    told = told_before(api).partition("The user's variables now")[0]
+    assert len(told) < 8500
+    assert ":end24" in told
+    assert ":end19" not in told
+    assert "earlier cells are left out here.)" in told
+
+
+def test_variables_are_told_when_they_changed(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("%reset -f")
+    claude.run("import pandas as pd\nsales = pd.DataFrame({'price': [1.5]})\npassword = 'hunter2'")
+    api.add(Reply("One."), Reply("Two."), Reply("Three."))
+    claude.run("%agent one")
+    told = told_before(api)
+    assert "The user's variables now:\npassword: str (value not shown)\nsales: pandas.DataFrame of shape (1, 1)" in told
+    assert "hunter2" not in told
+    claude.run("%agent two")
+    assert "variables now" not in told_before(api)
+    claude.run("count = 3")
+    claude.run("%agent three")
+    assert "The user's variables now:\ncount: int · 3\n" in told_before(api)
+
+
+def test_what_the_agent_defined_is_not_the_users(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("%reset -f")
+    claude.run("mine = 1")
+    python(claude, api, "agents = 2")
+    api.add(Reply("One."), Reply("Two."))
+    claude.run("%agent one")
+    assert "agents" not in told_before(api)
+    claude.run("agents = 3")
+    claude.run("%agent two")
+    assert "The user's variables now:\nagents: int · 3\nmine: int · 1" in told_before(api)
+
+
+def test_another_conversation_is_told_what_it_does_not_know(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("known_to_one = 1")
+    api.add(Reply("One."), Reply("Two."))
+    claude.run("%agent one")
+    claude.run("%agent --new two")
+    assert "known_to_one = 1" in told_before(api)
+
+
+def test_telling_can_be_switched_off(claude: Kernel, api: MessagesApi) -> None:
+    configure(claude, tellCells=False, tellVariables=False)
+    try:
+        api.requests.clear()
+        claude.run("private = 1")
+        api.add(Reply("One."))
+        claude.run("%agent one")
+        assert len(api.requests[-1].body["messages"]) == 1
+    finally:
+        configure(claude)
+
+
+def test_variables_from_before_the_extension_was_loaded_are_the_users(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("early = 1")
+    assert claude.run("%reload_ext indus_nb").status == "ok"
+    claude.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off")
+    api.requests.clear()
+    api.add(Reply(ToolUse("variables", {"pattern": "early"})), Reply("Done."))
+    claude.run("%agent look")
+    assert text_of(api.requests[-1].body["messages"][-1]["content"][0]) == "early:\n1"
+    claude.run("print('seen')")
+    api.add(Reply("Yes."))
+    claude.run("%agent and?")
+    assert told_before(api).count("Printed:\n```\nseen\n```") == 1
+
+
+def test_the_result_says_what_ran_and_how_long(claude: Kernel, api: MessagesApi) -> None:
+    for code in ("6 * 7", "1 / 0"):
+        python(claude, api, code)
+        newest = max((claude.folder / "agent" / "sessions").rglob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+        entries = [json.loads(line) for line in newest.read_text().splitlines()]
+        results = [entry["message"] for entry in entries if entry.get("message", {}).get("role") == "toolResult"]
+        assert results[-1]["details"]["code"] == code
+        assert 0 <= results[-1]["details"]["executionSeconds"] < 10
+
+
+def test_the_question_names_the_variables_that_would_be_lost(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("precious, other = 1, 2")
+    api.add(Reply(ToolUse("python", {"code": "precious = 0\ndel other"})), Reply("Done."))
+    cell = claude.begin("%agent --approve writes go", asks=True)
+    question = cell.answer("1")
+    cell.finish()
+    claude.run("%agent --approve never")
+    first, second = question.splitlines()[:2]
+    assert first.startswith("Run this code in your kernel?")
+    assert second == "This deletes your variable other and overwrites your variable precious."
 
 
 def test_the_tools_of_the_kernel_are_chosen_like_any_other(claude: Kernel, api: MessagesApi, tmp_path: Path) -> None:
