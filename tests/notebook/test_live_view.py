@@ -1,0 +1,186 @@
+"""A run that is drawn into its cell and a widget: what is where, what moves, and what it costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from indus_nb.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, TurnStart
+from indus_nb.messages import Cost, Usage
+from indus_nb.notebook.live import Live
+from indus_nb.notebook.transcript import Transcript
+from indus_nb.notebook.view import CellView
+from indus_nb.streaming import GrowingMessage
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+@dataclass
+class Sheet:
+    """A screen that remembers what each display shows now."""
+
+    displays: list[dict] = field(default_factory=list)
+
+    def show(self, bundle, *, final):
+        self.displays.append(bundle)
+        return Place(self, len(self.displays) - 1)
+
+    def kinds(self) -> list[str]:
+        return ["widget" if WIDGET in bundle else bundle["text/plain"] for bundle in self.displays]
+
+
+@dataclass
+class Place:
+    sheet: Sheet
+    number: int
+
+    def update(self, bundle, *, final):
+        self.sheet.displays[self.number] = bundle
+
+
+class Run:
+    """Feeds a view as a session does, and keeps what a page would be sent."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.held = False
+        self.live = Live("cell", lambda message: None, lambda work: work())
+        self.sent: list[dict] = []
+        self.live._widget.send = self.sent.append
+        self.sheet = Sheet()
+        self.transcript = Transcript("Model M", lambda: self.now)
+        self.view = CellView(self.transcript, self.sheet, self.live, is_held=lambda: self.held)
+        self.feed(AgentStart(), TurnStart())
+        self.growing = GrowingMessage(api="a", provider="p", model="m-1")
+        self.feed(MessageStart(message=self.growing.snapshot()))
+
+    def feed(self, *events) -> None:
+        for event in events:
+            self.transcript.feed(event)
+
+    def update(self, event) -> int:
+        self.feed(MessageUpdate(assistant_message_event=event, growing=self.growing))
+        return event.content_index
+
+    def tick(self, seconds: float = 0.1) -> list[str]:
+        self.now += seconds
+        self.view.draw()
+        return self.sheet.kinds()
+
+    def hello(self, page: str = "one") -> None:
+        self.live._on_message(None, {"kind": "hello", "page": page}, [])
+
+    def close(self) -> list[str]:
+        self.transcript.close()
+        self.view.close()
+        return self.sheet.kinds()
+
+
+def blocks_of(sent: list[dict]) -> dict[str, str]:
+    shown: dict[str, str] = {}
+    for message in sent:
+        for operation in message.get("ops", ()):
+            match operation:
+                case ["put", key, html]:
+                    shown[key] = html
+                case ["tail", key, keep, html]:
+                    shown[key] = shown[key][:keep] + html
+                case ["drop", key]:
+                    del shown[key]
+    return shown
+
+
+def test_what_grows_is_in_the_widget_and_what_is_finished_stands_above_it() -> None:
+    run = Run()
+    run.hello()
+    assert run.sheet.kinds() == ["widget"]
+    index = run.update(run.growing.open_text())
+    run.update(run.growing.append(index, "Hello"))
+    assert run.tick() == ["widget"]
+    assert "Hello" in "".join(blocks_of(run.sent).values())
+    run.update(run.growing.close(index))
+    assert run.tick() == ["Hello", "widget"]
+    assert blocks_of(run.sent) == {}
+    assert [text.split(" · ")[0] for text in run.close()] == ["Hello", "Model M"]
+
+
+def test_nothing_moves_while_a_question_is_open() -> None:
+    run = Run()
+    run.hello()
+    index = run.update(run.growing.open_text())
+    run.update(run.growing.append(index, "Hello"))
+    run.update(run.growing.close(index))
+    run.held = True
+    assert run.tick() == ["widget"]
+    run.held = False
+    assert run.tick() == ["Hello", "widget"]
+
+
+def test_without_a_hello_the_widget_gives_way_to_displays() -> None:
+    run = Run()
+    index = run.update(run.growing.open_text())
+    run.update(run.growing.append(index, "Hello"))
+    assert run.tick(2.9) == ["widget"]
+    assert run.tick(0.2) == ["Hello"]
+    run.update(run.growing.append(index, " you"))
+    assert run.tick() == ["Hello you"]
+
+
+def test_a_page_that_was_loaded_again_keeps_the_widget_with_all_that_came_since() -> None:
+    run = Run()
+    run.hello("one")
+    index = run.update(run.growing.open_text())
+    run.update(run.growing.append(index, "Before"))
+    run.tick()
+    run.hello("two")
+    run.update(run.growing.close(index))
+    run.tick()
+    assert run.sheet.kinds() == ["widget"]
+    run.close()
+    shown = "".join(blocks_of(run.sent).values())
+    assert "Before" in shown
+    assert "indus-usage" in shown
+    assert run.live._widget.comm is not None
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["word ", "word\n\n", "- word\n", "| word | word |\n", "word\n"],
+    ids=["line", "blocks", "list", "rows", "lines"],
+)
+def test_the_cost_of_watching_is_in_proportion_to_the_length(word: str) -> None:
+    def sent(deltas: int) -> int:
+        run = Run()
+        run.hello()
+        index = run.update(run.growing.open_text())
+        if word.startswith("|"):
+            run.update(run.growing.append(index, "| a | b |\n|---|---|\n"))
+        for number in range(deltas):
+            run.update(run.growing.append(index, word))
+            if number % 16 == 0:
+                run.tick()
+        run.close()
+        text = "".join(bundle["text/plain"] for bundle in run.sheet.displays)
+        assert text.count("word") == deltas * word.count("word")
+        return sum(len(json.dumps(message)) for message in run.sent)
+
+    assert sent(4_000) < 2.6 * sent(2_000)
+
+
+def test_the_footer_tells_tokens_and_cost_of_the_run() -> None:
+    run = Run()
+    run.hello()
+    run.growing.usage = Usage(input=1000, output=20, cost=Cost(total=0.0123))
+    message = run.growing.finish("stop").message
+    run.feed(MessageEnd(message=message))
+    run.tick()
+    state: dict = {}
+    for patch in run.sent:
+        for operation in patch.get("ops", ()):
+            if operation[0] == "set":
+                state.update(operation[1])
+    assert state["tokens"] == "1,000 in · 20 out"
+    assert state["cost"] == "$0.0123"
+    assert state["busy"] is True
