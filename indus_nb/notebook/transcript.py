@@ -330,7 +330,7 @@ class Transcript:
 
     def _end_unrun_call(self, result: ToolResultMessage) -> None:
         """A call that was answered without being started: the run was aborted, or the user said something else."""
-        card = self._cards.get(result.tool_call_id)
+        card = self._cards.pop(result.tool_call_id, None)
         if card is not None and card.call.state == "waiting":
             card.output = result.content
             self._end_card(card, "not run")
@@ -359,7 +359,7 @@ class Transcript:
                 card.call.state = "not run"
 
     def _end_stored_call(self, result: ToolResultMessage) -> None:
-        card = self._cards.get(result.tool_call_id)
+        card = self._cards.pop(result.tool_call_id, None)
         if card is not None:
             card.output = result.content
             card.call.diff = _diff(result.details)

@@ -8,7 +8,8 @@ do with it (``replay``, ``record``, or ``auto``, the default: replay what is the
 
 A cassette is JSON, made to be read, compared and edited. It lists exchanges in the order of their requests. A request
 is kept in a normal form: model, system prompt, tools with their schemas, messages, and in them placeholders such as
-``<<cwd>>`` for what differs from run to run (``RULES``, and the folders of the machine). What repeats the exchange
+``<<cwd>>`` for what differs from run to run (``RULES``, and the folders of the machine). Of an image in a tool's result
+only its type counts: another version of a library draws the same figure in other bytes. What repeats the exchange
 before is not told again, messages are counted then (``keptMessages``), so that an edited answer is edited in one place.
 Text of several lines is a list of lines. In answers stand ``<<cwd>>`` and ``<<home>>``, filled in when they are played.
 
@@ -229,6 +230,8 @@ def _normal_message(message: ModelMessage, around: _Surroundings, numbers: dict[
     only_text = len(blocks) == 1 and isinstance(content[0], TextContent)
     said = {"content": blocks[0]["text"] if only_text else blocks}
     if isinstance(message, ToolResultMessage):
+        for block in blocks:
+            block.pop("sha256", None)
         about = {"toolCallId": _number(message.tool_call_id, numbers), "toolName": message.tool_name}
         return {"role": "toolResult", **about, **({"isError": True} if message.is_error else {}), **said}
     return {"role": "user", **said}

@@ -434,6 +434,26 @@ async def test_images_are_known_by_their_digest(path, messages_api):
     assert (await ask(ReplayProvider(path), picture("aGVsbG8="))).text == "A cat"
 
 
+async def test_a_figure_in_a_result_may_be_drawn_in_other_bytes(path, messages_api):
+    messages_api.add(Reply("It rises"))
+    call = ToolCall(id="c1", name="python", arguments={"code": "plot()"})
+    answer = AssistantMessage(content=[call], api="a", provider="p", model="m", stop_reason="toolUse")
+
+    def conversation(*figures: ImageContent) -> list[ModelMessage]:
+        text = TextContent(text="drawn")
+        drawn = ToolResultMessage(tool_call_id="c1", tool_name="python", content=[text, *figures], is_error=False)
+        return [user("plot it"), answer, drawn]
+
+    def figure(data: str, mime_type: str = "image/png") -> ImageContent:
+        return ImageContent(data=data, mime_type=mime_type)
+
+    with recorder(path) as provider:
+        await ask(provider, *conversation(figure("aGVsbG8=")), key=KEY)
+    assert (await ask(ReplayProvider(path), *conversation(figure("aGVsbG9v")))).text == "It rises"
+    for other in ([], [figure("aGVsbG8=", "image/jpeg")], [figure("aGVsbG8=")] * 2):
+        assert (await ask(ReplayProvider(path), *conversation(*other))).stop_reason == "error"
+
+
 async def test_users_add_rules_of_their_own(path, messages_api):
     messages_api.add(Reply("One"))
     rules = (*RULES, Rule("duration", r"\b\d+(\.\d+)? seconds", "<<duration>>"))

@@ -703,10 +703,12 @@ class View {
     this.voice.listen(this.area);
   }
 
+  /** Whether a new dialog may have the focus: not from one who types, nor from what is outside the notebook. */
   mayTakeFocus() {
     const active = document.activeElement;
+    if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
     if (!active || active === document.body || this.root.contains(active)) return true;
-    return Boolean(this.root.closest(".jp-Cell")?.contains(active)) && !typesIn(active);
+    return Boolean(this.root.closest(this.around)?.contains(active)) && !typesIn(active);
   }
 
   restoreFocus() {
@@ -737,6 +739,8 @@ class View {
 class CellView extends View {
   constructor(store, el) {
     super(store, el);
+    // The run waits for the answer, and in command mode the notebook would take a number for a heading.
+    this.around = ".jp-Notebook";
     const { lines } = this;
     this.root.append(
       lines.title, lines.warning, lines.above, this.area.node, this.dialogs.node, lines.toasts, lines.below, lines.status,
@@ -808,6 +812,7 @@ class CellView extends View {
 class PanelView extends View {
   constructor(store, el) {
     super(store, el);
+    this.around = ".jp-Cell";
     this.head = new Head(store);
     this.queue = new Queue(store);
     this.overlay = new Overlay(store, this);
@@ -958,7 +963,8 @@ class Head {
     const key = JSON.stringify(listed);
     if (key !== this.modelsKey) {
       this.modelsKey = key;
-      const groups = Map.groupBy(listed, (model) => model.provider);
+      const groups = new Map(listed.map((model) => [model.provider, []]));
+      for (const model of listed) groups.get(model.provider).push(model);
       this.models = [...groups.values()].flat();
       this.model.replaceChildren(
         ...[...groups].map(([label, group]) => h("optgroup", { label }, ...group.map((model) => h("option", { text: model.name || model.id }))))
