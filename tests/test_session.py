@@ -13,7 +13,7 @@ import pytest
 from messages_api import Cut, Gate, HttpError, MessagesApi, Reply, Text, Thinking, ToolUse
 from pydantic import BaseModel
 
-from indus_nb.errors import CredentialsError, ModelNotFoundError, RunFailedError, SessionBusyError
+from indus_nb.errors import CredentialsError, ModelNotFoundError, RunFailedError, SessionBusyError, UsageError
 from indus_nb.events import MessageUpdate, SessionEvent
 from indus_nb.messages import AssistantMessage, Message, ToolResultMessage, text_of
 from indus_nb.providers.catalog import find_model
@@ -350,6 +350,20 @@ async def test_mode_all_delivers_the_whole_queue(open_: Open, messages_api: Mess
     gate.open()
     await prompting
     assert texts(session.messages) == ["a", "one", "b", "c", "two"]
+
+
+async def test_one_message_is_taken_back_from_a_queue(open_: Open):
+    session = open_()
+    for text in ("one", "two", "three"):
+        await session.follow_up(text)
+    told: list[list[str]] = []
+    session.subscribe(lambda event: told.append(event.follow_up) if event.type == "queue_update" else None)
+    assert text_of((await session.unqueue("followUp", 1)).content) == "two"
+    assert told == [["one", "three"]]
+    for queue, index in (("followUp", 2), ("followUp", -1), ("steer", 0)):
+        with pytest.raises(UsageError, match="Nothing waits there"):
+            await session.unqueue(queue, index)
+    assert session.pending_count == 2
 
 
 async def test_an_abort_keeps_the_queues_for_the_next_run(open_: Open, messages_api: MessagesApi):

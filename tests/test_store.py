@@ -486,3 +486,11 @@ def test_a_list_of_sessions_tells_what_each_was_about(tmp_path: Path) -> None:
     assert (later.path.name, later.name, later.first_message) == ("b.jsonl", None, "")
     assert later.created == later.modified == 1_767_323_045_678
     assert list_sessions(tmp_path / "missing") == []
+
+
+def test_of_many_sessions_only_those_written_to_last_are_read(tmp_path: Path) -> None:
+    for number in range(3):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text(json.dumps({"type": "session", "version": 3, "id": f"s{number}", "cwd": "/"}) + "\n")
+        os.utime(path, (number, number))
+    assert [info.id for info in list_sessions(tmp_path, limit=2)] == ["s2", "s1"]
