@@ -151,6 +151,7 @@ class Ui:
 
     def __init__(self) -> None:
         self._hosts: list[Host] = []
+        self._watchers: list[Host] = []
         self._open: dict[str, _Open] = {}
         self._standing: dict[tuple[str, str], UiFrame] = {}
 
@@ -164,15 +165,19 @@ class Ui:
         """What the user has not answered yet, oldest first."""
         return [dialog.frame for dialog in self._open.values()]
 
-    def attach(self, host: Host) -> Callable[[], None]:
-        """Show ``host`` everything from now on, and what stands or is open already; returns what ends that."""
-        self._hosts.append(host)
-        for frame in (*self._standing.values(), *self.open_dialogs):
+    def attach(self, host: Host, *, asks: bool = True) -> Callable[[], None]:
+        """Show ``host`` everything from now on, and what stands or is open already; returns what ends that.
+
+        Where nobody is there who could answer, it ``asks`` nothing and is shown signs only.
+        """
+        hosts = self._hosts if asks else self._watchers
+        hosts.append(host)
+        for frame in (*self._standing.values(), *(self.open_dialogs if asks else ())):
             host(frame)
 
         def detach() -> None:
-            if host in self._hosts:
-                self._hosts.remove(host)
+            if host in hosts:
+                hosts.remove(host)
 
         return detach
 
@@ -308,7 +313,8 @@ class Ui:
         self._show(frame)
 
     def _show(self, frame: UiFrame) -> None:
-        for host in tuple(self._hosts):
+        signs = not isinstance(frame, Dialog | Cancel)
+        for host in (*self._hosts, *(self._watchers if signs else ())):
             host(frame)
 
 

@@ -44,6 +44,11 @@ class Definitions:
         self._renderers: dict[str, Callable[..., Any]] = {}
         self._apis: list[ExtensionApi] = []
 
+    @property
+    def tool_names(self) -> Sequence[str]:
+        """The names of the functions that are tools."""
+        return tuple(self._tools)
+
     def __call__(self, api: ExtensionApi) -> None:
         """Let a session know all of them."""
         self._apis = [*(known for known in self._apis if known.in_force), api]

@@ -60,6 +60,7 @@ class CellRun:
             session.ui, thread, in_page=self._ask_in_page, inbox=inbox, say=self._transcript.add_notice
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._prompting: asyncio.Task[Any] | None = None
 
     async def work(self, text: str, images: Sequence[ImageContent] = ()) -> None:
         """Prompt and draw until the session has settled; raises what ``prompt`` raises."""
@@ -78,19 +79,20 @@ class CellRun:
             # Not before the prompt is accepted: the events until then belong to another cell.
             subscriptions.append(session.subscribe(self._watch))
 
-        prompting = asyncio.current_task()
+        prompting = self._prompting = asyncio.current_task()
         drawing = asyncio.create_task(self._keep_drawing(view))
         # Drawing that failed must not leave the agent going on without anybody who watches it.
         drawing.add_done_callback(lambda task: None if task.cancelled() or prompting is None else prompting.cancel())
-        if self._asks:
-            self._dialogs.attach()
+        self._dialogs.attach(asks=self._asks)
         try:
             await session.prompt(text, images, on_accepted=accepted)
         except asyncio.CancelledError:
             if drawing.done() and not drawing.cancelled() and (failure := drawing.exception()) is not None:
                 raise failure from None
-            raise
+            if not self.stopped:
+                raise
         finally:
+            self._prompting = None
             drawing.cancel()
             self._dialogs.detach()
             for unsubscribe in subscriptions:
@@ -116,12 +118,16 @@ class CellRun:
             self._transcript.add_notice("The code could not be put into a cell here: copy it.")
 
     def stop(self) -> None:
-        """End the run, whatever it is at."""
+        """End the run, whatever it is at; one that is over is left alone, for another may go on by now."""
+        if self._prompting is None or self.stopped:
+            return
         self.stopped = True
         if self.live is not None:
             self.live.set(stopping=True)
             self.live.send()
         self._do(self._session.abort())
+        if not self._transcript.asked:
+            self._prompting.cancel()  # a command, and what precedes a run, hears nothing of an abort
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

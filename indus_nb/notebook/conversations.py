@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from indus_nb.errors import IndusError, SessionBusyError, SessionLockedError, UsageError
+from indus_nb.extensions.definitions import agent
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
@@ -23,6 +24,7 @@ from indus_nb.notebook import blocks
 from indus_nb.notebook.bridge import CommGate
 from indus_nb.notebook.cell_run import CellRun
 from indus_nb.notebook.cells import NotebookTools
+from indus_nb.notebook.jobs import work_here
 from indus_nb.notebook.kernel import UserKernel
 from indus_nb.notebook.output import Screen, asks_for_input, screen_of
 from indus_nb.notebook.pictures import image_of
@@ -67,6 +69,8 @@ class Conversations:
 
     def serve(self, line: str, cell: str | None = None) -> None:
         """Do what a line or cell asks for, and draw it; raises ``IndusError`` or ``Interrupted`` when that failed."""
+        if work_here() is not None:
+            raise UsageError("The agent's own code cannot talk to the agent: say it in the answer instead.")
         self._screen = screen_of(self._shell)
         request = parse(line, cell)
         if request.empty or (request.command is not None and request.command.name == "help"):
@@ -272,7 +276,7 @@ class Conversations:
             approve=cast("ApproveMode | None", request.approve),
             usual_approve="writes",
             extensions=[self._kernel, self._notebook],
-            more_tools=(*self._kernel.tools, *self._notebook.tools),
+            more_tools=(*self._kernel.tools, *self._notebook.tools, *agent.tool_names),
         )
         if like is not None:
             options = replace(options, tools=like.chosen_tools if options.tools is None else options.tools)

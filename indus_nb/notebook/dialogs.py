@@ -44,9 +44,9 @@ class CellDialogs:
         self._over: set[str] = set()
         self._detach: Callable[[], None] | None = None
 
-    def attach(self) -> None:
-        """Show what there is and what comes, until ``detach``."""
-        self._detach = self._ui.attach(self._show)
+    def attach(self, *, asks: bool) -> None:
+        """Show what there is and what comes, until ``detach``; with ``asks`` also dialogs."""
+        self._detach = self._ui.attach(self._show, asks=asks)
 
     def detach(self) -> None:
         """Show nothing any more."""

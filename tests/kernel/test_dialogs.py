@@ -165,3 +165,20 @@ def test_a_gate_and_a_command_can_be_defined_in_a_cell(claude: Kernel, api: Mess
     assert "Who?" in cell.answer("Ada")
     assert cell.finish().status == "ok", cell.error
     assert "Hello Ada, good day" in " ".join(cell.shown)
+
+def test_where_nobody_can_be_asked_signs_are_shown_all_the_same(claude: Kernel) -> None:
+    claude.run(
+        "from indus_nb import agent\n"
+        "@agent.command()\n"
+        "async def hail(arguments, ctx):\n"
+        "    sure = await ctx.ui.confirm('Sure?', '')\n"
+        "    ctx.ui.notify(f'Hail {arguments}! Sure: {sure}')\n"
+    )
+    assert "Hail Ada! Sure: False" in " ".join(claude.run("%agent /hail Ada").shown)
+
+
+def test_functions_can_be_chosen_as_tools_by_name(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("@agent.tool(read_only=True)\ndef cups() -> int:\n    '''Count.'''\n    return 3")
+    api.add("ok")
+    assert claude.run("%agent --new --tools variables,cups hello").status == "ok"
+    assert [tool["name"] for tool in api.requests[-1].body["tools"]] == ["variables", "cups"]

@@ -1,37 +1,110 @@
-"""The notebooks that are shown to users, run from top to bottom as they are."""
+"""The notebooks that are shown to users, run from top to bottom as they are: no key, no network, nobody to ask."""
 
 from __future__ import annotations
 
-import shutil
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import nbformat
 import pytest
-from kernels import private_environment
-from nbclient import NotebookClient
+from executed_notebooks import NAMES, NOTEBOOKS, executed, plain_outputs
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+SHOWN: Mapping[str, Sequence[str]] = {
+    "quickstart": (
+        "I am no language model.",
+        "./data/ice_cream.csv",
+        "The answer is 42.",
+        "[1, 2, 3]",
+        "`2.5 * 20`",
+        "'6.25'",
+        "Ready: Offline demonstration (no language model) · thinking low · saved in ",
+        "a fresh start",
+        "%agent help                 this text",
+        "1024",
+    ),
+    "data_analysis": (
+        "49 | park | 17 | 215 | 129",
+        "One temperature cannot be right",
+        "highest: 28.9",
+        "station | 0.8",
+        "[image: image/png, ",
+        "beach                9.0",
+        "'The beach: ten degrees more",
+    ),
+    "tools_from_functions": (
+        "✓ cups_sold\n  stall: park\n  last_day: 10\n  1165",
+        '"description": "of the season, counted from 1"',
+        "✗ week\n  number: 7\n  There is no week 7: the season has the weeks 1 to 6.",
+        "Ordered: 25 kg for beach.",
+        "{'beach': 25.0}",
+    ),
+    "dialogs_and_gates": (
+        "This call needs the user's approval, and nobody can be asked.",
+        "✓ read  notes.txt",
+        "Nothing is deleted here.",
+        "'yes': False, 'somebody is there': False",
+        "{'flavour': None, 'scoops': None, 'message': None, 'sure': False}",
+        "1  read    True",
+    ),
+    "branches": (
+        "goes on before that message now. It said:\n\ncompute 6 * 8",
+        "    user: compute 6 * 9",
+        "This is a new conversation now",
+        "12 messages  compute 6 * 7",
+        "3 of yours, 6 answers",
+        "*A summary stands in the place of the older part",
+        "    summary: I am no language model.",
+        "branches.html",
+    ),
+    "replay_in_ci": (
+        '"toolName": "read", "content": ["1 2 3", ""]',
+        "This request is not the one that was recorded as exchange 2",
+        '-  "1 2 3",\n+  "1 2 4",',
+        "\nrecorded\n",
+        'failed\n- "content": "compute 6 * 7"\n+ "content": "compute 6 * 8"',
+    ),
+    "embedding_rpc": (
+        "[bash has ended]",
+        "'agent_settled'",
+        "1 message of yours, 1 tool call, 4 messages in all",
+        "15124",
+        "response 1 prompt True",
+        "status 0",
+        "Invalid entry ID for forking: nowhere",
+    ),
+}
+"""Sentences of each notebook's outputs, in their order."""
+AGAIN = "They changed. If that is right: python tests/notebooks/record.py"
 
 
-def shown(cell: nbformat.NotebookNode) -> str:
-    """The plain text of a cell's outputs."""
-    return "\n".join(output.text if "text" in output else output.data["text/plain"] for output in cell.outputs)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_runs_and_shows_what_is_saved_in_it(name: str, tmp_path: Path) -> None:
+    outputs = plain_outputs(executed(name, tmp_path))
+    everything = "\n".join(outputs)
+    at = 0
+    for sentence in SHOWN[name]:
+        assert sentence in everything[at:]
+        at = everything.index(sentence, at)
+    assert outputs == plain_outputs(nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)), AGAIN
 
 
-def test_the_quickstart_runs_without_key_and_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in private_environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    folder = tmp_path / "notebooks"
-    shutil.copytree(NOTEBOOKS, folder)
-    notebook = nbformat.read(folder / "quickstart.ipynb", as_version=4)
-    NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(folder)}}).execute()
-    outputs = [shown(cell) for cell in notebook.cells if cell.cell_type == "code"]
-    words = ("", "no language model", "quickstart.ipynb", "42", "The answer is 42.", "a fresh start", "1024")
-    assert [word in output for word, output in zip(words, outputs, strict=True)] == [True] * len(words)
-    assert (folder / "answer.txt").read_text() == "The answer is 42."
+def test_every_notebook_is_run_here() -> None:
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(NAMES) == SHOWN.keys()
 
 
-def test_notebooks_are_kept_without_outputs() -> None:
-    for path in NOTEBOOKS.glob("*.ipynb"):
-        cells = nbformat.read(path, as_version=4).cells
-        assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == [], path.name
+@pytest.mark.parametrize("name", NAMES)
+def test_a_saved_notebook_names_nobodys_folders_and_its_links_lead_somewhere(name: str) -> None:
+    text = (NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8")
+    assert str(Path.home()) not in text
+    assert str(NOTEBOOKS.parent) not in text
+    assert re.findall(r"(?<![\w/])/(?!home/you\b)(?:home|root|tmp|var|Users)/\S+", text) == []
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", text)
+    assert [link for link in links if not (NOTEBOOKS / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["data_analysis", "tools_from_functions"])
+def test_a_notebook_with_recorded_answers_says_who_wrote_them(name: str) -> None:
+    cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+    told = " ".join(cells[0].source.split())
+    assert "The answers in this notebook were written by hand for this example and are replayed" in told
