@@ -12,8 +12,11 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from indus_nb.wire import clean_text
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
     from pygments.lexer import Lexer
 
 _MUTED = "var(--jp-ui-font-color2,#808080)"
@@ -38,6 +41,7 @@ _CODE = (
 
 STYLES = {
     "answer": "margin:8px 0 -4px 0;",
+    "link": "text-decoration:underline;",  # front ends tell links by their colour only, which not everybody sees
     "quiet": f"color:{_MUTED};font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px;",
     "card": _CARD,
     "head": "padding:6px 12px;cursor:pointer;overflow-wrap:anywhere;",
@@ -62,18 +66,24 @@ STYLES = {
 }
 CLASSES = ("answer", "said", "thinking", "call", "code", "error", "notice", "waiting", "usage")
 
+
+def _ink(name: str, fallback: str) -> str:
+    """A colour of the front end's editor, nearer to that of the text: some of them are too pale to be read by all."""
+    return f"color:color-mix(in srgb,var(--jp-mirror-editor-{name}-color,{fallback}) 75%,currentcolor);"
+
+
 _TOKEN_STYLES = {
-    "Comment": "color:var(--jp-mirror-editor-comment-color,#7a8a8a);font-style:italic;",
-    "Keyword": "color:var(--jp-mirror-editor-keyword-color,#3a9a3a);font-weight:600;",
-    "Name.Function": "color:var(--jp-mirror-editor-def-color,#3b82c4);",
-    "Name.Class": "color:var(--jp-mirror-editor-def-color,#3b82c4);",
-    "Name.Builtin": "color:var(--jp-mirror-editor-builtin-color,#3a9a3a);",
-    "Name.Decorator": "color:var(--jp-mirror-editor-meta-color,#a25fd0);",
-    "Name.Tag": "color:var(--jp-mirror-editor-tag-color,#3a9a3a);",
-    "Name.Attribute": "color:var(--jp-mirror-editor-attribute-color,#3b82c4);",
-    "Literal.String": "color:var(--jp-mirror-editor-string-color,#c9605d);",
-    "Literal.Number": "color:var(--jp-mirror-editor-number-color,#2e9e5b);",
-    "Operator": "color:var(--jp-mirror-editor-operator-color,#a25fd0);",
+    "Comment": _ink("comment", "#7a8a8a") + "font-style:italic;",
+    "Keyword": _ink("keyword", "#3a9a3a") + "font-weight:600;",
+    "Name.Function": _ink("def", "#3b82c4"),
+    "Name.Class": _ink("def", "#3b82c4"),
+    "Name.Builtin": _ink("builtin", "#3a9a3a"),
+    "Name.Decorator": _ink("meta", "#a25fd0"),
+    "Name.Tag": _ink("tag", "#3a9a3a"),
+    "Name.Attribute": _ink("attribute", "#3b82c4"),
+    "Literal.String": _ink("string", "#c9605d"),
+    "Literal.Number": _ink("number", "#2e9e5b"),
+    "Operator": _ink("operator", "#a25fd0"),
     "Generic.Inserted": "background:rgba(46,160,67,0.2);",
     "Generic.Deleted": "background:rgba(248,81,73,0.2);",
 }
@@ -109,13 +119,13 @@ _BACKTICKS = re.compile("`+")
 
 
 def plain(text: str) -> str:
-    r"""``text`` without what a terminal would obey and without marks that turn the direction of writing.
+    r"""``text`` without what a terminal would obey, marks that turn the direction of writing, and half characters.
 
     >>> plain("\x1b[31mred\x1b[0m\r\nnext\x07\u202e")
     'red\nnext'
     """
     text = _TERMINAL_CODES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROLS.sub("", text)
+    return clean_text(_CONTROLS.sub("", text))
 
 
 def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
@@ -152,18 +162,24 @@ def page(*pieces: str) -> str:
         return value
 
     return nh3.clean(
-        "".join(pieces),
+        clean_text("".join(pieces)),
         tags=set(_TAGS),
         attributes=_ATTRIBUTES,
+        set_tag_attribute_values={"a": {"style": STYLES["link"]}},
         attribute_filter=allowed,
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer",
     )
 
 
+def is_base64(text: str) -> bool:
+    """Whether it is bytes in base64: pages and other viewers write those into their text as they stand."""
+    return _BASE64.fullmatch(text) is not None
+
+
 def picture(kind: str, data: str) -> str:
     """An image within the page, from base64; what is none is left out."""
-    if not (_PICTURE.fullmatch(kind) and _BASE64.fullmatch(data)):
+    if not (_PICTURE.fullmatch(kind) and is_base64(data)):
         return ""
     return f'<img class="indus-picture" alt="image of a tool" src="data:{kind};base64,{data}">'
 
@@ -225,20 +241,29 @@ def markdown_html(text: str) -> str:
 def tame_markdown(text: str) -> str:
     r"""Markdown that looks the same and does nothing but that where a viewer would run tags and load images.
 
-    An invisible word joiner parts what would begin a tag or an image; blocks of code stay as they are.
+    An invisible word joiner parts what would begin a tag or an image. Only in fences it does not, where code shall stay
+    as it is: in those that begin at the margin and so are fences in whatever place, for all that is shown before them
+    ends there too. The last one is closed.
 
     >>> tame_markdown("![x](http://a) <b>\n\n~~~\n<b>\n~~~").replace("\u2060", "|")
     '!|[x](http://a) <|b>\n\n~~~\n<b>\n~~~'
     """
     text = plain(text)
-    code: set[int] = set()
-    for token in _parser().parse(text):
-        if token.type in ("fence", "code_block") and token.level == 0 and token.map:
-            code.update(range(*token.map))
-    return "\n".join(
-        row if number in code and not _FENCE.match(row) else _TAG_OR_IMAGE.sub(lambda match: match[0] + "\u2060", row)
-        for number, row in enumerate(text.split("\n"))
-    )
+    rows = text.split("\n")
+    _, with_formulas = _fences(_parser(), text)
+    last, code = _fences(_plain_parser(), text)
+    code &= with_formulas  # what stands between dollar signs is a formula to one viewer, and text to the other
+    shown = [
+        row if number in code and not _FENCE.match(row) else tame_line(row) for number, row in enumerate(rows)
+    ]
+    if last is not None and not _is_closed(last, rows):
+        shown.append(last.markup)
+    return "\n".join(shown)
+
+
+def tame_line(text: str) -> str:
+    """``tame_markdown`` for a part of a line."""
+    return _TAG_OR_IMAGE.sub(lambda match: match[0] + "\u2060", plain(text))
 
 
 def fenced(text: str, info: str = "text") -> str:
@@ -261,30 +286,64 @@ def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[s
     """The part of growing Markdown that will not change, and the rest, so that only a short end is drawn again.
 
     The cut lies between two blocks once the text is longer than ``soft`` characters. A single block longer than
-    ``hard`` is cut after a line; a fence is closed there and opened again.
+    ``hard`` is cut after a line; there a fence is closed and opened again, and a table begins with its head again.
+    What is cut off is no longer than twice ``hard``; call again with the rest, until there is nothing to cut off.
     """
     if len(text) < soft:
         return "", text
-    whole, newline, unfinished = text.rpartition("\n")
+    whole = text[: 2 * hard].rpartition("\n")[0]  # a bit of it, for the whole may have come at once
     rows = whole.split("\n")
     blocks = [token for token in _parser().parse(whole) if token.level == 0 and token.map and token.nesting >= 0]
     start = blocks[-1].map[0] if blocks and blocks[-1].map else 0
     if start > 0:
-        return "\n".join(rows[:start]) + "\n", "\n".join(rows[start:]) + newline + unfinished
+        at = sum(map(len, rows[:start])) + start
+        return text[:at], text[at:]
     if len(text) <= hard:
         return "", text
     at = _end_of_line(text, hard // 2, hard)
     head, rest = text[:at], text[at:]
-    if not (blocks and blocks[0].type == "fence" and len(rows[0]) < _LONGEST_FENCE):
+    if not blocks:
+        return head, rest
+    if blocks[0].type == "table_open":
+        top = "\n".join(rows[:2]) + "\n"
+        is_between_rows = head.endswith("\n") and len(top) < hard // 4 and rest.strip()
+        return (head, top + rest) if is_between_rows else (head, rest)
+    if blocks[0].type != "fence" or len(rows[0]) >= _LONGEST_FENCE:
         return head, rest
     if not rest.strip().strip(blocks[0].markup[0]):
         return text, ""
     return f"{head.rstrip()}\n{blocks[0].markup}\n", f"{rows[0]}\n{rest}"
 
 
+def _fences(parser: MarkdownIt, text: str) -> tuple[Token | None, set[int]]:
+    """The fence that the text ends in, if it does, and the rows of all that begin at the margin."""
+    rows = text.split("\n")
+    last: Token | None = None
+    inside: set[int] = set()
+    for token in parser.parse(text):
+        if token.level == 0 and token.map:
+            last = token if token.type == "fence" else None
+            if token.type == "fence" and not rows[token.map[0]].startswith(" "):
+                inside.update(range(*token.map))
+    return last, inside
+
+
+def _is_closed(fence: Token, rows: list[str]) -> bool:
+    first, end = fence.map or (0, 0)
+    closing = rows[end - 1].strip()
+    return end - first > 1 and closing.startswith(fence.markup) and not closing.strip(fence.markup[0])
+
+
 def _end_of_line(text: str, low: int, high: int) -> int:
     """Where to cut ``text`` between the two positions: after a line, else after a word, else anywhere."""
     return text.rfind("\n", low, high) + 1 or text.rfind(" ", low, high) + 1 or high
+
+
+@cache
+def _plain_parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False})
 
 
 @cache

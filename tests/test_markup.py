@@ -101,6 +101,52 @@ def test_markdown_has_neither_tags_nor_images_for_viewers_that_would_run_them(te
             assert not kinds & {"html_block", "html_inline", "image"}, bundle["text/markdown"]
 
 
+IMAGE = "<img src=x onerror=window.hacked=1>"
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["```", "~~~~ x", "  ```\nx", "- item", "- ```\nx", "1. a\n\n   ~~~", "> ```", "    code", "$$", "$$\n```\n$$", "<!--", "`"],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```\n{IMAGE}\n```",
+        f"  ```\n{IMAGE}\n  ```",
+        f"~~~\n{IMAGE}",
+        f"    {IMAGE}",
+        f"\t{IMAGE}",
+        f"$$\n```\n$$\n```\n{IMAGE}\n```",
+        f"- ```\n{IMAGE}\n```",
+    ],
+)
+def test_markdown_is_as_harmless_below_other_markdown(before: str, text: str) -> None:
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+    above = [blocks.answer(before), blocks.said(before), blocks.thinking(before), blocks.notice(before)]
+    below = [blocks.answer(text), blocks.said(text), blocks.thinking(text), blocks.call(blocks.Call("bash", {"a": text}))]
+    for viewer in (MarkdownIt("commonmark"), MarkdownIt("commonmark").use(dollarmath_plugin)):
+        for first in above:
+            for second in below:
+                page = f"{first['text/markdown']}\n\n{second['text/markdown']}"
+                assert "<img" not in viewer.render(page), page
+
+
+def test_a_name_and_an_argument_cannot_make_a_code_span_between_them() -> None:
+    from markdown_it import MarkdownIt
+
+    card = blocks.call(blocks.Call("a`", {"command": f"x ` {IMAGE} "}))
+    assert "<img" not in MarkdownIt("commonmark").render(card["text/markdown"])
+
+
+def test_half_characters_can_be_shown_and_sent() -> None:
+    for bundle in everything_made_of("a\ud83d"):
+        assert "a\ufffd" in bundle["text/html"]
+        assert all(text.encode() for text in bundle.values())
+    assert "\ufffd" in blocks.call(blocks.Call("python", {"code": "x = '\ude00'"}))["text/html"]
+
+
 def test_text_that_looks_like_markup_is_shown_as_it_was_written() -> None:
     shown = Auditor(blocks.answer("if a <b> c, then <script>x</script> & `<i>`")["text/html"]).text
     assert shown.strip() == "if a <b> c, then <script>x</script> & <i>"
@@ -188,6 +234,30 @@ def test_a_long_block_of_code_is_continued_in_a_block_of_code() -> None:
     assert all("pre" in page.tags for page in pages)
     assert "".join(page.text for page in pages).count("line ") == 5_000
     assert pages[-1].text.endswith("line 4999\nThe end.\n")
+
+
+def test_a_long_table_is_continued_in_a_table() -> None:
+    rest, pieces = "| a | b |\n|---|---|\n" + "".join(f"| {n} | x |\n" for n in range(5_000)) + "\nThe end.", []
+    while (split := markup.split_answer(rest))[0]:
+        pieces.append(split[0])
+        rest = split[1]
+    pages = [Auditor(blocks.answer(piece)["text/html"]) for piece in [*pieces, rest]]
+    assert len(pages) > 3
+    assert all("td" in page.tags for page in pages[:-1])
+    assert "|" not in "".join(page.text for page in pages)
+    assert "".join(page.text for page in pages).split().count("x") == 5_000
+    assert pages[-1].text.endswith("The end.\n")
+
+
+@pytest.mark.parametrize("block", ["word and more\n", "```\n" + "code\n" * 100, "| 1 | 2 |\n", "\n", "x"])
+def test_what_comes_all_at_once_is_split_in_time_that_is_in_proportion_to_its_length(block: str) -> None:
+    rest = "| a | b |\n|---|---|\n" * (block[0] == "|") + block * (300_000 // len(block))
+    began = time.process_time()
+    while (split := markup.split_answer(rest, soft=0, hard=2_000))[0]:
+        assert len(split[0]) <= 4_000
+        rest = split[1]
+    assert len(rest) <= 4_000
+    assert time.process_time() - began < 4
 
 
 def test_blocks_of_code_and_lists_are_not_torn_apart_while_they_grow() -> None:

@@ -10,6 +10,7 @@ import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 
 from indus_nb.extensions.api import ExtensionApi
+from indus_nb.markup import plain
 from indus_nb.messages import ToolResultMessage, text_of
 from indus_nb.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
@@ -190,3 +191,31 @@ async def test_a_project_cannot_turn_the_asking_off(opened, messages_api, tmp_pa
     for own, counts in (("never", "writes"), ("writes", "writes"), ("always", "always")):
         (project / "settings.json").write_text(f'{{"approve": "{own}"}}')
         assert (await opened(approve=None)).settings.approve == counts
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 1 #\x1b]0;\nrm -rf /\x07",  # a terminal takes the second line for the title of its window
+        "echo '\u202e cba'",
+        "echo 1\rrm -rf /",
+        "ls #\u200b",
+        "ls \U000e0041",
+    ],
+)
+async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api, command: str) -> None:
+    session = await opened()
+    user = User(session, "No")
+    await call(session, messages_api, "bash", {"command": command})
+    (question,) = user.questions
+    shown = plain(question.title).removeprefix("Run this command?\n\n")
+    assert shown == question.title.removeprefix("Run this command?\n\n")
+    assert shown.encode("raw_unicode_escape").decode("unicode_escape") == command
+    assert question.options == ["Yes, once", "No"]
+
+
+async def test_what_is_only_foreign_is_shown_as_it_is(opened, messages_api) -> None:
+    session = await opened()
+    user = User(session, "No")
+    await call(session, messages_api, "bash", {"command": "echo '\tnaïve 日本語 😀'"})
+    assert user.questions[0].title == "Run this command?\n\necho '\tnaïve 日本語 😀'"

@@ -9,9 +9,10 @@ import os
 import secrets
 import shlex
 import stat
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel
@@ -66,7 +67,7 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
                 return ToolCallAnswer(block=True, reason=told)
             warning = ctx.warning(event.tool_name, event.input)
             question, whole = await _question(event.tool_name, arguments, ctx.cwd, warning, builtin=tool is not None)
-            offered = rule if whole and rule is not None and len(rule) <= _LONGEST_RULE else None
+            offered = rule if whole and _is_readable(rule) else None
             always = [] if offered is None else [f"{_SESSION}{offered}", f"{_PROJECT}{offered}"]
             chosen = await ctx.ui.select(question, [_YES, *always, _NO], signal=ctx.signal)
             if offered is not None and chosen == always[0]:
@@ -107,6 +108,10 @@ def _rule(name: str, arguments: JsonObject, cwd: Path, *, builtin: bool) -> str 
             return None  # the next code is another one
         case _:
             return f"{name}: {json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)}"
+
+
+def _is_readable(rule: str | None) -> TypeGuard[str]:
+    return rule is not None and len(rule) <= _LONGEST_RULE and _visible(rule) == rule
 
 
 def _words(command: str) -> Sequence[str] | None:
@@ -166,9 +171,24 @@ async def _question(
     if warning is not None:
         told = told.replace("\n\n", f"\n{warning}\n\n", 1)
     if len(told) <= _LONGEST:
-        return told, True
+        return _visible(told), True
     half = _LONGEST // 2
-    return f"{told[:half]}\n\n… {len(told) - 2 * half} characters are left out here …\n\n{told[-half:]}", False
+    note = f"\n\n… {len(told) - 2 * half} characters are left out here …\n\n"
+    return f"{_visible(told[:half])}{note}{_visible(told[-half:])}", False
+
+
+def _visible(text: str) -> str:
+    r"""``text`` with signs that hide or move others as escapes: what is shown must be what will run.
+
+    >>> print(_visible("a\x1b]0;\u202eb\r"))
+    a\x1b]0;\u202eb\r
+    """
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(
+        ascii(sign)[1:-1] if sign not in "\n\t" and unicodedata.category(sign) in hidden else sign for sign in text
+    )
 
 
 def _difference(path: Path, new: str) -> str:

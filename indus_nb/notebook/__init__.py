@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from indus_nb.errors import IndusError
+from indus_nb.errors import IndusError, UsageError
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -68,6 +68,10 @@ def open_door(shell: InteractiveShell) -> None:
 
 def close_door(shell: InteractiveShell) -> None:
     """Take back what ``open_door`` did, and let go of the session file."""
+    from indus_nb.notebook.jobs import work_here
+
+    if work_here() is not None:
+        raise UsageError("The agent's own code cannot unload the agent. Ask the user to do it.")
     door = _doors.pop(shell, None)
     if door is None:
         return

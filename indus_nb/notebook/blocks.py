@@ -30,6 +30,7 @@ _OPEN_LINES = 20
 _NOTABLE = 0.1
 _MAIN_ARGUMENTS = ("command", "path", "pattern", "query", "url", "code")
 _MAIN_LENGTH = 160
+_LONGEST_LINE = 4_000
 _ICONS: dict[CallState, tuple[str, str]] = {
     "writing": ("…", "busy"),
     "waiting": ("…", "busy"),
@@ -44,21 +45,29 @@ _ICONS: dict[CallState, tuple[str, str]] = {
 class Call:
     """A tool call as far as it is known: what the model asked for, and what became of it.
 
-    ``written`` counts the characters of arguments that still arrive; ``seconds`` is the time it ran so far.
+    ``written`` counts the characters of arguments that still arrive; ``begun`` says that it reported something;
+    ``seconds`` is the time it ran so far.
     """
 
     name: str
     arguments: JsonObject
     written: int = 0
     state: CallState = "writing"
+    begun: bool = False
     output: str = ""
     diff: str | None = None
     seconds: float | None = None
 
 
+def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
+    """Two bundles of the same kinds of text, one below the other."""
+    return {kind: f"{text}\n\n{second[kind]}" for kind, text in first.items()}
+
+
 def can_show(image: ImageContent) -> bool:
     """Whether an image of a tool's is shown: its bytes are here, of a kind that browsers know, and not too many."""
-    return image.mime_type in _PICTURES and 0 < len(image.data or "") <= _LARGEST_PICTURE
+    data = image.data or ""
+    return image.mime_type in _PICTURES and len(data) <= _LARGEST_PICTURE and markup.is_base64(data)
 
 
 def picture(image: ImageContent) -> MimeBundle:
@@ -95,6 +104,8 @@ def call(shown: Call) -> MimeBundle:
     code = shown.arguments.get("code") if shown.name == "python" else None
     code = markup.cut(code.strip("\n")) if isinstance(code, str) else ""
     main, arguments = _split_arguments(shown, shows_code=bool(code))
+    if _may_be_asked_about(shown):
+        code = arguments = ""  # a dialog below shows them
     output = _output(shown)
     aside = _aside(shown)
     name = " ".join(markup.cut(shown.name, characters=100).split())
@@ -116,7 +127,10 @@ def call(shown: Call) -> MimeBundle:
     card = _folded(summary, body, opened=opened) if body else markup.element("div", "".join(head), "head")
 
     shown_output = markup.cut(shown.diff) if shown.diff is not None else output
-    title = f"{icon} **{markup.tame_markdown(name)}**" + (f" {markup.code_span(main)}" if main else "")
+    # A backtick there and one among the arguments would be the ends of one code span.
+    title = f"{icon} **{markup.tame_line(name.replace('`', chr(39)))}**" + (
+        f" {markup.code_span(main)}" if main else ""
+    )
     parts = [title + (f" · {aside}" if aside else "")]
     parts += [markup.fenced(code, "python")] if code else []
     parts += [markup.fenced(arguments)] if arguments else []
@@ -208,10 +222,10 @@ def error(text: str) -> MimeBundle:
 
 
 def _line(text: str, kind: str) -> MimeBundle:
-    text = " ".join(markup.plain(text).split())
+    text = " ".join(markup.plain(markup.cut(text, characters=_LONGEST_LINE)).split())
     return {
         "text/html": markup.page(markup.element("div", markup.escape(text), "quiet", kind)),
-        "text/markdown": f"*{markup.tame_markdown(text)}*",
+        "text/markdown": f"*{markup.tame_line(text)}*",
         "text/plain": text,
     }
 
@@ -246,6 +260,12 @@ def _split_arguments(shown: Call, *, shows_code: bool) -> tuple[str, str]:
         else:
             rows.append(f"{key}: {value}")
     return main, markup.cut("\n".join(rows), lines=60, characters=6_000)
+
+
+def _may_be_asked_about(shown: Call) -> bool:
+    """Whether it was not allowed yet, for all that is known. A tool that writes files ends as soon as it may begin."""
+    undecided = shown.state in ("waiting", "running") and not shown.begun
+    return undecided and shown.name in ("python", "write", "edit")
 
 
 def _output(shown: Call) -> str:

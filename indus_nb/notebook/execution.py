@@ -72,6 +72,7 @@ class Execution:
         self._parts: list[CodeType] = []
         self._quiet = False
         self._file = ""
+        self._before_cell: dict[str, int] = {}
 
     @property
     def how(self) -> Literal["done", "failed", "interrupted"]:
@@ -133,7 +134,10 @@ class Execution:
             info=info, result=None, execution_count=None, error_before_exec=None, error_in_exec=None
         )
         self._routes.lay()
-        self.before = {name: id(value) for name, value in shell.user_ns.items()}
+        streams = sys.stdout, sys.stderr
+        self.before = self._names()
+        shell.events.register("pre_run_cell", self._cell_begins)
+        shell.events.register("post_run_cell", self._cell_ends)
         try:
             # Others have to do with every cell, such as autoreload, and the one that shows figures.
             shell.events.trigger("pre_execute")
@@ -155,11 +159,27 @@ class Execution:
             result.success = self.error is None
             shell.events.trigger("post_execute")
             shell.events.trigger("post_run_cell", result)
+            shell.events.unregister("pre_run_cell", self._cell_begins)
+            shell.events.unregister("post_run_cell", self._cell_ends)
             self._take_pages()
+            sys.stdout, sys.stderr = streams  # the user's cells print there
         if self.error is not None and self.how != "interrupted":
             self.write(traceback_of(self.error, shell))
-        self.after = {name: id(value) for name, value in shell.user_ns.items()}
+        self.after = self._names()
         self._on_end(self)
+
+    def _names(self) -> dict[str, int]:
+        return {name: id(value) for name, value in self._shell.user_ns.items()}
+
+    def _cell_begins(self, *_: object) -> None:
+        """Note what there is before a cell that the user runs while this code awaits something."""
+        if work_here() is None:
+            self._before_cell = self._names()
+
+    def _cell_ends(self, *_: object) -> None:
+        """What that cell has bound is not by this code."""
+        if work_here() is None:
+            self.before.update(self._names().items() - self._before_cell.items())
 
     def _show_value(self, value: object) -> None:
         bundle, _ = self._shell.display_formatter.format(value)
@@ -256,17 +276,17 @@ class Routes:
                 self._lay(owner, name, _routed(getattr(owner, name), inside))
 
     def remove(self) -> None:
-        """Put everything back."""
+        """Put everything back, but for what others stand in front of: until it is called again, without them."""
         self.hear = None
         for owner, routes in self._laid.items():
-            for name, (route, before) in routes.items():
+            for name, (route, before) in tuple(routes.items()):
                 if _own(owner).get(name) is not route:
                     continue
+                del routes[name]
                 if before is None:
                     delattr(owner, name)
                 else:
                     setattr(owner, name, before)
-        self._laid.clear()
 
     def _is_heard(self, stream: Any) -> bool:
         """Whether what is written there comes by here: IPython wraps a stream's ``write`` while a cell runs."""
@@ -288,9 +308,10 @@ class Routes:
                 return 0
             if running and isinstance(execution := work_here(), Execution):
                 return execution.write(str(text))
+            written = before(text, *more)
             if self.hear is not None:
                 self.hear(text)
-            return before(text, *more)
+            return written
 
         return write
 

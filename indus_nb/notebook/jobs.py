@@ -16,12 +16,13 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
 from functools import partial
 from types import FrameType
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, NoReturn, Protocol, cast
 
 from indus_nb.notebook.thread import Inbox
 from indus_nb.tools.tool import ToolError
 
 _PATIENCE = 5.0
+_INSIST_EVERY = 1.0
 _LISTEN_EVERY = 0.05
 _here: ContextVar[Job | None] = ContextVar("indus_nb_job", default=None)
 running: list[Job] = []
@@ -70,6 +71,7 @@ class Job:
         self._armed = False
         self._held = False
         self._missed = False
+        self._heard = False
         self._before: Any = None
 
     # On the main thread
@@ -142,6 +144,8 @@ class Job:
                 finally:
                     self._armed = False
         finally:
+            if sys.gettrace() == self._trace:
+                sys.settrace(None)
             self.alive = False
             running.remove(self)
             _here.reset(token)
@@ -184,7 +188,7 @@ class Job:
         if self._held:
             self._missed = True
         elif self._task is None:
-            raise KeyboardInterrupt
+            self._raise(frame)
         elif _here.get() is not self or _is_loops(frame):
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
         elif asyncio.current_task() is self._task:
@@ -193,25 +197,47 @@ class Job:
             # A loop does not survive the other one in a task or callback that it looks after.
             raise asyncio.CancelledError
 
+    def _raise(self, frame: FrameType | None) -> NoReturn:
+        """Interrupt the code; what has swallowed an interrupt before is interrupted in its ``except``, too."""
+        if self._heard and sys.gettrace() is None:
+            sys.settrace(self._trace)
+            while frame is not None and frame.f_globals is not globals():
+                frame.f_trace = self._trace
+                frame = frame.f_back
+        self._heard = True
+        raise KeyboardInterrupt
+
+    def _trace(self, _frame: FrameType, event: str, _argument: object) -> Callable[..., Any]:
+        if event == "line" and self._armed and not self._held:
+            raise KeyboardInterrupt  # which ends the tracing
+        return self._trace
+
     # On the agent's loop
 
     def interrupt(self, why: Literal["time", "agent"]) -> None:
-        """End the work that runs; it may take its time."""
+        """End the work that runs; it may take its time, but is interrupted again then."""
         with self._lock:
             if not self.alive:
                 return
             self.ended_by = self.ended_by or why
-            if signal.getsignal(signal.SIGINT) == self._on_interrupt:
+            if self._is_reached:
                 _interrupt_main()
             elif self._task is not None:  # a cell of the user's runs while this waits
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+        self._agent.call_later(_INSIST_EVERY if self._heard else _PATIENCE, self.interrupt, why)
+
+    @property
+    def _is_reached(self) -> bool:
+        """Whether an interrupt of the main thread would come here."""
+        return signal.getsignal(signal.SIGINT) == self._on_interrupt
 
     async def withdraw(self) -> None:
-        """Do not begin it, or end it and wait a while for that."""
+        """Do not begin it, or end it and wait a while for that, unless a cell of the user's is in its way."""
         self._withdrawn = True
         if self.begun:
             self.interrupt("agent")
-            await asyncio.wait([self.done], timeout=_PATIENCE)
+            if self._is_reached or self._task is None:
+                await asyncio.wait([self.done], timeout=_PATIENCE)
             if self.done.done():
                 self.done.exception()  # nobody will ask for it any more
 
@@ -258,11 +284,13 @@ class MainThread:
         """Whether a job would have to wait for a cell of the user's."""
         return self.inbox is None and self._cell_runs
 
-    def close(self) -> None:
-        """Look at the user's cells no more."""
+    def close(self, afterwards: Callable[[], None]) -> None:
+        """Look at the user's cells no more; ``afterwards`` is called once the cell that runs has ended."""
         for event, callback in (("pre_run_cell", self._cell_begins), ("post_run_cell", self._cell_ends)):
             with contextlib.suppress(ValueError):
                 self._shell.events.unregister(event, callback)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(afterwards)
 
     @contextlib.contextmanager
     def serving(self, inbox: Inbox) -> Generator[None]:

@@ -79,8 +79,9 @@ class UserKernel:
     def close(self) -> None:
         """Do not look at the user's cells any more."""
         self._journal.close()
-        self._main.close()
         self._routes.remove()
+        # IPython puts back what a stream had when the cell began: that may be ours.
+        self._main.close(afterwards=self._routes.remove)
 
     def __call__(self, api: ExtensionApi) -> None:
         """Lend a session the tools, and tell its model of the cells that ran since it was last asked."""
@@ -145,7 +146,8 @@ class UserKernel:
             return {"code": arguments.code, "executionSeconds": round(time.monotonic() - began, 3)}
 
         def shown(text: str) -> ToolOutput:
-            return ToolOutput(content=[TextContent(text=clean_text(text))] if text else [], details=details())
+            told = clean_text(variables.without_keys(text))
+            return ToolOutput(content=[TextContent(text=told)] if told else [], details=details())
 
         async def report() -> None:
             while True:
@@ -259,7 +261,7 @@ async def _output(
     """What the model reads; a failure is raised as ``ToolError``, with the images that there are."""
     shown = execution.text()
     details |= shown.details() or {}
-    text: str = shown.content
+    text = variables.without_keys(shown.content)
     if shown.truncated:
         where = execution.tail.path
         details |= {"fullOutputPath": str(where)} if where else {}
@@ -274,6 +276,8 @@ async def _output(
         why = f"after {seconds:g} seconds" if job.ended_by == "time" and seconds else "by the user"
         text = f"{text}\n\nThe code was interrupted {why}.".strip()
     elif execution.how == "done":
+        if job.ended_by == "time":
+            text = f"{text}\n\n[It was interrupted after {seconds:g} seconds, but went on to its end.]".lstrip()
         text = text if text or images else "(no output)"
         blocks: list[TextContent | ImageContent] = [TextContent(text=clean_text(text))] if text else []
         return ToolOutput(content=[*blocks, *images], details=details)

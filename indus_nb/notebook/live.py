@@ -27,6 +27,9 @@ _TOASTS = 5
 _TOAST_SECONDS = 30
 _SAME_MOMENT = 0.25
 _IMAGES = 8
+_PAGES = 4
+_LONGEST_NAME = 100
+_SOON = 0.05
 _STARTED = "started_ms_ago"
 _ONCE = "download"
 """State that is for the pages of this moment, and too large to be kept."""
@@ -55,6 +58,8 @@ class Live:
         self.bundle: dict[str, Any] = {**shown, "text/plain": ""}
         self._closed = False
         self._page: str | None = None
+        self._used: str | None = None
+        """The page that said something last: of several only that one is asked to do something."""
         self._number = 0
         self._blocks: dict[str, str] = {}
         self._known: dict[str, str] = {}  # blocks as the page has them
@@ -64,6 +69,8 @@ class Live:
         self._news: dict[str, None] = {}
         self._dialogs: dict[str, tuple[JsonObject, float | None]] = {}
         self._toasts: deque[tuple[float, JsonObject]] = deque(maxlen=_TOASTS)
+        self._told_toast = 0
+        self._sent_at = 0.0
         self._signals: list[list[Any]] = []
         self._counter = count(1)
         self._requests: dict[str, asyncio.Future[JsonObject]] = {}
@@ -97,7 +104,10 @@ class Live:
                 self._news[name] = None
 
     def signal(self, frame: JsonObject) -> None:
-        """Show an ``extension_ui_request`` in its wire form, or what it says of one before, at once."""
+        """Show an ``extension_ui_request`` in its wire form, or what it says of one before, at once.
+
+        Signs that follow each other closely wait for the next ``send``: servers drop messages that come too fast.
+        """
         frame = json.loads(dump(frame))
         match frame.get("method"):
             case "select" | "confirm" | "input" | "editor":
@@ -110,7 +120,6 @@ class Live:
             case "notify":
                 toast = {"text": frame["message"], "type": frame.get("notifyType", "info"), "n": next(self._counter)}
                 self._toasts.append((time.monotonic(), toast))
-                self._signals.append(["toast", toast])
             case "setStatus":
                 self._set_entry("status", str(frame["statusKey"]), frame.get("statusText"))
             case "setWidget":
@@ -124,7 +133,8 @@ class Live:
                 self.set(composer={"text": frame["text"], "n": before["n"] + 1})
             case _:
                 return
-        self.send()
+        if self._signals or time.monotonic() - self._sent_at >= _SOON:
+            self.send()
 
     def send(self) -> None:
         """Send what is new, if anything is, as one message."""
@@ -136,8 +146,10 @@ class Live:
         if self._news:
             operations.append(["set", {name: self._current(name) for name in self._news}])
         operations += self._signals
+        operations += [["toast", toast] for _, toast in self._toasts if toast["n"] > self._told_toast]
         self._forget_pending()
         if operations:
+            self._sent_at = time.monotonic()
             self._number += 1
             self._widget.send({"kind": "patch", "n": self._number, "ops": operations})
 
@@ -154,7 +166,7 @@ class Live:
         request_id = str(next(self._counter))
         future = self._requests[request_id] = asyncio.get_running_loop().create_future()
         try:
-            message = {"kind": "request", "id": request_id, "what": what, **payload}
+            message = {"kind": "request", "id": request_id, "what": what, "page": self._used, **payload}
             self._widget.send(json.loads(dump(message)))
             async with asyncio.timeout(timeout):
                 return await future
@@ -175,9 +187,9 @@ class Live:
             self._call(partial(self._take, cast("JsonObject", content)))
 
     def _take(self, message: JsonObject) -> None:
+        page = self._used = str(message.get("page"))[:_LONGEST_NAME]
         match message:
             case {"kind": "hello"}:
-                page = str(message.get("page"))
                 self._page = self._page or page
                 self.reloaded = self.reloaded or page != self._page
                 self._send_all()
@@ -189,11 +201,12 @@ class Live:
             case {"kind": "answer", "id": str(dialog_id)}:
                 if self._close_dialog(dialog_id):
                     self.send()
-                    self._receive(message)
+                    value = message.get("value")  # what makes no sense dismisses it, for it is closed
+                    self._receive({**message, "value": value if isinstance(value, str | bool) else None})
             case {"kind": "image"}:
-                self._take_image(message)
+                self._take_image(page, message)
             case {"kind": "prompt"}:
-                self._take_prompt(message)
+                self._take_prompt(page, message)
             case {"kind": str()}:
                 self._receive(message)
             case _:
@@ -204,14 +217,16 @@ class Live:
         if future is not None and not future.done() and isinstance(message.get("value"), dict):
             future.set_result(message["value"])
 
-    def _take_image(self, message: JsonObject) -> None:
+    def _take_image(self, page: str, message: JsonObject) -> None:
         """Keep an image until its prompt comes: together they could be more than a server takes in one message."""
-        images = self._images.setdefault(str(message.get("page")), [])
+        if page not in self._images and len(self._images) >= _PAGES:
+            del self._images[next(iter(self._images))]
+        images = self._images.setdefault(page, [])
         if len(images) < _IMAGES:
             images.append({"data": message.get("data"), "mimeType": message.get("mimeType")})
 
-    def _take_prompt(self, message: JsonObject) -> None:
-        images = self._images.pop(str(message.pop("page", None)), [])
+    def _take_prompt(self, page: str, message: JsonObject) -> None:
+        images = self._images.pop(page, [])
         if "composer" in self._state:
             self._state["composer"]["text"] = ""  # a page that comes later must not find it there again
         self._receive({**message, "images": images})
@@ -232,6 +247,7 @@ class Live:
         self._changed.clear()
         self._news.clear()
         self._signals.clear()
+        self._told_toast = self._toasts[-1][1]["n"] if self._toasts else 0
         self._state.pop(_ONCE, None)
 
     def _current(self, name: str) -> Any:
@@ -239,11 +255,11 @@ class Live:
         return round((time.monotonic() - value) * 1000) if name == _STARTED and value is not None else value
 
     def _set_entry(self, name: str, key: str, value: Any) -> None:
-        entries: JsonObject = {**self._state.get(name, {})}
+        entries: JsonObject = self._state.setdefault(name, {})
         entries.pop(key, None)
         if value is not None:
             entries[key] = value
-        self.set(**{name: entries})
+        self._news[name] = None
 
     def _close_dialog(self, dialog_id: str) -> bool:
         if self._dialogs.pop(dialog_id, None) is None:

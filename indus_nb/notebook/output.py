@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
-from indus_nb.notebook.blocks import MimeBundle
+from indus_nb.notebook.blocks import MimeBundle, joined
 
 _SEPARATE = 30
 _PAGE = 20_000
+_TEXTS = {"text/html", "text/markdown", "text/plain"}
 _CLEAR_LINE = "\r\x1b[K"
 
 
@@ -102,11 +103,11 @@ class NotebookScreen:
             page, following = self._displays[self._page : self._page + 2]
             if not (page.final and following.final):
                 return None
-            if page.bundle.keys() != following.bundle.keys():  # a picture stands by itself
+            if not page.bundle.keys() == following.bundle.keys() == _TEXTS:  # a picture stands by itself
                 self._page += 1
                 continue
-            together = {kind: f"{text}\n\n{following.bundle[kind]}" for kind, text in page.bundle.items()}
-            if len(together.get("text/markdown", "")) > _PAGE or "text/markdown" not in together:
+            together = joined(page.bundle, following.bundle)
+            if len(together["text/markdown"]) > _PAGE:
                 self._page += 1
                 continue
             page.update(together, final=True)

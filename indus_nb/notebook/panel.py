@@ -129,6 +129,7 @@ class ChatPanel:
         self.live.set(busy=False, stopping=False, started_ms_ago=None)
         self._look(session)
         self._drawer = asyncio.get_running_loop().create_task(self._keep_drawing(), name="indus_nb panel")
+        self._drawer.add_done_callback(self._note_end_of_drawing)
         self._do(self._start(session))
 
     async def _start(self, session: AgentSession) -> None:
@@ -151,6 +152,14 @@ class ChatPanel:
         if self._gate is not None:
             self._gate.forget(self.live.comm_id)
         self.live.close()
+
+    def _note_end_of_drawing(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self._close()  # nobody else has, when the agent's thread ends
+        elif (error := task.exception()) is not None:
+            _log.error("A panel failed to draw", exc_info=error)
+            self.live.set(warning=f"This panel failed, and shows nothing new ({type(error).__name__}: {error}).")
+            self.live.send()
 
     def _renderer(self, custom_type: str) -> Callable[..., Any] | None:
         return self._session.hooks.renderer(custom_type) if self._session is not None else None
@@ -190,6 +199,9 @@ class ChatPanel:
 
     def _show(self, frame: UiFrame) -> None:
         self.live.signal(frame.to_wire())
+        if self._drawer is None or self._drawer.done():
+            self.live.send()
+        self._changed.set()
 
     def _look(self, session: AgentSession) -> None:
         """Notice what no event tells: another session or branch, and what was added without a run."""
@@ -324,7 +336,8 @@ class ChatPanel:
             self._toast(f"The page sent something that is not understood: {page_requests.problem(error)}")
             return
         session = self._session
-        if session is not None and not session.closed and len(self._tasks) < _MOST_TASKS:
+        ends = isinstance(request, page_requests.Answer | page_requests.Stop | page_requests.Abort)
+        if session is not None and not session.closed and (ends or len(self._tasks) < _MOST_TASKS):
             self._show_dialogs(session)
             self._do(self._carry_out(session, request))
             return
@@ -414,6 +427,7 @@ class ChatPanel:
         self.live.set(stopping=self._busy)
         self._changed.set()
         await session.abort()
+        self.live.set(stopping=False)  # what follows at once can be stopped as well
 
     async def _take_back_all(self, session: AgentSession) -> None:
         waiting = [*session.steering.waiting, *session.follow_up_queue.waiting]
@@ -561,7 +575,10 @@ def _comes_without_event(entry: Entry) -> bool:
 
 
 def _commands(session: AgentSession) -> list[JsonObject]:
-    return [{key: each[key] for key in ("name", "description", "source")} for each in session.list_commands()]
+    return [
+        {"name": each["name"], "description": each.get("description") or "", "source": each["source"]}
+        for each in session.list_commands()
+    ]
 
 
 def _shortened(text: str) -> str:

@@ -6,6 +6,7 @@ a cell, or into a widget that shows them while they still grow.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from indus_nb.events import (
     ToolExecutionUpdate,
     TurnStart,
 )
+from indus_nb.markup import plain
 from indus_nb.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -56,7 +58,7 @@ from indus_nb.streaming import (
     ToolCallEnd,
     ToolCallStart,
 )
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, dump
 
 Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
 """Gives what draws the messages of an extension's type, if anything does."""
@@ -103,16 +105,19 @@ class Line(Block):
     """Something that is whole from the beginning: a notice, an error, a message that is not the model's."""
 
     shown: MimeBundle = field(default_factory=dict[str, str])
+    is_notice: bool = False
 
 
 BlockT = TypeVar("BlockT", bound=Block)
+_SEPARATE = 30
+_LARGEST_NOTICE = 10_000
 
 
 class Transcript:
     """Takes a session's events; ``blocks`` are those that nobody has taken out after they were finished.
 
-    ``clock`` counts seconds. With ``whole`` it tells a conversation rather than one prompt: what the user says is part
-    of it, and every run has a closing line.
+    ``model`` is what answers: its ``name``, until an answer says its id. ``clock`` counts seconds. With ``whole`` it
+    tells a conversation rather than one prompt: what the user says is part of it, and every run has a closing line.
     """
 
     def __init__(
@@ -124,9 +129,9 @@ class Transcript:
         whole: bool = False,
     ) -> None:
         self.blocks: list[Block] = []
-        self.model = model
+        self.name = self.model = model
         self.clock = clock
-        self.began = clock()
+        self.began = self._ticked = clock()
         self.usage = Usage()
         self.asked = False
         self.waiting_since: float | None = None if whole else self.began
@@ -140,6 +145,7 @@ class Transcript:
         self._last: AssistantMessage | None = None
         self._failed: AssistantMessage | None = None
         self._stopped = False
+        self._prompted = False
 
     def feed(self, event: SessionEvent) -> None:
         """Take note of an event."""
@@ -164,8 +170,14 @@ class Transcript:
                 pass
 
     def add_notice(self, text: str) -> None:
-        """Add a quiet line."""
-        self._add_line(blocks.notice(text))
+        """Add a quiet line. Of many, which an extension may say at once, several share a block."""
+        notice = blocks.notice(text)
+        last = self.blocks[-1] if len(self.blocks) > _SEPARATE else None
+        if isinstance(last, Line) and last.is_notice and len(last.shown["text/html"]) < _LARGEST_NOTICE:
+            last.shown = blocks.joined(last.shown, notice)
+            last.version += 1
+        else:
+            self._add(Line(self._key(), finished=True, shown=notice, is_notice=True))
 
     def add_history(self, messages: Iterable[Message]) -> None:
         """Add what was said before, as it looks when it is over."""
@@ -254,8 +266,8 @@ class Transcript:
                 self._end_answer(message)
             case ToolResultMessage():
                 self._end_unrun_call(message)
-            case UserMessage() if not self._whole:
-                pass  # the cell above says it
+            case UserMessage() if not (self._whole or self._prompted):
+                self._prompted = True  # the cell above says it; what follows was said from elsewhere
             case _:
                 self._show_message(message)
 
@@ -299,7 +311,7 @@ class Transcript:
             drawn = draw(message) if draw is not None else None
         except Exception:  # noqa: BLE001 - what cannot be drawn is told in words
             drawn = None
-        return cast("MimeBundle", drawn) if isinstance(drawn, dict) else blocks.answer(text_of(message.content))
+        return _bundle(drawn, text_of(message.content)) or blocks.answer(text_of(message.content))
 
     # Tool calls
 
@@ -311,6 +323,7 @@ class Transcript:
             case ToolExecutionUpdate():
                 card = self._card(event.tool_call_id, event.tool_name, event.args)
                 card.output = event.partial_result.content
+                card.call.begun = True
             case ToolExecutionEnd():
                 card = self._card(event.tool_call_id, event.tool_name, {})
                 card.output = event.result.content
@@ -319,14 +332,19 @@ class Transcript:
                 self._end_card(card, "failed" if event.is_error else "done")
         card.version += 1
 
-    def tick(self) -> None:
-        """Let the time that running calls take show."""
+    def tick(self, *, asking: bool = False) -> None:
+        """Let the time that running calls take show. While ``asking`` the user it does not count for what may wait."""
+        now = self.clock()
+        passed, self._ticked = now - self._ticked, now
         for block in self.blocks:
-            if isinstance(block, Card) and block.call.state == "running" and block.started is not None:
-                seconds = float(int(self.clock() - block.started))
-                if seconds and seconds != block.call.seconds:
-                    block.call.seconds = seconds
-                    block.version += 1
+            if not (isinstance(block, Card) and block.call.state == "running" and block.started is not None):
+                continue
+            if asking and not block.call.begun:
+                block.started = min(now, block.started + passed)
+            seconds = float(int(now - block.started))
+            if seconds and seconds != block.call.seconds:
+                block.call.seconds = seconds
+                block.version += 1
 
     def _end_unrun_call(self, result: ToolResultMessage) -> None:
         """A call that was answered without being started: the run was aborted, or the user said something else."""
@@ -338,7 +356,7 @@ class Transcript:
     def _card(self, call_id: str, name: str, arguments: JsonObject) -> Card:
         """The card of that call, which is made when the call is new."""
         card = self._cards.get(call_id)
-        if card is None:
+        if card is None or card.finished:  # an id may come twice
             card = self._cards[call_id] = self._add(Card(self._key(), call=blocks.Call(name, arguments)))
         return card
 
@@ -414,6 +432,18 @@ class Transcript:
                 block.call.state = "not run"
             if not block.finished:
                 self._finish(block)
+
+
+def _bundle(drawn: object, text: str) -> MimeBundle | None:
+    """What an extension drew, with ``text`` as its plain text; ``None`` if it is not what front ends take."""
+    if not isinstance(drawn, dict):
+        return None
+    try:
+        bundle: JsonObject = {"text/plain": plain(text), **json.loads(dump(cast("JsonObject", drawn)))}
+    except (TypeError, ValueError):
+        return None
+    whole = all(isinstance(data, str) for kind, data in bundle.items() if kind.startswith("text/"))
+    return cast("MimeBundle", bundle) if whole else None
 
 
 def _arguments(call: ToolCall) -> JsonObject:

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import fnmatch
 import inspect
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
@@ -35,10 +36,23 @@ _SECRET_NAME = re.compile(
 )
 _SECRET_VALUE = re.compile(
     r"\b(?:sk-|sk_live_|gh[opsu]_|github_pat_|glpat-|hf_|xox[abprs]-|AKIA|AIza|eyJ[\w-]{8,}\.eyJ)[\w.-]{12,}"
+    r"|(?i:(?<=bearer ))(?=\S{0,99}\d|\S{20})[\w.~+/=-]{8,}"
+    r"|(?<=://)[^\s/:@'\"]{0,100}:[^\s/@'\"]{1,200}(?=@)"
+    r"|(?<=PRIVATE KEY-----)[\s\S]{1,9999}?(?=-----END|\Z)"
 )
+_QUOTED = r"""[rRbBfFuU]{0,2}(?P<quote>\"{3}|'{3}|["'])(?P<value>[^\n]{1,2000}?)(?P=quote)"""
 _ASSIGNED = re.compile(
-    r"""(?P<name>[\w.]+|["'][\w-]+["']\]?)(?P<sign>\s*[=:]\s*)(?P<quote>["'])(?P<value>[^"'\n]+)(?P=quote)"""
+    rf"""(?P<name>[\w.]+|["'][\w-]+["']\]?)(?P<sign>\s*(?::[\w.\[\]\ |]{{1,60}}=|[=:])\s*){_QUOTED}""", re.VERBOSE
 )
+_PASSED = re.compile(  # as a pair; no other names may match, or what follows them would be taken for their value
+    rf"""(?P<name>["'](?=[\w-]*(?i:[_-]key|token|secret|passw|pwd|auth))[\w-]+["'])(?P<sign>,\s*){_QUOTED}"""
+)
+_UNPACKED = re.compile(r"(?m)^(?P<names>\s*\w+(?:\s*,\s*\w+)+)\s*=.+$")
+_IN_SHELL = re.compile(
+    r"(?P<name>(?<=env )\s*\w+(?=[= ])|\b(?:[A-Z][A-Z0-9_]*|(?i:\w*passw\w*|\w*secret|pwd))(?==)|(?<=[?&])\w+(?==))"
+    r"(?P<sign>=| +)(?P<value>[^\s\"'`;&|)]+)"
+)
+_SHORTEST_KEY = 16
 
 _FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
 _SERIES = {("pandas", "Series"), ("pandas", "Index"), ("polars", "Series"), ("pyarrow", "ChunkedArray")}
@@ -58,6 +72,11 @@ _PLAIN_REPR = (bool, int, float, complex, type(None), range, slice, type(...), t
 _TELLING_REPR = frozenset({"datetime", "decimal", "fractions", "uuid", "pathlib", "pathlib._local", "zoneinfo"})
 
 
+def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """``isinstance`` without asking the value: it may lie about its class, or load something to tell it."""
+    return issubclass(type(value), kinds)
+
+
 def looks_secret(name: str) -> bool:
     """Whether a variable or key of that name holds what nobody else should read.
 
@@ -73,13 +92,33 @@ def without_secrets(text: str) -> str:
     >>> without_secrets('api_key = "abc"; model = "sonnet"')
     'api_key = "…"; model = "sonnet"'
     """
+    for pattern in (_ASSIGNED, _PASSED, _IN_SHELL):
+        text = pattern.sub(_hidden, text)
+    return without_keys(_SECRET_VALUE.sub("…", _UNPACKED.sub(_hidden_line, text)))
 
-    def hidden(match: re.Match[str]) -> str:
-        if not looks_secret(match["name"].rpartition(".")[2].strip("\"'[]").replace("-", "_")):
-            return match[0]
-        return f"{match['name']}{match['sign']}{match['quote']}…{match['quote']}"
 
-    return _SECRET_VALUE.sub("…", _ASSIGNED.sub(hidden, text))
+def without_keys(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """``text`` without the keys and passwords that the environment holds.
+
+    >>> without_keys("curl -u me:0123456789abcdef", {"MY_TOKEN": "0123456789abcdef", "HOME": "me"})
+    'curl -u me:…'
+    """
+    for name, value in environment.items():
+        if len(value) >= _SHORTEST_KEY and looks_secret(name) and not value.startswith(("/", "~")):
+            text = text.replace(value, "…")
+    return text
+
+
+def _hidden(match: re.Match[str]) -> str:
+    if not looks_secret(match["name"].strip().rpartition(".")[2].strip("\"'[]").replace("-", "_")):
+        return match[0]
+    return f"{match[0][: match.start('value') - match.start()]}…{match[0][match.end('value') - match.start() :]}"
+
+
+def _hidden_line(match: re.Match[str]) -> str:
+    """Values are unpacked into several names: none is shown if one of them is a secret's."""
+    names = match["names"].replace(" ", "").split(",")
+    return f"{match['names']} = …" if any(map(looks_secret, names)) else match[0]
 
 
 def describe(value: object, name: str = "") -> str:
@@ -94,7 +133,7 @@ def describe(value: object, name: str = "") -> str:
     """
     kind = _type_name(value)
     try:
-        if looks_secret(name) and not isinstance(value, ModuleType | FunctionType | type):
+        if looks_secret(name) and not is_a(value, (ModuleType, FunctionType, type)):
             return f"{kind} {_HIDDEN_VALUE}"
         return _cut(without_secrets(_line(value, kind)), _LONGEST_LINE)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all there is to say
@@ -127,11 +166,12 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> st
     lines: list[str] = []
     named: dict[str, list[str]] = {"functions": [], "classes": [], "modules": []}
     for name, value in reversed(_users(namespace, hidden)):
-        if isinstance(value, ModuleType):
-            named["modules"].append(name if name == value.__name__ else f"{name} ({value.__name__})")
-        elif isinstance(value, type):
+        if is_a(value, ModuleType):
+            module = _module_name(value)
+            named["modules"].append(name if name == module else f"{name} ({module})")
+        elif is_a(value, type):
             named["classes"].append(name)
-        elif isinstance(value, FunctionType):
+        elif is_a(value, FunctionType):
             named["functions"].append(name)
         else:
             lines.append(f"{name}: {_cut(describe(value, name), 120)}")
@@ -206,22 +246,37 @@ def _line(value: Any, kind: str) -> str:
 
 def _code(value: Any) -> str | None:
     """Modules, classes and functions by their names."""
-    if isinstance(value, ModuleType):
-        return f"module {value.__name__}"
-    if isinstance(value, type):
-        return f"class {value.__name__}"
-    return f"function {_signature(value)}" if isinstance(value, FunctionType) else None
+    if is_a(value, ModuleType):
+        return f"module {_module_name(value)}"
+    if is_a(value, type):
+        return f"class {_class_name(value)}"
+    return f"function {_signature(value)}" if is_a(value, FunctionType) else None
+
+
+def _module_name(module: object) -> object:
+    """Its name, without loading a module that waits to be used."""
+    return object.__getattribute__(module, "__dict__").get("__name__")
+
+
+def _class_name(kind: type) -> str:
+    return type.__dict__["__name__"].__get__(kind)  # past a metaclass
+
+
+def _library(kind: type) -> str:
+    module: object = type.__dict__["__module__"].__get__(kind)
+    return module.partition(".")[0] if type(module) is str else ""
 
 
 def _type_name(value: object) -> str:
     kind = type(value)
-    module = str(kind.__module__)
-    return kind.__name__ if module in ("builtins", "__main__") else f"{module.partition('.')[0]}.{kind.__name__}"
+    library = _library(kind)
+    return _class_name(kind) if library in ("builtins", "__main__", "") else f"{library}.{_class_name(kind)}"
 
 
 def _families(value: object) -> set[tuple[str, str]]:
     """Library and name of the value's class and its bases."""
-    return {(str(base.__module__).partition(".")[0], base.__name__) for base in type(value).__mro__}
+    bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(type(value))
+    return {(_library(base), _class_name(base)) for base in bases}
 
 
 def _known(value: Any, name: str) -> Any:
@@ -301,11 +356,11 @@ def _long(value: Any) -> str:
     for kinds, told in ((_FRAMES, _frame), (_SERIES, _series), (_ARRAYS, _array)):
         if families & kinds:
             return told(value)
-    if isinstance(value, FunctionType):
+    if is_a(value, FunctionType):
         with contextlib.suppress(OSError, TypeError):
             return inspect.getsource(value.__code__)
         return f"function {_signature(value)}"
-    if isinstance(value, str):
+    if is_a(value, str):
         return str.__str__(value)
     view = _picture(value) or _short(value, items=50, depth=4, text=500)
     if view.startswith("<"):

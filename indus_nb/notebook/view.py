@@ -76,9 +76,10 @@ class StaticDrawing:
             bundle = blocks.thinking(text, growing=not block.finished)
         else:
             whole, drawn.rest = markup.split_answer(text)
-            while whole.strip():
-                self._put(drawn, blocks.answer(whole), final=True)
-                drawn.display = None
+            while whole:
+                if whole.strip():
+                    self._put(drawn, blocks.answer(whole), final=True)
+                    drawn.display = None
                 whole, drawn.rest = markup.split_answer(drawn.rest)
             if not drawn.rest.strip():
                 return
@@ -148,9 +149,10 @@ class LiveDrawing:
         text = drawn.rest + "".join(block.pieces[drawn.taken :])
         drawn.taken = len(block.pieces)
         whole, drawn.rest = markup.split_answer(text, soft=0, hard=_LONGEST_PIECE)
-        while whole.strip():
-            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(whole))
-            drawn.pieces += 1
+        while whole:
+            if whole.strip():
+                self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(whole))
+                drawn.pieces += 1
             whole, drawn.rest = markup.split_answer(drawn.rest, soft=0, hard=_LONGEST_PIECE)
         if drawn.rest.strip():
             self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest))
@@ -183,8 +185,8 @@ def live_state(transcript: Transcript, spent_before: float) -> dict[str, object]
     """What a widget's footer tells of a run; ``spent_before`` is what the session had cost by then, in US dollars."""
     note = transcript.note
     if note is None and transcript.waiting_since is not None:
-        note = f"waiting for {transcript.model}"
-    return {"note": note or "", "model": transcript.model, **_counts(transcript.usage, spent_before)}
+        note = f"waiting for {transcript.name}"
+    return {"note": note or "", "model": transcript.name, **_counts(transcript.usage, spent_before)}
 
 
 def _counts(usage: Usage, spent_before: float) -> dict[str, object]:
@@ -214,6 +216,7 @@ class CellView:
         is_held: Callable[[], bool] = lambda: False,
     ) -> None:
         self._transcript = transcript
+        self._shown_at = transcript.clock()
         self._static = StaticDrawing(screen)
         self._live = live
         self._tail = LiveDrawing(live) if live is not None else None
@@ -239,11 +242,11 @@ class CellView:
 
     def draw(self) -> None:
         """Draw what changed."""
-        self._transcript.tick()
+        self._transcript.tick(asking=self._is_held())
         if self._live is None:
             self._draw_static()
             return
-        if not self._live.heard.is_set() and self._transcript.clock() - self._transcript.began > _HELLO_WITHIN:
+        if not self._live.heard.is_set() and self._transcript.clock() - self._shown_at > _HELLO_WITHIN:
             self._give_up()
             return
         self._draw_live(self._live)
@@ -258,9 +261,11 @@ class CellView:
             live.send()
             self._live = None
             self._static.free, self._slot = self._slot, None
-        self._draw_static()
-        if live is not None and not live.reloaded:
-            live.close()
+        try:
+            self._draw_static()
+        finally:
+            if live is not None and not live.reloaded:
+                live.close()
 
     def _give_up(self) -> None:
         """No page can answer: clicks do not arrive here while a cell is busy, or nobody shows widgets."""

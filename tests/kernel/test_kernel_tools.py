@@ -560,3 +560,54 @@ def test_the_tools_of_the_kernel_are_chosen_like_any_other(claude: Kernel, api: 
     claude.run('%agent --new --tools "" hello')
     assert "tools" not in api.requests[-1].body
     claude.run("%agent --new --tools read,bash,edit,write,python,variables")
+
+
+def test_a_time_limit_holds_for_code_that_swallows_interrupts(claude: Kernel, api: MessagesApi) -> None:
+    code = "import time\nwhile True:\n    try:\n        time.sleep(0.1)\n    except:\n        print('swallowed')"
+    began = time.monotonic()
+    result = python(claude, api, code, timeout=0.3)
+    assert time.monotonic() - began < 15
+    assert text_of(result).endswith("The code was interrupted after 0.3 seconds.")
+    assert claude.run("import sys\nprint(sys.gettrace())").streams == "None\n"
+
+
+def test_code_that_went_on_after_its_time_says_so(claude: Kernel, api: MessagesApi) -> None:
+    code = "import time\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('never mind')"
+    told = text_of(python(claude, api, code, timeout=0.3))
+    assert told == "never mind\n\n\n[It was interrupted after 0.3 seconds, but went on to its end.]"
+
+
+def test_code_of_the_agents_can_neither_talk_to_the_agent_nor_unload_it(claude: Kernel, api: MessagesApi) -> None:
+    for code in ("%agent --name other hello", "%agent stats", "%unload_ext indus_nb", "%reload_ext indus_nb"):
+        result = python(claude, api, code)
+        assert "UsageError: The agent's own code cannot" in text_of(result), code
+    thread = "import threading\nt = threading.Thread(target=get_ipython().run_line_magic, args=('agent', 'hello'))"
+    assert "cannot talk to the agent" in text_of(python(claude, api, f"{thread}\nt.start(); t.join()"))
+    assert "main" in text_of(python(claude, api, "'main'"))
+
+
+def test_abort_does_not_wait_for_code_that_cannot_end_before_the_cell(claude: Kernel, api: MessagesApi) -> None:
+    code = "import asyncio\nopen('awaits', 'w').close()\nawait asyncio.sleep(1000)"
+    api.add(Reply(ToolUse("python", {"code": code})))
+    assert claude.run("%agent --no-wait go").status == "ok"
+    until((claude.folder / "awaits").exists)
+    began = time.monotonic()
+    assert claude.run("%agent abort").status == "ok"
+    assert time.monotonic() - began < 3
+    assert claude.run("6 * 7").status == "ok"
+
+
+def test_what_the_user_defines_while_code_awaits_is_the_users(claude: Kernel, api: MessagesApi) -> None:
+    go = claude.folder / "go-on"
+    code = "import asyncio, os\nby_agent = 1\nwhile not os.path.exists('go-on'):\n    await asyncio.sleep(0.05)"
+    in_background(claude, api, f"open('waits', 'w').close()\n{code}")
+    until((claude.folder / "waits").exists)
+    assert claude.run("by_user = [1]").status == "ok"
+    go.touch()
+    result_in_background(api)
+    until(lambda: not claude.run("%agent queue").error)
+    api.add(Reply(ToolUse("variables", {"pattern": "by_"})), Reply("Done."))
+    assert claude.run("%agent look").status == "ok"
+    told = text_of(api.requests[-1].body["messages"][-1]["content"][0])
+    assert "by_agent (made by you)" in told
+    assert "by_user: list" in told

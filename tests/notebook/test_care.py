@@ -60,7 +60,22 @@ def names(code: str) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
         ("%time x = 1", ["x"]),
         ("%%time\nx = 1\ny = !ls", ["x", "y"]),
         ("%%capture out\nx = 1", ["x"]),
+        ("%%capture x\n1", ["x"]),
+        ("%%bash --out x\nls", ["x"]),
+        ("%store -r x", ["x"]),
         ("%%bash\nx=1", []),
+        ("%timeit -n 10 x = 1", []),
+        ("def f():\n    x = 1\n    [y := 1 for _ in x]", []),
+        ("from math import *", ["e"]),
+        ("exec('x = 1')", ["x"]),
+        ("exec('exec(\\'x = 1\\')')", ["x"]),
+        ("globals().update(x=1, **{'y': 2})", ["x"]),
+        ("globals().update({'x': 1}, y=2)", ["x", "y"]),
+        ("globals().setdefault('x', 1)", ["x"]),
+        ("get_ipython().user_ns['x'] = 1", ["x"]),
+        ("get_ipython().push({'x': 1})", ["x"]),
+        ("get_ipython().run_cell('x = !ls')", ["x"]),
+        ("import __main__\n__main__.x = 1", ["x"]),
         ("x == 1", []),
         ("print('x = 1')", []),
     ],
@@ -74,6 +89,9 @@ def test_names_that_are_bound_are_overwritten(code: str, overwritten: list[str])
     [
         ("del x, y", ["x", "y"]),
         ("del globals()['x']", ["x"]),
+        ("globals().pop('x', None)", ["x"]),
+        ("globals().clear()", list(NAMESPACE)),
+        ("get_ipython().reset()", list(NAMESPACE)),
         ("%xdel x", ["x"]),
         ("%reset -f", list(NAMESPACE)),
         ("%reset_selective -f ^[xy]$", ["x", "y"]),
@@ -97,6 +115,25 @@ def test_names_that_go_are_deleted(code: str, deleted: list[str]) -> None:
         ("df['x'].fillna(0, inplace=True)", ["df"]),
         ("df.insert(0, 'z', 1)", ["df"]),
         ("items.append(1); table.update(b=1); queue.popleft()", ["items", "table", "queue"]),
+        ("df.drop(columns='x', inplace=1)", ["df"]),
+        ("def clean():\n    df['z'] = 1\nclean()", ["df"]),
+        ("def clean(df):\n    df['z'] = 1", []),
+        ("def clean(d, *, e=None):\n    d['z'] = e[0] = 1\nclean(df)\nclean([], e=items)", ["df", "items"]),
+        ("def f():\n    items = []\n    items.append(1)", []),
+        ("[items.append(n) for n in range(3)]", ["items"]),
+        ("[items.append(1) for items in [[]]]", []),
+        ("(lambda: items.clear())()", ["items"]),
+        ("table['a'].append(1)", ["table"]),
+        ("df['x'].add(1)", []),
+        ("other = df\nother['z'] = 1", ["df"]),
+        ("other = df\nother = other.copy()\nother['z'] = 1", []),
+        ("for n, d in enumerate([df, items]): d['z'] = n", ["df", "items"]),
+        ("for n in items: df[n] = 1", ["df"]),
+        ("for row in items: row['z'] = 1", ["items"]),
+        ("import random\nrandom.shuffle(items)", ["items"]),
+        ("setattr(df, 'columns', ['z'])", ["df"]),
+        ("df.add(1, out=df)\nprint(out=x)", ["df"]),
+        ("%timeit items.append(1)", ["items"]),
         ("df.append(1); x.update()", []),
         ("pd.options.display.max_rows = 5", []),
         ("df.head()", []),
@@ -111,6 +148,24 @@ def test_values_that_code_reaches_into_are_changed(code: str, changed: list[str]
 )
 def test_code_that_cannot_be_understood_touches_nothing(code: str) -> None:
     assert names(code) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for name in list(globals()): del globals()[name]",
+        "globals()[name] = 1",
+        "globals().update(found)",
+        "from a_module_that_is_not_loaded import *",
+        "%run script.py",
+        "%store -r",
+    ],
+)
+def test_of_names_that_the_text_does_not_tell_the_user_is_warned(code: str) -> None:
+    transform = TransformerManager().transform_cell
+    told = touched(code, NAMESPACE, transform).warning()
+    assert told == "Which variables it overwrites or deletes cannot be told from its text."
+    assert touched(code, {}, transform).warning() is None
 
 
 def test_a_transformer_that_fails_does_no_harm() -> None:

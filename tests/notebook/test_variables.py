@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import datetime as dt
+import importlib.util
 import os
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -213,6 +215,82 @@ def test_secrets_in_code_are_left_out() -> None:
         "openai.api_key = 'abc'\nheaders = {\"token\": 'abc', 'kind': 'abc'}\nx = ghp_0123456789abcdef"
     )
     assert told == "openai.api_key = '…'\nheaders = {\"token\": '…', 'kind': 'abc'}\nx = …"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api_key = f'leaked-1'",
+        "api_key: str = 'leaked-1'",
+        'password = """leaked-1"""',
+        "user, password = 'bob', 'leaked-1'",
+        "os.environ.setdefault('API_TOKEN', 'leaked-1')",
+        "('model', 'api_key', 'leaked-1')",
+        "postgres://bob:leaked-1@host/db",
+        "https://api.example/v1?model=m&api_key=leaked-1",
+        "{'Authorization': 'Bearer leaked-1'}",
+        "-----BEGIN RSA PRIVATE KEY-----\nleaked-1\n-----END RSA PRIVATE KEY-----",
+        "%env MY_API_KEY=leaked-1",
+        "%set_env api_key leaked-1",
+        "!export TOKEN=leaked-1; make",
+        "ValueError: the password=leaked-1 is wrong",
+        f"curl -u me:{'leaked-1' * 3}",
+    ],
+)
+def test_secrets_in_other_forms_are_left_out(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_SERVICE_TOKEN", "leaked-1" * 3)
+    assert "leaked-1" not in without_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sorted(words, key=len, reverse=True)",
+        "x, y = 'a', 'b'",
+        "df.groupby('key', 'name')",
+        "print('token', end='')",
+        "max_tokens = '5'; tokenizer='bpe'",
+        "N=5\nurl = 'https://example.org/a?page=2'",
+        "a bearer of news",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+def test_objects_that_lie_about_their_class_are_not_asked_for_it() -> None:
+    class Lying:
+        @property
+        def __class__(self) -> Any:
+            raise AssertionError("was asked")
+
+    class Meta(type):
+        def __getattribute__(cls, name: str) -> Any:
+            raise AssertionError(f"was asked for {name}")
+
+    class Odd(metaclass=Meta):
+        pass
+
+    namespace = {"lying": Lying(), "odd": Odd(), "Odd": Odd}
+    assert re.findall(r"(\w+): (?:\w+\.)?(\w+)", summary(namespace)) == [
+        ("odd", "Odd"),
+        ("lying", "Lying"),
+        ("classes", "Odd"),
+    ]
+    assert listing(namespace, (), "Odd") == "Odd:\nclass Odd"
+    assert for_prompt(namespace["odd"]).endswith("Odd")
+
+
+def test_a_module_that_waits_to_be_used_is_not_loaded() -> None:
+    spec = importlib.util.find_spec("this")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    lazy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lazy)
+    assert summary({"zen": lazy}) == "modules: zen (this)"
+    assert describe(lazy) == "module this"
+    assert "d" not in object.__getattribute__(lazy, "__dict__")
 
 
 def test_the_summary_is_short_and_begins_with_the_newest() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from indus_nb.events import (
     AgentStart,
     AutoRetryEnd,
@@ -20,10 +22,11 @@ from indus_nb.events import (
     TurnEnd,
     TurnStart,
 )
-from indus_nb.messages import Cost, TextContent, ToolResultMessage, Usage
+from indus_nb.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage
+from indus_nb.notebook.live import Live
 from indus_nb.notebook.output import TerminalScreen
-from indus_nb.notebook.transcript import Transcript
-from indus_nb.notebook.view import CellView
+from indus_nb.notebook.transcript import Renderer, Transcript
+from indus_nb.notebook.view import CellView, LiveDrawing
 from indus_nb.streaming import GrowingMessage
 from indus_nb.tools.tool import text_output
 
@@ -57,10 +60,10 @@ class Place:
 class Run:
     """Feeds a view as a session does, with a clock that the test turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, renderer: Renderer = lambda _: None) -> None:
         self.now = 0.0
         self.sheet = Sheet()
-        self.transcript = Transcript("Model M", lambda: self.now)
+        self.transcript = Transcript("Model M", lambda: self.now, renderer=renderer)
         self.view = CellView(self.transcript, self.sheet)
         self.feed(AgentStart(), TurnStart())
         self.begin()
@@ -339,6 +342,60 @@ def test_images_of_tools_are_shown_below_their_card_and_those_that_browsers_do_n
     assert "[image: image/tiff, 3 bytes]" in card
     assert picture == "[image: image/png, 3 bytes]"
     assert run.sheet.displays[1][-1]["image/png"] == "aGk="
+
+
+def test_ten_thousand_notices_at_once_take_few_displays_and_none_is_lost() -> None:
+    run = Run()
+    for number in range(10_000):
+        run.transcript.add_notice(f"notice {number}.")
+    texts = run.tick()
+    assert len(texts) < 600
+    assert run.sheet.bytes_sent < 10_000_000
+    assert [word for text in texts for word in text.split() if word != "notice"] == [f"{n}." for n in range(10_000)]
+    run.end()
+    run.close()
+
+
+def test_a_call_whose_id_was_there_before_has_a_card_of_its_own() -> None:
+    run = Run()
+    for output in ("first", "second"):
+        run.feed(ToolExecutionStart(tool_call_id="1", tool_name="bash", args={"command": output}))
+        run.feed(ToolExecutionEnd(tool_call_id="1", tool_name="bash", result=text_output(output), is_error=False))
+    texts = run.tick()
+    assert [text.split("\n")[-1].strip() for text in texts] == ["first", "second"]
+
+
+def test_data_that_is_no_base64_is_never_in_an_image() -> None:
+    run = Run()
+    image = ImageContent(data='"><img src=x onerror=window.hacked=1>', mime_type="image/png")
+    run.feed(ToolExecutionStart(tool_call_id="1", tool_name="shot", args={}))
+    run.feed(ToolExecutionEnd(tool_call_id="1", tool_name="shot", result=ToolOutput(content=[image]), is_error=False))
+    run.tick()
+    assert all("image/png" not in display[-1] for display in run.sheet.displays)
+    assert "[image: image/png, " in run.sheet.texts()[0]
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [{"text/html": None}, {"text/html": b"\xff"}, {1: "x"}, {"image/png": object()}, ["text/plain"], "text", {}],
+    ids=repr,
+)
+def test_what_an_extension_draws_wrongly_is_told_in_words_and_ends_nothing(drawn: object) -> None:
+    run = Run(renderer=lambda _: lambda _message: drawn)
+    live = Live("panel", lambda _: None, lambda work: work())
+    run.feed(MessageEnd(message=CustomMessage(custom_type="x", content="words \ud83d", display=True)))
+    for block in run.transcript.blocks:
+        LiveDrawing(live).draw(block)
+    assert run.tick() == ["words \ufffd"]
+    TerminalScreen().show(run.sheet.displays[0][-1], final=True)
+    live.close()
+
+
+def test_what_an_extension_draws_need_not_be_text(capsys) -> None:
+    run = Run(renderer=lambda _: lambda _message: {"application/json": {"a": [1]}})
+    run.feed(MessageEnd(message=CustomMessage(custom_type="x", content="in words", display=True)))
+    run.tick()
+    assert run.sheet.displays[0][-1] == {"application/json": {"a": [1]}, "text/plain": "in words"}
 
 
 def test_a_terminal_prints_each_block_once(capsys) -> None:

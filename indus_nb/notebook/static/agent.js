@@ -4,6 +4,7 @@
 const ARMED_AFTER = 250; // ms in which a new dialog takes no answer: keys and clicks still under way were not meant for it
 const FORGET_ANSWER = 5000;
 const RESYNC_AGAIN = 5000;
+const NEXT_VIEW_WITHIN = 200;
 const TOAST_STAYS = 8000;
 const NEAR_END = 48; // px
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -103,7 +104,8 @@ class Store {
     this.opened = new Map(); // block key → which <details> the user opened or closed
     this.said = new Map(); // block key → how much of it was spoken
     this.follow = true;
-    this.focus = null;
+    this.focus = null; // the element of ours that has it, or had it in a view that is gone
+    this.before = null; // the element that a dialog took it from
     this.views = new Set();
     this.text = ""; // in the composer, like what follows
     this.images = [];
@@ -115,7 +117,7 @@ class Store {
     this.offered = null; // the newest download
     model.on("msg:custom", (message) => this.take(message));
     this.asked = Date.now();
-    this.send({ kind: "hello", page });
+    this.send({ kind: "hello" });
   }
 
   /** A cell's run has begun before anything says so. */
@@ -124,7 +126,7 @@ class Store {
   }
 
   send(message) {
-    this.model.send(message);
+    this.model.send({ page, ...message });
   }
 
   take(message) {
@@ -170,6 +172,7 @@ class Store {
         changed.add(`:${given[0]}`);
         break;
       case "set":
+        if ("busy" in given[0]) this.state.stopping = false; // a stop that came too late was told by nobody but us
         Object.assign(this.state, given[0]);
         if ("started_ms_ago" in given[0]) {
           const ago = given[0].started_ms_ago;
@@ -218,7 +221,9 @@ class Store {
     this.show(new Set(["dialogs"]));
   }
 
+  /** The button stays where it is, and keeps the focus: one that is disabled would lose it. */
   stop() {
+    if (this.state.stopping) return;
     this.state.stopping = true;
     this.send({ kind: "stop" });
     this.show(new Set(["stopping"]));
@@ -234,8 +239,8 @@ class Store {
     const text = this.text.trim();
     if (!text && !this.images.length) return;
     // Each image goes by itself: servers refuse messages of more than 10 MB.
-    for (const { data, mimeType } of this.images) this.send({ kind: "image", page, data, mimeType });
-    this.send({ kind: "prompt", page, text, how });
+    for (const { data, mimeType } of this.images) this.send({ kind: "image", data, mimeType });
+    this.send({ kind: "prompt", text, how });
     this.remember(text);
     this.text = "";
     this.images = [];
@@ -272,6 +277,13 @@ class Store {
     this.wantsFile = false;
   }
 
+  /** Give the focus to where it was before us, or to our cell: the front end's keys do nothing without it. */
+  leave() {
+    const node = this.before?.isConnected ? this.before : this.cell;
+    this.before = null;
+    node?.focus({ preventScroll: true });
+  }
+
   open(overlay) {
     this.overlay = overlay;
     this.filter = "";
@@ -280,7 +292,8 @@ class Store {
     this.show(new Set(["overlay"]));
   }
 
-  serve({ id, what, ...asked }) {
+  serve({ id, what, page: wanted, ...asked }) {
+    if (wanted !== page) return; // another one was used last, and one cell is to be put in
     let value;
     try {
       value = this.inNotebook(what, asked);
@@ -486,7 +499,10 @@ class Dialogs {
     box.addEventListener("keydown", (event) => this.key(event, frame, send));
     this.node.append(box);
     const moves = hadFocus || this.view.mayTakeFocus();
-    if (moves) box.focus({ preventScroll: true });
+    if (moves) {
+      if (!this.view.root.contains(document.activeElement)) store.before = document.activeElement;
+      box.focus({ preventScroll: true });
+    }
     setTimeout(() => {
       if (this.shown?.id !== id) return;
       this.shown.armed = true;
@@ -620,8 +636,9 @@ class Foot {
     const asks = dialogs.size > 0;
     const mode = !busy ? "idle" : state.stopping ? "stopping" : asks ? "asks" : "busy";
     this.node.dataset.mode = mode;
+    if (!busy && document.activeElement === this.stop) this.node.closest(".ia-root").focus({ preventScroll: true });
     this.stop.hidden = !busy;
-    this.stop.disabled = Boolean(state.stopping);
+    this.stop.setAttribute("aria-disabled", String(Boolean(state.stopping)));
     const label = state.stopping ? "Stopping …" : "Stop";
     if (this.stop.lastChild.textContent !== label) this.stop.lastChild.textContent = label;
     const note = mode === "stopping" ? "stopping …" : mode === "asks" ? "waiting for your answer" : state.note || state.model || "";
@@ -680,11 +697,14 @@ class View {
     this.area.onDrop = (key, node) => this.voice.tell(key, node, true);
     this.root = h("div", { class: `ia-root ia-${store.kind}`, tabindex: "-1" });
     this.root.addEventListener("keydown", (event) => this.guard(event));
-    this.root.addEventListener("focusin", (event) => (store.focus = event.target.dataset.k ? event.target : null));
+    this.root.addEventListener("focusin", (event) => {
+      store.focus = event.target;
+      store.cell = this.root.closest(".jp-Cell");
+    });
     this.root.addEventListener("focusout", () =>
       setTimeout(() => {
         // A view that is taken away loses the focus too; that one is given back in the next view.
-        if (this.root.isConnected && !this.root.contains(document.activeElement)) store.focus = null;
+        if (this.root.isConnected && !this.root.contains(document.activeElement)) store.focus = store.before = null;
       })
     );
     this.clock = setInterval(() => this.tick(), 500);
@@ -714,15 +734,12 @@ class View {
   restoreFocus() {
     const { focus } = this.store;
     if (!focus || focus.isConnected || typesIn(document.activeElement)) return;
-    const node = [...this.root.querySelectorAll("[data-k]")].find((each) => each.dataset.k === focus.dataset.k);
+    const key = focus.dataset.k;
+    const node = key ? [...this.root.querySelectorAll("[data-k]")].find((each) => each.dataset.k === key) : this.root;
     if (!node || node.disabled) return;
     const { selectionStart, selectionEnd } = focus;
     node.focus({ preventScroll: true });
     if (selectionStart !== undefined) node.setSelectionRange?.(selectionStart, selectionEnd);
-  }
-
-  focusRest() {
-    this.root.focus({ preventScroll: true });
   }
 
   reveal() {}
@@ -730,8 +747,12 @@ class View {
   resume() {}
 
   remove() {
+    const { store } = this;
     clearInterval(this.clock);
-    this.store.views.delete(this);
+    store.views.delete(this);
+    setTimeout(() => {
+      if (store.views.size === 0 && store.focus && document.activeElement === document.body) store.leave();
+    }, NEXT_VIEW_WITHIN);
   }
 }
 
@@ -800,6 +821,12 @@ class CellView extends View {
     const below = this.below(scroller);
     const hidden = Math.max(below, below + this.editorBelow(scroller));
     if (hidden > 0) scroller.scrollTop += hidden + 8;
+  }
+
+  /** Where to go from an answered dialog: to what the user was at. */
+  focusRest() {
+    if (this.store.before?.isConnected) this.store.leave();
+    else this.root.focus({ preventScroll: true });
   }
 
   remove() {
@@ -1207,8 +1234,9 @@ class Composer {
     this.send.disabled = empty;
     this.later.hidden = !busy;
     this.later.disabled = empty;
+    if (!busy && document.activeElement === this.stop) this.field.focus({ preventScroll: true });
     this.stop.hidden = !busy;
-    this.stop.disabled = Boolean(stopping);
+    this.stop.setAttribute("aria-disabled", String(Boolean(stopping)));
     if (this.asked !== undefined && store.state.completions?.text === this.asked) this.offer(store.state.completions.items);
   }
 
