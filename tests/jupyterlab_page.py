@@ -1,4 +1,4 @@
-"""A JupyterLab of its own and a real browser in front of it, for tests."""
+"""A JupyterLab or Notebook 7 of its own and a real browser in front of it, for tests."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import nbformat
 from playwright.sync_api import Browser, Error, Page, Playwright, expect
 
 TOKEN = "tests-only"
 SCREENSHOTS = Path(__file__).parent / "browser" / "screenshots"
+KERNEL_IS_READY = """() => {
+    const context = window.jupyterapp?.shell.currentWidget?.sessionContext;
+    const kernel = context?.isReady && context.session?.kernel;
+    return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
+}"""
+"""What a page says once the notebook in front can run cells."""
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -44,10 +50,13 @@ def launch(playwright: Playwright) -> Browser:
 
 
 class Lab:
-    """A JupyterLab server whose root is ``folder``."""
+    """A server of JupyterLab, or of Notebook 7, whose root is ``folder``."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, environment: Mapping[str, str], *, program: Literal["jupyterlab", "notebook"] = "jupyterlab"
+    ) -> None:
         self.folder = folder
+        self._place = {"jupyterlab": "lab/tree", "notebook": "notebooks"}[program]
         self._environment = environment
         self._log = (folder.parent / "lab.log").open("wb")
         page_config = Path(environment["JUPYTER_CONFIG_DIR"]) / "labconfig" / "page_config.json"
@@ -57,7 +66,7 @@ class Lab:
         self._process = subprocess.Popen(
             [
                 sys.executable,
-                *("-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0", "--expose-app-in-browser"),
+                *("-m", program, "--no-browser", "--allow-root", "--port=0", "--expose-app-in-browser"),
                 *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"),
                 *("--ServerApp.ip=127.0.0.1", "--LabApp.collaborative=False"),
             ],
@@ -92,16 +101,9 @@ class Lab:
 
     def open(self, page: Page, name: str) -> Notebook:
         """Open a notebook, which starts its kernel."""
-        page.goto(f"{self.url}/lab/tree/{name}?reset&token={TOKEN}")
+        page.goto(f"{self.url}/{self._place}/{name}?reset&token={TOKEN}")
         page.locator(".jp-Notebook").wait_for(timeout=60_000)
-        page.wait_for_function(
-            """() => {
-                const context = window.jupyterapp?.shell.currentWidget?.sessionContext;
-                const kernel = context?.isReady && context.session?.kernel;
-                return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
-            }""",
-            timeout=60_000,
-        )
+        page.wait_for_function(KERNEL_IS_READY, timeout=60_000)
         return Notebook(page)
 
     def open_without_kernel(self, page: Page, name: str) -> Notebook:
@@ -145,7 +147,7 @@ class Lab:
                     continue
                 return url
             time.sleep(0.1)
-        raise AssertionError(f"JupyterLab did not start:\n{Path(self._log.name).read_text()[-3000:]}")
+        raise AssertionError(f"Jupyter did not start:\n{Path(self._log.name).read_text()[-3000:]}")
 
 
 class Notebook:
@@ -174,7 +176,7 @@ class Notebook:
     def save(self) -> None:
         """Press the keys, and wait until the file is written."""
         self.page.keyboard.press("Control+s")
-        self.page.locator(".jp-mod-dirty").first.wait_for(state="detached", timeout=20_000)
+        self.page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=20_000)
 
     def use_theme(self, name: str) -> None:
         """Switch to a theme."""

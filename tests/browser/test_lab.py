@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from pathlib import Path
 
 import nbformat
 from hostile import HOSTILE
-from jupyterlab_page import SCREENSHOTS, Lab
+from jupyterlab_page import Lab
 from messages_api import Gate, MessagesApi, Reply, Text, Thinking, ToolUse
-from PIL import Image
 from playwright.sync_api import Page, expect
 
 LOAD = "%load_ext indus_nb"
@@ -181,38 +178,6 @@ for bundles in shown:
         url for url in requested if not url.startswith((lab.url, lab.url.replace("http", "ws"), "data:", "blob:"))
     ] == []
     assert page.locator(".jp-OutputArea-output").locator("script, iframe, img, object, embed, form").count() == 0
-
-
-def test_the_picture_in_the_readme(lab: Lab, page: Page) -> None:
-    """Draws a copy to look at, and docs/screenshot.png itself when asked to by INDUS_NB_SCREENSHOT=1."""
-    folder = lab.folder / "project"
-    folder.mkdir()
-    (folder / "stats.py").write_text(
-        "def mean(values):\n    return sum(values) / len(values)\n\n\nprint(mean([1, 2, 3]))\n"
-    )
-    (folder / "data.csv").write_text("1,2,3\n")
-    lab.write(
-        "project/quickstart.ipynb",
-        "# One agent, in your own kernel",
-        LOAD,
-        "%agent --provider offline --thinking off --tools ls,read,bash list the files here, then read stats.py",
-        "%%agent\nrun `echo Training ...; sleep 60`",
-    )
-    page.set_viewport_size({"width": 1200, "height": 1160})
-    notebook = lab.open(page, "project/quickstart.ipynb")
-    page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
-    for number in (1, 2):
-        notebook.run(number)
-        notebook.wait_until_run(number)
-    notebook.run(3)
-    expect(notebook.cell(3).locator(".indus-call pre").last).to_contain_text("Training")
-    notebook.cell(0).scroll_into_view_if_needed()
-    notebook.screenshot("readme")
-    notebook.interrupt()
-    notebook.wait_until_run(3)
-    if os.environ.get("INDUS_NB_SCREENSHOT"):
-        picture = Path(__file__).parents[2] / "docs" / "screenshot.png"
-        Image.open(SCREENSHOTS / "readme.png").convert("RGB").save(picture, optimize=True)
 
 
 def test_the_agent_asks_in_the_cell_before_it_runs_a_command_and_works_on_live_objects(
