@@ -49,6 +49,7 @@ class CellRun:
         """The widget, if the front end may have one; its messages go to ``receive``."""
         self._asks = asks
         self._max_cost = max_cost
+        self._in_background = inbox is None
         self._insert = insert
         self._transcript = Transcript(
             session.model.name if session.model else "a model",
@@ -66,6 +67,8 @@ class CellRun:
         """Prompt and draw until the session has settled; raises what ``prompt`` raises."""
         session = self._session
         spent = session_stats(session.store.entries).cost
+        if self.live is not None:
+            self.live.set(background=self._in_background)
         view = self._view = CellView(
             self._transcript,
             self._screen,
@@ -157,9 +160,13 @@ class CellRun:
     def _ask_in_page(self, frame: UiFrame) -> bool | None:
         live = self._view.live if self._view is not None else self.live
         if live is None:
+            if self._view is not None:
+                self._view.draw()  # so that a question stands below what led to it
             return False
         if not live.heard.is_set():
             return None
         if not isinstance(frame, Notify):
+            if self._view is not None:
+                self._view.draw()  # else what it is about would come a moment later, and push the dialog down
             live.signal(frame.to_wire())
         return True

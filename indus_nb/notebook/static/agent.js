@@ -277,6 +277,12 @@ class Store {
     this.wantsFile = false;
   }
 
+  forgetFile() {
+    if (this.offered) URL.revokeObjectURL(this.offered.href);
+    this.offered = null;
+    this.show(new Set(["download"]));
+  }
+
   /** Give the focus to where it was before us, or to our cell: the front end's keys do nothing without it. */
   leave() {
     const node = this.before?.isConnected ? this.before : this.cell;
@@ -756,18 +762,37 @@ class View {
   }
 }
 
+/** Keep the cells below in place while the view moves on: this one is gone a moment before the next one is there. */
+function keepHeight(node) {
+  if (!node) return;
+  node.style.minHeight = `${node.getBoundingClientRect().height}px`;
+  setTimeout(() => (node.style.minHeight = ""), NEXT_VIEW_WITHIN);
+}
+
 /** The live tail of a run. */
 class CellView extends View {
   constructor(store, el) {
     super(store, el);
-    // The run waits for the answer, and in command mode the notebook would take a number for a heading.
-    this.around = ".jp-Notebook";
     const { lines } = this;
     this.root.append(
       lines.title, lines.warning, lines.above, this.area.node, this.dialogs.node, lines.toasts, lines.below, lines.status,
       this.foot.node, this.voice.node
     );
     this.onScroll = () => this.noteScroll();
+  }
+
+  /** A cell that waits for the answer has the whole notebook wait, which in command mode takes a number for a heading. */
+  get around() {
+    return this.store.state.background ? ".jp-Cell" : ".jp-Notebook";
+  }
+
+  /** What cannot be seen must not take keys. */
+  mayTakeFocus() {
+    return super.mayTakeFocus() && (this.store.follow || this.below(this.scroller() ?? document.documentElement) < NEAR_END);
+  }
+
+  reveal() {
+    if (this.store.follow) requestAnimationFrame(() => this.dialogs.node.scrollIntoView({ block: "nearest" }));
   }
 
   show(changed) {
@@ -831,6 +856,7 @@ class CellView extends View {
 
   remove() {
     this.found?.removeEventListener("scroll", this.onScroll);
+    if (this.store.state.busy) keepHeight(this.root.closest(".jp-OutputArea"));
     super.remove();
   }
 }
@@ -883,7 +909,7 @@ class PanelView extends View {
     if (offered)
       this.file.replaceChildren(
         h("a", { href: offered.href, download: offered.name, text: `Download ${offered.name}` }),
-        h("button", { class: "ia-icon", type: "button", "aria-label": "Close", text: "✕", onclick: () => (this.file.hidden = true) })
+        h("button", { class: "ia-icon", type: "button", "aria-label": "Close", text: "✕", onclick: () => this.store.forgetFile() })
       );
   }
 
