@@ -6,6 +6,7 @@ import base64
 import binascii
 import html
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
@@ -63,6 +64,11 @@ table{border-collapse:collapse}td,th{border:1px solid var(--line);padding:.2rem 
 @media print{body{max-width:none;padding:0;font-size:11pt}pre{max-height:none!important;white-space:pre-wrap!important}
 article{break-inside:avoid-page}details.branch{display:none}}
 """
+
+
+def page_name(store: SessionStore) -> str:
+    """What the file of a session's page is called; the id comes from a file, and could lead to another folder."""
+    return f"indusagi-session-{re.sub(r'[^A-Za-z0-9._-]', '_', store.session_id)[:100]}.html"
 
 
 def export_html(store: SessionStore, path: Path) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,17 @@ _TOKEN_STYLES = {
     "Generic.Deleted": "background:rgba(248,81,73,0.2);",
 }
 _LONGEST_FENCE = 200
-_HIGHLIGHT_LIMIT = 20_000
+# Of a lexer that is not named here a single step may take minutes on text that is made for it, and nothing else runs in
+# the process meanwhile. These were tried with such text, of that many characters.
+_COLOURED = {
+    10_000: (
+        "bash cmake css diff docker go graphql haskell html http java javascript json julia kotlin latex less lua "
+        "nginx perl php powershell protobuf pycon python pytb rb rust scss splus sql swift toml ts tsx jsx xml yaml zig"
+    ),
+    2_000: "c console cpp csharp ini ipython matlab objective-c octave",
+}
+_LANGUAGES = {name: limit for limit, names in _COLOURED.items() for name in names.split()}
+_COLOUR_SECONDS = 0.3
 _TAG_NAMES = (
     "a b blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong summary "
     "table tbody td th thead tr ul"
@@ -204,10 +215,11 @@ def preformatted(text: str, style: str) -> str:
 
 
 def highlighted(code: str, info: str) -> str:
-    """A block of code, coloured when a lexer of that name is known and the code is not too long to wait for."""
+    """A block of code, coloured when it is of a language that is known and does not take long."""
     words = info.split(maxsplit=1)
-    if not words or len(code) > _HIGHLIGHT_LIMIT:
-        return element("pre", html.escape(code), "code")
+    plainly = element("pre", html.escape(code), "code")
+    if not words or len(code) > max(_COLOURED):
+        return plainly
     from pygments import lexers
     from pygments.util import ClassNotFound
 
@@ -215,9 +227,14 @@ def highlighted(code: str, info: str) -> str:
     try:
         lexer: Lexer = untyped.get_lexer_by_name(words[0])
     except ClassNotFound:
-        return element("pre", html.escape(code), "code")
+        return plainly
+    if len(code) > max(_LANGUAGES.get(alias, 0) for alias in lexer.aliases):
+        return plainly
     pieces: list[str] = []
+    began = time.thread_time()
     for kind, value in lexer.get_tokens(code):
+        if time.thread_time() - began > _COLOUR_SECONDS:
+            return plainly
         style = _token_style(str(kind).removeprefix("Token."))
         shown = html.escape(value)
         pieces.append(f'<span style="{style}">{shown}</span>' if style and not value.isspace() else shown)
@@ -253,9 +270,7 @@ def tame_markdown(text: str) -> str:
     _, with_formulas = _fences(_parser(), text)
     last, code = _fences(_plain_parser(), text)
     code &= with_formulas  # what stands between dollar signs is a formula to one viewer, and text to the other
-    shown = [
-        row if number in code and not _FENCE.match(row) else tame_line(row) for number, row in enumerate(rows)
-    ]
+    shown = [row if number in code and not _FENCE.match(row) else tame_line(row) for number, row in enumerate(rows)]
     if last is not None and not _is_closed(last, rows):
         shown.append(last.markup)
     return "\n".join(shown)
@@ -301,18 +316,20 @@ def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[s
     if len(text) <= hard:
         return "", text
     at = _end_of_line(text, hard // 2, hard)
-    head, rest = text[:at], text[at:]
-    if not blocks:
-        return head, rest
-    if blocks[0].type == "table_open":
+    return _cut_block(blocks[0] if blocks else None, rows, text[:at], text[at:])
+
+
+def _cut_block(block: Token | None, rows: list[str], head: str, rest: str) -> tuple[str, str]:
+    """The parts of a block, which begins with these rows, such that each is one of its kind."""
+    if block is not None and block.type == "fence" and len(rows[0]) < _LONGEST_FENCE:
+        if not rest.strip().strip(block.markup[0]):
+            return head + rest, ""
+        return f"{head.rstrip()}\n{block.markup}\n", f"{rows[0]}\n{rest}"
+    if block is not None and block.type == "table_open" and head.endswith("\n") and rest.strip():
         top = "\n".join(rows[:2]) + "\n"
-        is_between_rows = head.endswith("\n") and len(top) < hard // 4 and rest.strip()
-        return (head, top + rest) if is_between_rows else (head, rest)
-    if blocks[0].type != "fence" or len(rows[0]) >= _LONGEST_FENCE:
-        return head, rest
-    if not rest.strip().strip(blocks[0].markup[0]):
-        return text, ""
-    return f"{head.rstrip()}\n{blocks[0].markup}\n", f"{rows[0]}\n{rest}"
+        if 4 * len(top) < len(head):
+            return head, top + rest
+    return head, rest
 
 
 def _fences(parser: MarkdownIt, text: str) -> tuple[Token | None, set[int]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from indus_nb.errors import SessionFileError, UsageError
-from indus_nb.export import export_html, session_page
+from indus_nb.export import export_html, page_name, session_page
 from indus_nb.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -144,3 +144,17 @@ def test_an_empty_session_and_a_bad_path_are_said_and_leave_nothing(store: Sessi
         export_html(store, tmp_path / "folder")
     assert export_html(store, tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["folder", "new", "page.html"]
+
+
+def test_an_id_from_a_file_cannot_lead_the_page_to_another_folder(tmp_path: Path) -> None:
+    store = SessionStore.create(tmp_path, tmp_path / "sessions")
+    store.append_message(user("Hello"))
+    store.close()
+    path = store.path
+    assert path is not None
+    assert page_name(store) == f"indusagi-session-{store.session_id}.html"
+    path.write_text(path.read_text().replace(store.session_id, "/../../../evil"))
+    hostile = SessionStore.open(path)
+    assert hostile.session_id == "/../../../evil"
+    assert Path(page_name(hostile)).name == page_name(hostile)
+    hostile.close()

@@ -106,7 +106,20 @@ IMAGE = "<img src=x onerror=window.hacked=1>"
 
 @pytest.mark.parametrize(
     "before",
-    ["```", "~~~~ x", "  ```\nx", "- item", "- ```\nx", "1. a\n\n   ~~~", "> ```", "    code", "$$", "$$\n```\n$$", "<!--", "`"],
+    [
+        "```",
+        "~~~~ x",
+        "  ```\nx",
+        "- item",
+        "- ```\nx",
+        "1. a\n\n   ~~~",
+        "> ```",
+        "    code",
+        "$$",
+        "$$\n```\n$$",
+        "<!--",
+        "`",
+    ],
 )
 @pytest.mark.parametrize(
     "text",
@@ -125,7 +138,12 @@ def test_markdown_is_as_harmless_below_other_markdown(before: str, text: str) ->
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
     above = [blocks.answer(before), blocks.said(before), blocks.thinking(before), blocks.notice(before)]
-    below = [blocks.answer(text), blocks.said(text), blocks.thinking(text), blocks.call(blocks.Call("bash", {"a": text}))]
+    below = [
+        blocks.answer(text),
+        blocks.said(text),
+        blocks.thinking(text),
+        blocks.call(blocks.Call("bash", {"a": text})),
+    ]
     for viewer in (MarkdownIt("commonmark"), MarkdownIt("commonmark").use(dollarmath_plugin)):
         for first in above:
             for second in below:
@@ -275,6 +293,16 @@ def test_hostile_lengths_cost_time_in_proportion() -> None:
         for bundle in (blocks.answer(text), blocks.call(blocks.Call("bash", {"command": text}, output=text))):
             assert bundle["text/html"]
     assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize("info", ["autohotkey", "make", "scala", "cfengine3", "gherkin", *markup._LANGUAGES])
+def test_code_that_is_made_to_keep_a_lexer_busy_does_not(info: str) -> None:
+    for part in ("a\n ", "\n ", "a\n", "aA:", "((a"):
+        for length in (1_998, 9_999):
+            began = time.thread_time()
+            shown = markup.highlighted(part * (length // len(part)), info)
+            assert time.thread_time() - began < 2
+            assert Auditor(shown).text.split() == (part * (length // len(part))).split()
 
 
 def test_a_call_shows_its_main_argument_in_the_title_and_the_others_below() -> None:

@@ -200,7 +200,7 @@ async def test_a_project_cannot_turn_the_asking_off(opened, messages_api, tmp_pa
         "echo '\u202e cba'",
         "echo 1\rrm -rf /",
         "ls #\u200b",
-        "ls \U000e0041",
+        "cat \U000e0041",
     ],
 )
 async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api, command: str) -> None:

@@ -329,10 +329,10 @@ class RpcServer:
         return stats
 
     async def _export_html(self, command: commands.ExportHtml) -> JsonObject:
-        from indus_nb.export import export_html
+        from indus_nb.export import export_html, page_name
 
         store = self._session.store
-        path = Path(command.output_path or f"indusagi-session-{store.session_id}.html")
+        path = Path(command.output_path or page_name(store))
         # Tolerably long work on what only ever grows: a thread keeps it from holding up the stream.
         return {"path": str(await asyncio.to_thread(export_html, store, store.cwd / path))}
 

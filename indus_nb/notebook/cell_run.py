@@ -15,7 +15,7 @@ from indus_nb.notebook.transcript import Transcript
 from indus_nb.notebook.view import CellView
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
-from indus_nb.ui import Notify, UiFrame
+from indus_nb.ui import Dialog, Notify, UiFrame
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -160,13 +160,13 @@ class CellRun:
     def _ask_in_page(self, frame: UiFrame) -> bool | None:
         live = self._view.live if self._view is not None else self.live
         if live is None:
-            if self._view is not None:
+            if self._view is not None and isinstance(frame, Dialog):
                 self._view.draw()  # so that a question stands below what led to it
             return False
         if not live.heard.is_set():
             return None
         if not isinstance(frame, Notify):
-            if self._view is not None:
+            if self._view is not None and isinstance(frame, Dialog):
                 self._view.draw()  # else what it is about would come a moment later, and push the dialog down
             live.signal(frame.to_wire())
         return True

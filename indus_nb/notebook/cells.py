@@ -31,6 +31,7 @@ from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.markup import cut, plain
 from indus_nb.messages import ImageContent, TextContent
+from indus_nb.notebook.variables import without_secrets
 from indus_nb.tools.paths import failure
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import ToolError, in_thread
@@ -439,9 +440,9 @@ def _ends(text: str, most: int) -> str:
 
 
 def _readable(text: str) -> str:
-    """Without what only a terminal understands; of a line that was written over, what stood there in the end."""
+    """Without secrets, and without what only a terminal understands; of a line written over, what it was in the end."""
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return plain(clean_text("\n".join(lines)))
+    return without_secrets(plain(clean_text("\n".join(lines))))
 
 
 def _image(text: str) -> ImageContent:

@@ -15,7 +15,7 @@ from typing import Literal, cast
 from indus_nb import markup
 from indus_nb.doctor import diagnosis
 from indus_nb.errors import ModelNotFoundError, SessionBusyError, SessionFileError, UsageError
-from indus_nb.export import export_html
+from indus_nb.export import export_html, page_name
 from indus_nb.messages import ThinkingLevel
 from indus_nb.notebook.request import Command
 from indus_nb.notebook.tree_rows import cut, tree_rows
@@ -258,7 +258,7 @@ def _stats(session: AgentSession) -> Shown:
 
 
 def _export(store: SessionStore, wanted: str) -> Shown:
-    asked = Path(wanted or f"indusagi-session-{store.session_id}.html")
+    asked = Path(wanted or page_name(store))
     with suppress(RuntimeError):  # a home directory of nobody
         asked = asked.expanduser()
     asked = store.cwd / asked

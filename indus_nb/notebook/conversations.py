@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -26,7 +27,7 @@ from indus_nb.notebook.cell_run import CellRun
 from indus_nb.notebook.cells import NotebookTools
 from indus_nb.notebook.jobs import work_here
 from indus_nb.notebook.kernel import UserKernel
-from indus_nb.notebook.output import Screen, asks_for_input, screen_of
+from indus_nb.notebook.output import Screen, asks_for_input, can_update, screen_of
 from indus_nb.notebook.pictures import image_of
 from indus_nb.notebook.request import HELP, Request, interpolate, parse
 from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FIRST = "main"
 """The name of the conversation that nobody gave another one."""
+_PATIENCE = 5.0
 
 
 class Conversations:
@@ -174,9 +176,7 @@ class Conversations:
 
     def _live(self, receive: Callable[[JsonObject], None]) -> Live | None:
         """A widget for this cell, where a page may be there to show it."""
-        if self._front is None or not self._can_ask:
-            return None
-        gate = self.comm_gate()
+        gate = self.comm_gate() if self._has_page else None
         if gate is None:
             return None
         from indus_nb.notebook.live import Live
@@ -184,6 +184,11 @@ class Conversations:
         live = Live("cell", receive, self.thread.call)
         gate.watch(live.comm_id)
         return live
+
+    @property
+    def _has_page(self) -> bool:
+        """Whether a page may be there that shows widgets: consoles have none."""
+        return self._front is not None and self._can_ask and can_update(self._front)
 
     def comm_gate(self) -> CommGate | None:
         """What delivers the messages of widgets while a cell is busy; ``None`` where that cannot be."""
@@ -206,7 +211,7 @@ class Conversations:
         command = request.command
         assert command is not None  # noqa: S101 - whoever calls has looked
         if command.name == "panel":
-            self._screen.show(self._panel(session).live.bundle, final=True)
+            self._show_panel(session)
             return
         if command.name == "cell":
             self._insert_code(session)
@@ -217,10 +222,16 @@ class Conversations:
         if command.name in ("fork", "tree") and command.argument:
             self._screen.show(blocks.notice(f"⚠ {blocks.OTHER_BRANCH}"), final=True)
 
+    def _show_panel(self, session: AgentSession) -> None:
+        if self._front is not None and not self._can_ask:
+            self._screen.show(blocks.notice("The chat panel was left out: nobody is there to use it."), final=True)
+            return
+        if not self._has_page:
+            raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
+        self._screen.show(self._panel(session).live.bundle, final=True)
+
     def _panel(self, session: AgentSession) -> ChatPanel:
         """The panel of a session; shown again it is another view of the same."""
-        if self._front is None:
-            raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
         panel = self._panels.get(session)
         if panel is None:
             from indus_nb.notebook.panel import ChatPanel
@@ -339,7 +350,7 @@ class Conversations:
                 self._shown.remove(panel.live)
             # On the agent's loop, where what extensions started lives.
             with contextlib.suppress(Interrupted):
-                self._run(session.end)
+                self._run(partial(_end, session))
 
     def _change_model(self, session: AgentSession, request: Request) -> None:
         if request.model is None:
@@ -362,12 +373,23 @@ class Conversations:
         self.thread.drive(work, Inbox(), lambda: None)
 
 
+async def _end(session: AgentSession) -> None:
+    """End a session, and first what goes on in it, so that what was said till then is kept."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            await session.abort()
+    await session.end()
+
+
 async def _in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
     """Nobody waits for it: what it raises is shown in its cell."""
     try:
         await work()
     except IndusError as error:
         screen.show(blocks.error(str(error)), final=True)
+    except Exception as error:
+        screen.show(blocks.error(f"{type(error).__name__}: {error}"), final=True)
+        raise
 
 
 def _preload(provider: Provider) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 
 from indus_nb.markup import plain
+from indus_nb.notebook.output import free_line
 from indus_nb.notebook.thread import AgentThread, Inbox
 from indus_nb.ui import Answer, Cancel, Confirm, Dialog, Editor, Input, Notify, Select, Ui, UiFrame
 
@@ -86,7 +87,7 @@ class CellDialogs:
         if frame.id in self._over:
             return
         answer: Answer = None
-        with _interruptible() as was_interrupted:
+        with free_line(), _interruptible() as was_interrupted:
             answer = _answer(frame)
         self._thread.call(partial(self._ui.answer, frame.id, answer))
         if was_interrupted():

@@ -187,7 +187,7 @@ class Live:
             self._call(partial(self._take, cast("JsonObject", content)))
 
     def _take(self, message: JsonObject) -> None:
-        page = self._used = str(message.get("page"))[:_LONGEST_NAME]
+        page = self._used = str(message.pop("page", None))[:_LONGEST_NAME]
         match message:
             case {"kind": "hello"}:
                 self._page = self._page or page

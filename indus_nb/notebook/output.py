@@ -6,9 +6,12 @@ it when other cells have run; so what is shown here names the cell that it belon
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+import threading
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
@@ -149,6 +152,21 @@ class OnceScreen:
             self._cell.publish(bundle, uuid4().hex, update=False)
 
 
+_typing = threading.Event()
+
+
+@contextlib.contextmanager
+def free_line() -> Generator[None]:
+    """Keep a terminal's line on what goes on away within this context, where somebody is to type."""
+    _typing.set()
+    if sys.stdout.isatty():
+        sys.stdout.write(_CLEAR_LINE)
+    try:
+        yield
+    finally:
+        _typing.clear()
+
+
 class TerminalScreen:
     """A terminal, where nothing can be taken back: what is final is printed, above one line on what goes on."""
 
@@ -166,6 +184,6 @@ class TerminalScreen:
         live = self._stream.isatty()
         if final:
             self._stream.write((_CLEAR_LINE if live else "") + text + "\n")
-        elif live:
+        elif live and not _typing.is_set():
             self._stream.write(_CLEAR_LINE + text.split("\n", 1)[0][: shutil.get_terminal_size().columns - 1])
         self._stream.flush()

@@ -30,7 +30,7 @@ from indus_nb.events import (
     SessionInfoChanged,
     ThinkingLevelChanged,
 )
-from indus_nb.export import export_html, session_page
+from indus_nb.export import export_html, page_name, session_page
 from indus_nb.messages import AssistantMessage, ImageContent, Message, TextContent, Usage, UserMessage, text_of
 from indus_nb.notebook import blocks, page_requests
 from indus_nb.notebook.live import Live
@@ -490,7 +490,7 @@ class ChatPanel:
 
     async def _export(self, session: AgentSession) -> None:
         store = session.store
-        name = f"indusagi-session-{store.session_id}.html"
+        name = page_name(store)
         page = await asyncio.to_thread(session_page, store)
         if len(page) > _LARGEST_DOWNLOAD:
             path = await asyncio.to_thread(export_html, store, store.cwd / name)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 from keyword import iskeyword
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from indus_nb.errors import UsageError
+from indus_nb.notebook.care import touched
 from indus_nb.start import THINKING_LEVELS
 
 HELP = """\
@@ -343,7 +344,7 @@ def interpolate(text: str, namespace: dict[str, Any], render: Callable[[object],
     >>> interpolate(r"`{x}` {{x}} $$x ${x} $x + y$ \frac{x}{x} x^{x} \{x}", values, repr).text
     '`{x}` {x} $x ${x} $x + y$ \\frac{x}{x} x^{x} \\{x}'
 
-    Raises ``UsageError``, which names the expression, when an evaluation fails.
+    Raises ``UsageError``, which names the expression, when an evaluation fails, or would change a variable.
     """
     pieces: list[str] = []
     missing: dict[str, None] = {}
@@ -406,6 +407,11 @@ def _of_braces(
         if undefined:
             missing[source] = None
         return None, inside
+    if (change := touched(expression.source, namespace).warning()) is not None:
+        raise UsageError(
+            f"{{{source}}} in the prompt: {change} Nothing was sent. "
+            f"Do that in a cell, or write {{{{{source}}}}} to send it as it stands."
+        )
     with _naming_errors(f"{{{source}}}", f"{{{{{source}}}}}"):
         value = eval(compile(expression.tree, "<prompt>", "eval"), namespace)  # noqa: S307 - the user's own code
         if expression.conversion is not None:
@@ -426,7 +432,8 @@ def _naming_errors(where: str, literally: str) -> Generator[None]:
 
 
 def _written(value: object, render: Callable[[object], str]) -> str:
-    return value if isinstance(value, str) else render(value)
+    # By its type: `isinstance` would ask the value, which may load something to answer.
+    return cast("str", value) if issubclass(type(value), str) else render(value)
 
 
 def _expression(source: str) -> _Expression | None:

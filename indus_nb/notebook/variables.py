@@ -158,6 +158,10 @@ def is_frame(value: object) -> bool:
     return bool(_families(value) & (_FRAMES | _SERIES))
 
 
+_NO_DATA = ("typing", "indus_nb")
+"""What is imported to write code with, and holds nothing of the user's."""
+
+
 def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> str:
     """The user's variables, the newest first, a line for each that holds data; about 1,500 characters at most.
 
@@ -173,6 +177,8 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> st
             named["classes"].append(name)
         elif is_a(value, FunctionType):
             named["functions"].append(name)
+        elif _library(type(value)) in _NO_DATA:
+            continue
         else:
             lines.append(f"{name}: {_cut(describe(value, name), 120)}")
     ends = [_cut(f"{what}: {', '.join(names)}", _LONGEST_SUMMARY // 5) for what, names in named.items() if names]

@@ -380,9 +380,14 @@ def test_code_of_a_call_can_become_a_cell_and_the_page_tells_of_cells(cell: Stag
     expect(cell.notebook.cell(2)).to_contain_text("# Newer")
     assert "error" in request(what="insert_cell", after="nowhere", type="code", source="x")
     assert "error" in request(what="unheard_of")
-    cell.notebook.cell(2).locator(".jp-InputPrompt").click()
+    cell.do("live._used = 'another page'")
+    assert request(what="cells", timeout=0.3) is None
+    request(what="insert_cell", type="code", source="'below its own'")
+    expect(cell.notebook.cell(2)).to_contain_text("below its own")
     for _ in range(2):
-        cell.page.keyboard.press("d")
+        cell.notebook.cell(2).locator(".jp-InputPrompt").click()
+        for _ in range(2):
+            cell.page.keyboard.press("d")
     expect(cell.page.locator(".jp-Notebook .jp-Cell")).to_have_count(3)
 
 
@@ -473,6 +478,21 @@ def test_what_is_written_is_sent_steers_or_follows_up(panel: Stage) -> None:
         box.press("ArrowDown")
         expect(box).to_have_value(expected)
     expect(panel.page.locator(".jp-Notebook .jp-Cell")).to_have_count(3)
+
+
+def test_a_stop_that_came_too_late_does_not_disable_the_next_one(panel: Stage) -> None:
+    panel.set(busy=True)
+    stop = panel.root.get_by_role("button", name="Stop")
+    panel.do("live.set(busy=False, stopping=False); live._widget_send = live._widget.send; live._known_patch = []")
+    panel.do("live._widget.send = live._known_patch.append; live.send()")  # the end of the run is still on its way
+    stop.click()
+    panel.hears(kind="stop")
+    panel.do("live._widget.send = live._widget_send; live._widget.send(live._known_patch[0])")
+    expect(stop).to_be_hidden()
+    panel.set(busy=True, stopping=False)
+    expect(stop).not_to_have_attribute("aria-disabled", "true")
+    stop.click()
+    panel.wait(lambda: [each["kind"] for each in panel.heard()].count("stop") == 2)
 
 
 def test_images_are_pasted_dropped_and_removed(panel: Stage, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ class Book:
         message = client.session.msg("execute_request", content, metadata={"cellId": cell_id} if cell_id else {})
         client.shell_channel.send(message)
         cell = Cell(client, message["header"]["msg_id"])
+        cell.cells[cell.message_id] = cell
         cell.wait_for(lambda cell: cell.idle, 30)
         while True:
             reply = client.get_shell_msg(timeout=30)
@@ -91,12 +92,6 @@ class Book:
             new = nbformat.v4.new_code_cell if cell_type == "code" else nbformat.v4.new_markdown_cell
             made.cells.append(new(source, id=cell_id))
         nbformat.write(made, self.path)
-
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi() as api:
-        yield api
 
 
 @pytest.fixture(scope="module")

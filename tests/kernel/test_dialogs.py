@@ -12,12 +12,6 @@ from messages_api import MessagesApi, Reply, ToolUse
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi() as api:
-        yield api
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dialogs")
 
@@ -165,6 +159,7 @@ def test_a_gate_and_a_command_can_be_defined_in_a_cell(claude: Kernel, api: Mess
     assert "Who?" in cell.answer("Ada")
     assert cell.finish().status == "ok", cell.error
     assert "Hello Ada, good day" in " ".join(cell.shown)
+
 
 def test_where_nobody_can_be_asked_signs_are_shown_all_the_same(claude: Kernel) -> None:
     claude.run(

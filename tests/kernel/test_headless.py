@@ -1,18 +1,21 @@
-"""Notebooks that run without anybody who watches, by the programs that people run them with, and a plain terminal."""
+"""Notebooks that run without anybody who watches, by the programs that people run them with."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
-import pexpect
 import pytest
 from kernels import private_environment
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from nbconvert import get_exporter
+from traitlets.config import Config
 
 BIN = Path(sys.executable).parent
 
@@ -24,6 +27,20 @@ def notebook(*cells: str) -> nbformat.NotebookNode:
 
 
 GOOD = ("%load_ext indus_nb", "%agent --provider offline list the files here", "print('done')")
+ASKING = (
+    "%load_ext indus_nb",
+    """\
+from indus_nb import agent
+@agent.command()
+async def ask(arguments, ctx):
+    ui = ctx.ui
+    asked = [ui.select("Which?", ["a", "b"]), ui.confirm("Sure?", ""), ui.input("Who?"), ui.editor("Edit", "text")]
+    ui.notify(f"answers: {[await each for each in asked]}")""",
+    "%agent --provider offline --approve writes /ask",
+    "%agent run touch unasked",
+    "%agent panel",
+    "print('done')",
+)
 BAD = ("%load_ext indus_nb", "%agent --provider nobody hello", "print('done')")
 
 
@@ -34,6 +51,7 @@ def folder(tmp_path: Path) -> Path:
     (folder / "notes.txt").touch()
     nbformat.write(notebook(*GOOD), folder / "good.ipynb")
     nbformat.write(notebook(*BAD), folder / "bad.ipynb")
+    nbformat.write(notebook(*ASKING), folder / "asking.ipynb")
     return folder
 
 
@@ -57,6 +75,25 @@ def transcript(path: Path) -> list[str]:
     return [output.data["text/plain"] for output in cell.outputs if "data" in output]
 
 
+def assert_nobody_was_asked(made: nbformat.NotebookNode, folder: Path) -> None:
+    """Every dialog answered what no user said, and what needed a yes was refused with the reason."""
+    (told, *_), refused = (
+        [output.data["text/plain"] for output in cell.outputs if "data" in output] for cell in made.cells[2:4]
+    )
+    assert told == "answers: [None, False, None, None]"
+    assert any("✗ bash  touch unasked" in text and "nobody can be asked" in text for text in refused)
+    assert "left out: nobody is there" in made.cells[4].outputs[0].data["text/plain"]
+    assert made.cells[5].outputs[0].text == "done\n"
+    assert not (folder / "unasked").exists()
+
+
+def assert_has_no_widget(made: nbformat.NotebookNode) -> None:
+    """Nothing in the file needs a kernel or a widget manager to be shown."""
+    assert "widgets" not in made.metadata
+    kinds = {kind for cell in made.cells for output in cell.outputs for kind in output.get("data", {})}
+    assert kinds == {"text/html", "text/markdown", "text/plain"}
+
+
 def assert_is_a_transcript(shown: list[str]) -> None:
     assert any("✓ bash  ls" in text and "notes.txt" in text for text in shown)
     assert shown[-1].startswith("offline · ")
@@ -70,6 +107,16 @@ def test_nbclient_keeps_the_transcript_in_the_outputs(folder: Path, monkeypatch:
     NotebookClient(made, timeout=60, resources={"metadata": {"path": str(folder)}}).execute()
     assert_is_a_transcript([output.data["text/plain"] for output in made.cells[1].outputs])
     assert made.cells[2].outputs[0].text == "done\n"
+    assert_has_no_widget(made)
+
+
+def test_nbclient_asks_nobody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in private_environment(folder.parent).items():
+        monkeypatch.setenv(name, value)
+    made = notebook(*ASKING)
+    NotebookClient(made, timeout=60, resources={"metadata": {"path": str(folder)}}).execute()
+    assert_nobody_was_asked(made, folder)
+    assert_has_no_widget(made)
 
 
 def test_nbclient_stops_at_a_cell_that_failed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,13 +129,36 @@ def test_nbclient_stops_at_a_cell_that_failed(folder: Path, monkeypatch: pytest.
     assert not made.cells[2].outputs
 
 
-def test_nbconvert_executes_and_its_pages_read_well(folder: Path) -> None:
+def test_nbconvert_executes_and_what_it_makes_of_it_reads_well(folder: Path) -> None:
     done = call(folder, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "good.ipynb")
     assert done.returncode == 0, done.stderr
+    made = nbformat.read(folder / "good.ipynb", as_version=4)
     assert_is_a_transcript(transcript(folder / "good.ipynb"))
-    done = call(folder, "jupyter", "nbconvert", "--to", "html", "good.ipynb")
+    assert_has_no_widget(made)
+
+    def converted(kind: str, source: nbformat.NotebookNode = made, **settings: Any) -> str:
+        return get_exporter(kind)(config=Config(settings)).from_notebook_node(source)[0]
+
+    page, empty_page = converted("html"), converted("html", notebook(*GOOD))
+    assert 'class="indus-call"' in page
+    assert re.findall(r"<script.*?>", page) == re.findall(r"<script.*?>", empty_page)  # those of nbconvert's own
+    markdown = converted("markdown")
+    assert 'class="indus-call"' in markdown
+    assert "<script" not in markdown
+    plain = converted("markdown", NbConvertBase={"display_data_priority": ["text/markdown", "text/plain"]})
+    assert "✓ **bash** `ls -la -- .`" in plain
+    assert "<div" not in plain
+    script = converted("script")
+    assert "run_line_magic('agent', '--provider offline list the files here')" in script
+    compile(script, "good.py", "exec")
+
+
+def test_nbconvert_asks_nobody(folder: Path) -> None:
+    done = call(folder, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "asking.ipynb")
     assert done.returncode == 0, done.stderr
-    assert 'class="indus-call"' in (folder / "good.html").read_text(encoding="utf-8")
+    made = nbformat.read(folder / "asking.ipynb", as_version=4)
+    assert_nobody_was_asked(made, folder)
+    assert_has_no_widget(made)
 
 
 def test_nbconvert_fails_with_the_cell(folder: Path) -> None:
@@ -101,48 +171,18 @@ def test_papermill_keeps_the_transcript(folder: Path) -> None:
     done = call(folder, "papermill", "good.ipynb", "out.ipynb")
     assert done.returncode == 0, done.stderr
     assert_is_a_transcript(transcript(folder / "out.ipynb"))
+    assert_has_no_widget(nbformat.read(folder / "out.ipynb", as_version=4))
+
+
+def test_papermill_asks_nobody(folder: Path) -> None:
+    done = call(folder, "papermill", "asking.ipynb", "out.ipynb")
+    assert done.returncode == 0, done.stderr
+    made = nbformat.read(folder / "out.ipynb", as_version=4)
+    assert_nobody_was_asked(made, folder)
+    assert_has_no_widget(made)
 
 
 def test_papermill_fails_with_the_cell(folder: Path) -> None:
     done = call(folder, "papermill", "bad.ipynb", "out.ipynb")
     assert done.returncode != 0
     assert "Unknown provider: nobody" in done.stderr
-
-
-def test_a_plain_ipython_prints_each_block_once(folder: Path) -> None:
-    program = "; ".join(
-        f"get_ipython().run_line_magic('{GOOD[n][1:].split()[0]}', '{GOOD[n].split(' ', 1)[1]}')" for n in (0, 1)
-    )
-    done = call(folder, "ipython", "--colors=NoColor", "-c", program)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("✓ bash  ls -la -- .") == 1
-    assert done.stdout.count("Files in `.`") == 1
-    assert "waiting" not in done.stdout
-    assert "<" not in done.stdout
-
-
-def test_an_interrupt_in_a_terminal_stops_the_agent_and_ipython_goes_on(folder: Path) -> None:
-    shell = pexpect.spawn(
-        str(BIN / "ipython"),
-        ["--simple-prompt", "--no-banner", "--colors=NoColor", "--no-confirm-exit"],
-        cwd=str(folder),
-        env={**private_environment(folder.parent), "TERM": "dumb"},
-        encoding="utf-8",
-        timeout=20,
-    )
-    try:
-        shell.expect_exact("In [1]: ")
-        shell.sendline("%load_ext indus_nb")
-        shell.expect_exact("In [2]: ")
-        shell.sendline("%agent --provider offline run sleep 60")
-        shell.expect_exact("● bash  sleep 60")
-        shell.sendintr()
-        shell.expect_exact("Interrupted: the agent was stopped")
-        shell.expect_exact("In [3]: ")
-        shell.sendline("6 * 7")
-        shell.expect_exact("42")
-        shell.sendline("exit")
-        shell.expect(pexpect.EOF)
-    finally:
-        shell.close(force=True)
-    assert shell.exitstatus == 0

@@ -11,14 +11,8 @@ from pathlib import Path
 
 import pytest
 from kernels import Kernel, private_environment
-from messages_api import MessagesApi, Reply, ToolUse
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from PIL import Image
-
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi() as api:
-        yield api
 
 
 @pytest.fixture(scope="module")
@@ -587,10 +581,10 @@ def test_code_of_the_agents_can_neither_talk_to_the_agent_nor_unload_it(claude: 
 
 
 def test_abort_does_not_wait_for_code_that_cannot_end_before_the_cell(claude: Kernel, api: MessagesApi) -> None:
-    code = "import asyncio\nopen('awaits', 'w').close()\nawait asyncio.sleep(1000)"
+    code = "import asyncio\nopen('hangs', 'w').close()\nawait asyncio.sleep(1000)"
     api.add(Reply(ToolUse("python", {"code": code})))
     assert claude.run("%agent --no-wait go").status == "ok"
-    until((claude.folder / "awaits").exists)
+    until((claude.folder / "hangs").exists)
     began = time.monotonic()
     assert claude.run("%agent abort").status == "ok"
     assert time.monotonic() - began < 3
@@ -611,3 +605,50 @@ def test_what_the_user_defines_while_code_awaits_is_the_users(claude: Kernel, ap
     told = text_of(api.requests[-1].body["messages"][-1]["content"][0])
     assert "by_agent (made by you)" in told
     assert "by_user: list" in told
+
+
+def test_streams_that_code_replaces_are_the_users_again(claude: Kernel, api: MessagesApi) -> None:
+    python(claude, api, "import io, sys\nsys.stdout = io.StringIO()\nprint('lost')")
+    assert claude.run("print('seen')").streams == "seen\n"
+
+
+def test_keys_of_the_environment_are_not_in_results(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import os\nos.environ['SOME_SERVICE_TOKEN'] = '0123456789abcdef'")
+    assert text_of(python(claude, api, "print(os.environ['SOME_SERVICE_TOKEN'])\n!env | grep SERVICE")) == (
+        "…\nSOME_SERVICE_TOKEN=…\n"
+    )
+
+
+def test_unloading_keeps_what_was_said_and_leaves_nothing_behind(tmp_path: Path, api: MessagesApi) -> None:
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    gate = Gate()
+    trace = (
+        "import asyncio, sys, threading\n"
+        "def writers():\n"
+        "    found, write = [], sys.stdout.__dict__.get('write')\n"
+        "    while write is not None:\n"
+        "        found.append(getattr(write, '__module__', ''))\n"
+        "        held = [cell.cell_contents for cell in getattr(write, '__closure__', None) or ()]\n"
+        "        write = next(filter(callable, held), None)\n"
+        "    return [name for name in found if 'indus' in str(name)]\n"
+        "def ours():\n"
+        "    tasks = [task for task in asyncio.all_tasks() if 'indus' in repr(task)]\n"
+        "    return writers(), tasks, [thread.name for thread in threading.enumerate() if 'indus' in thread.name]\n"
+    )
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run(trace)
+        kernel.run("%load_ext indus_nb")
+        kernel.run("%agent --model anthropic/claude-sonnet-4-5 --thinking off")
+        api.requests.clear()
+        code = "print('between cells')\nopen('ran', 'w').close()"
+        api.add(Reply(ToolUse("python", {"code": code})), Reply(Text("Half. ", gate, "Whole.")))
+        cell = kernel.begin("%agent --no-wait go").finish()
+        cell.idle = False
+        cell.wait_for(lambda cell: any("Half." in text for text in cell.shown))
+        assert kernel.run("%unload_ext indus_nb").status == "ok"
+        gate.open()
+        kernel.run("1")
+        cell = kernel.run("print(*ours())")
+        assert cell.streams == "[] [] []\n", cell.error
+    (path,) = (tmp_path / "agent" / "sessions").rglob("*.jsonl")
+    assert "Half. " in path.read_text()

@@ -15,12 +15,6 @@ from messages_api import Gate, HttpError, MessagesApi, Reply, Text, Thinking, To
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi() as api:
-        yield api
-
-
-@pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
     """One kernel for this file; ``claude`` and ``offline`` start conversations of their own in it."""
     root = tmp_path_factory.mktemp("kernel")

@@ -14,12 +14,6 @@ from PIL import Image
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi() as api:
-        yield api
-
-
-@pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
     root = tmp_path_factory.mktemp("options")
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
@@ -94,9 +88,7 @@ def test_images_go_along_from_files_and_variables(claude: Kernel, api: MessagesA
         ("cell", "has run no code in your kernel"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_asks_nothing(
-    claude: Kernel, api: MessagesApi, line: str, sentence: str
-) -> None:
+def test_a_mistake_is_one_sentence_and_asks_nothing(claude: Kernel, api: MessagesApi, line: str, sentence: str) -> None:
     Path(claude.folder, "notes.txt").write_text("text")
     claude.run("numbers = [1]")
     assert sentence in failure(claude.run(f"%agent {line}"))

@@ -145,12 +145,6 @@ class Page:
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi() as api:
-        yield api
-
-
-@pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
     root = tmp_path_factory.mktemp("panel")
     (root / "work").mkdir()
@@ -315,6 +309,19 @@ def test_stop_ends_the_run_and_leaves_what_waits(page: Page, api: MessagesApi) -
     page.prompt("go on")
     page.wait_until_idle("Last.")
     assert said(api)[-1] == "later"
+
+
+def test_stop_is_heard_however_much_was_asked_for_before(kernel: Kernel, page: Page, api: MessagesApi) -> None:
+    gate = Gate()
+    api.add(Reply(Text("Working", gate, " for ever")))
+    page.prompt("begin")
+    page.wait_for(lambda: "Working" in page.text)
+    assert kernel.run("busy = [object() for _ in range(64)]\npanels[-1]._tasks.update(busy)").status == "ok"
+    page.tell("compact")
+    page.wait_for(lambda: any("Too much" in toast for toast in page.toasts))
+    page.tell("stop")
+    page.wait_until_idle("stopped")
+    assert kernel.run("panels[-1]._tasks.difference_update(busy)").status == "ok"
 
 
 def test_a_prompt_that_is_refused_comes_back_into_the_composer(kernel: Kernel, wire: Wire, api: MessagesApi) -> None:

@@ -207,6 +207,60 @@ async def test_a_page_is_asked_only_when_there_is_one_and_not_for_ever() -> None
     assert await live.request("cells") is None
 
 
+async def test_of_several_pages_the_one_that_was_used_last_is_asked() -> None:
+    live, page = live_and_page()
+    for name in ("one", "two"):
+        say(live, kind="hello", page=name)
+    say(live, kind="to_cell", page="one", code="1")
+    asked = asyncio.create_task(live.request("insert_cell", source="1"))
+    await asyncio.sleep(0)
+    assert page.messages[-1]["page"] == "one"
+    say(live, kind="reply", page="one", id=page.messages[-1]["id"], value={"id": "x"})
+    assert await asked == {"id": "x"}
+    live.close()
+
+
+@pytest.mark.parametrize("value", [1.5, ["a"], {"a": 1}, None])
+def test_an_answer_that_makes_no_sense_dismisses_its_dialog(value: object) -> None:
+    heard: list[JsonObject] = []
+    live, page = live_and_page(heard)
+    live.signal(frame("confirm", id="1", title="?", message=""))
+    say(live, kind="answer", id="1", value=value)
+    say(live, kind="answer", id="1", value=True)
+    assert heard == [{"kind": "answer", "id": "1", "value": None}]
+    assert page.dialogs == {}
+    live.close()
+
+
+def test_signs_that_follow_each_other_closely_are_few_messages() -> None:
+    live, page = live_and_page()
+    began = time.process_time()
+    for number in range(10_000):
+        live.signal(frame("notify", id="n", message=f"notice {number}", notifyType="info"))
+        live.signal(frame("setStatus", id="s", statusKey=f"key {number}", statusText="busy"))
+    live.signal(frame("confirm", id="1", title="?", message=""))
+    assert page.dialogs == {"1": None}
+    assert page.toasts[-1] == "notice 9999"
+    assert len(page.state["status"]) == 10_000
+    assert len(page.messages) < 200
+    assert time.process_time() - began < 5
+    say(live, kind="hello", page="late")
+    assert page.toasts == [f"notice {number}" for number in range(9_995, 10_000)]
+    live.close()
+
+
+def test_images_without_a_prompt_are_kept_for_a_few_pages_only() -> None:
+    heard: list[JsonObject] = []
+    live, _ = live_and_page(heard)
+    for number in range(1_000):
+        say(live, kind="image", page=str(number), data="x", mimeType="image/png")
+    assert sum(map(len, live._images.values())) < 10
+    for number in (5, 999):
+        say(live, kind="prompt", page=str(number), text="", how="send")
+    assert [len(message["images"]) for message in heard] == [0, 1]
+    live.close()
+
+
 @pytest.mark.parametrize("kind", ["cell", "panel"])
 def test_half_characters_do_not_break_a_message(kind: Any) -> None:
     live, page = live_and_page()

@@ -372,6 +372,7 @@ def test_expressions_that_name_what_is_not_defined_are_told(text: str, missing: 
         ("{items[5]}", ["{items[5]}", "IndexError"]),
         ("$broken", ["$broken", "RuntimeError: no text", "$$broken"]),
         ("{broken}", ["{broken}", "RuntimeError: no text", "{{broken}}"]),
+        ("{items.pop()}", ["{items.pop()}", "This changes your variable items.", "{{items.pop()}}"]),
     ],
 )
 def test_an_expression_that_fails_is_named_and_nothing_is_sent(text: str, parts: list[str]) -> None:

@@ -278,7 +278,8 @@ def test_objects_that_lie_about_their_class_are_not_asked_for_it() -> None:
         ("classes", "Odd"),
     ]
     assert listing(namespace, (), "Odd") == "Odd:\nclass Odd"
-    assert for_prompt(namespace["odd"]).endswith("Odd")
+    told = for_prompt(namespace["odd"])
+    assert told.endswith("Odd>")
 
 
 def test_a_module_that_waits_to_be_used_is_not_loaded() -> None:

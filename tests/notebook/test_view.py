@@ -22,7 +22,7 @@ from indus_nb.events import (
     TurnEnd,
     TurnStart,
 )
-from indus_nb.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage
+from indus_nb.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage, UserMessage
 from indus_nb.notebook.live import Live
 from indus_nb.notebook.output import TerminalScreen
 from indus_nb.notebook.transcript import Renderer, Transcript
@@ -409,3 +409,26 @@ def test_a_terminal_prints_each_block_once(capsys) -> None:
     transcript.close()
     view.close()
     assert capsys.readouterr().out.split("\n")[0] == "Hello"
+
+
+def test_what_a_dialog_is_about_is_not_shown_twice_and_the_time_until_its_answer_does_not_count() -> None:
+    run = Run()
+    asking = True
+    run.view = CellView(run.transcript, run.sheet, is_held=lambda: asking)
+    run.call("c1", "python", '{"code": "print(1)"}')
+    run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="python", args={"code": "print(1)"}))
+    assert [run.tick(30)[-1] for _ in range(2)] == ["● python"] * 2
+    asking = False
+    report = ToolOutput(content=[])
+    run.feed(ToolExecutionUpdate(tool_call_id="c1", tool_name="python", args={}, partial_result=report))
+    assert run.tick()[-1] == "● python\n  print(1)"
+    assert run.tick(3)[-1] == "● python  (3.0 s)\n  print(1)"
+
+
+def test_what_is_said_from_elsewhere_while_the_agent_works_is_part_of_the_cell() -> None:
+    run = Run()
+    run.feed(MessageEnd(message=UserMessage(content="the prompt, which the cell itself says")))
+    run.say("I begin.")
+    run.feed(MessageEnd(message=UserMessage(content="also this")))
+    run.say("That too.")
+    assert run.tick() == ["I begin.", "> also this", "That too."]

@@ -319,17 +319,10 @@ class Store {
     }, 400);
   }
 
-  /** What is asked of the notebook that this widget is in; nothing when that is in another page. */
+  /** What is asked of the notebook that this widget is in. */
   inNotebook(what, asked) {
-    const app = globalThis.jupyterapp;
-    if (!app) return { error: "unavailable" };
-    const kernel = this.model.widget_manager?.kernel?.id;
-    const panels = [...app.shell.widgets("main")].filter((panel) => panel.content?.model?.cells && panel.sessionContext);
-    const panel =
-      panels.find((each) => [...this.views].some((view) => each.node.contains(view.root))) ??
-      panels.find((each) => kernel && each.sessionContext.session?.kernel?.id === kernel);
-    if (!panel) return this.views.size ? { error: "unavailable" } : null;
-    const notebook = panel.content.model;
+    const notebook = this.model.widget_manager?.context?.model; // the manager of JupyterLab knows its document
+    if (!notebook?.cells) return { error: "unavailable" };
     const cells = [...notebook.cells];
     if (what === "cells")
       return {
@@ -341,7 +334,7 @@ class Store {
         })),
       };
     if (what === "insert_cell") {
-      const own = [...panel.content.widgets].findIndex((widget) => [...this.views].some((view) => widget.node.contains(view.root)));
+      const own = Math.max(-1, ...[...this.views].map((view) => Number(view.root.closest(".jp-Cell")?.dataset.windowedListIndex ?? -1)));
       const found = asked.after ? cells.findIndex((cell) => cell.id === asked.after) : own < 0 ? cells.length - 1 : own;
       if (found < 0 && asked.after) return { error: "There is no such cell." };
       const type = asked.type === "markdown" ? "markdown" : "code";

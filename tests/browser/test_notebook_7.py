@@ -1,0 +1,77 @@
+"""``%agent`` in Notebook 7, whose pages are JupyterLab's parts in another frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import nbformat
+import pytest
+from jupyterlab_page import Lab
+from kernels import private_environment
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from playwright.sync_api import Page, expect
+
+ASK = "%agent --new --model sonnet-4-5 --thinking off "
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
+    root = tmp_path_factory.mktemp("notebook")
+    folder = root / "work"
+    folder.mkdir()
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (root / "agent" / "settings.json").unlink()  # somebody is there to be asked
+    with Lab(folder, environment, program="notebook") as lab:
+        yield lab
+
+
+def test_a_run_streams_asks_is_stopped_and_stays_in_the_file(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("classic.ipynb", "%load_ext indus_nb", ASK + "make a file", ASK + "go on for ever", "%agent panel")
+    notebook = lab.open(page, "classic.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+
+    held = Gate()
+    api.add(Reply(Text("I ", held, "will."), ToolUse("bash", {"command": "touch made"})), "It is there.")
+    notebook.run(1)
+    cell = notebook.cell(1)
+    expect(cell.locator(".indus-answer")).to_have_text("I")
+    expect(cell.get_by_role("button", name="Stop")).to_be_visible()
+    held.open()
+    expect(cell.locator(".indus-answer")).to_have_text("I will.")
+    yes = cell.get_by_role("dialog").get_by_role("button", name="Yes, once")
+    expect(yes).to_be_focused()
+    notebook.screenshot("notebook-7")
+    page.keyboard.press("1")
+    notebook.wait_until_run(1)
+    assert (lab.folder / "made").exists()
+    expect(cell.locator(".indus-answer").last).to_have_text("It is there.")
+
+    api.add(Reply("On and on ", Gate()))
+    notebook.run(2)
+    cell = notebook.cell(2)
+    expect(cell.locator(".indus-answer")).to_contain_text("On and on")
+    cell.get_by_role("button", name="Stop").click()
+    notebook.wait_until_run(2)
+    expect(cell).to_contain_text("Stopped: the agent was told to end.")
+
+    api.add(Reply("And on ", Gate()))
+    notebook.run(2)
+    expect(cell.locator(".indus-answer")).to_contain_text("And on")
+    notebook.interrupt()
+    notebook.wait_until_run(2)
+    expect(cell).to_contain_text("Interrupted: the agent was stopped.")
+
+    api.add("In the panel.")
+    notebook.run(3)
+    composer = notebook.cell(3).get_by_label("Message")
+    composer.fill("and here?")
+    composer.press("Enter")
+    expect(notebook.cell(3).locator(".indus-answer").last).to_contain_text("In the panel.")
+    notebook.save()
+
+    saved = nbformat.read(lab.folder / "classic.ipynb", as_version=4).cells
+    for number, said in ((1, "It is there."), (2, "And on")):
+        outputs = [output.data for output in saved[number].outputs if "data" in output]
+        assert any(said in data["text/plain"] for data in outputs)
+        assert not any("widget-view" in kind for data in outputs for kind in data)

@@ -1,0 +1,154 @@
+"""Pages that click at bad moments, and what goes on when the extension is loaded again: in real kernels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kernels import Cell, Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("rough")
+    environment = private_environment(
+        root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME=str(root / "work" / "n.ipynb")
+    )
+    (root / "work").mkdir()
+    with Kernel(root / "work", environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
+    assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+    api.requests.clear()
+    api._answers.clear()
+    return kernel
+
+
+class Widget:
+    """A widget of a cell, as a page knows it."""
+
+    def __init__(self, kernel: Kernel, cell: Cell) -> None:
+        cell.wait_for(lambda cell: bool(self._ids(cell)))
+        self._kernel = kernel
+        self._id = self._ids(cell)[0]
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        client = self._kernel._client
+        data = {"method": "custom", "content": {"kind": kind, **fields}}
+        client.shell_channel.send(client.session.msg("comm_msg", {"comm_id": self._id, "data": data}))
+
+    @staticmethod
+    def _ids(cell: Cell) -> list[str]:
+        bundles: list[Any] = [bundle for bundles in cell.displays.values() for bundle in bundles]
+        return [bundle[WIDGET]["model_id"] for bundle in bundles if WIDGET in bundle]
+
+
+def within(seconds: float, condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+COMMAND = (
+    "import asyncio\n"
+    "from indus_nb import agent\n"
+    "@agent.command('slow')\n"
+    "async def slow(text, ctx):\n"
+    "    print('begun')\n"
+    "    await asyncio.sleep(60)\n"
+)
+
+
+def test_stop_ends_a_command_that_does_not_end(claude: Kernel) -> None:
+    assert claude.run(COMMAND).status == "ok"
+    cell = claude.begin("%agent /slow", asks=True)
+    widget = Widget(claude, cell)
+    widget.tell("hello", page="one")
+    cell.wait_for(lambda cell: "begun" in cell.streams)
+    began = time.monotonic()
+    widget.tell("stop")
+    widget.tell("stop")
+    assert cell.finish().status == "error"
+    assert time.monotonic() - began < 5
+    assert cell.error is not None
+    assert cell.error["ename"] == "Interrupted"
+    assert not any(WIDGET in bundles[-1] for bundles in cell.displays.values())
+    claude.run("agent.forget()")
+
+
+def test_a_stop_that_comes_too_late_leaves_the_next_run_alone(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("bash", {"command": "sleep 0.5"})), Reply("One."))
+    first = claude.begin("%agent one", asks=True)
+    widget = Widget(claude, first)
+    widget.tell("hello", page="one")
+    widget.tell("hello", page="the same, loaded again")
+    assert first.finish().status == "ok"
+    api.add(Reply(ToolUse("bash", {"command": "sleep 1"})), Reply("Two."))
+    second = claude.begin("%agent two", asks=True)
+    within(5, lambda: len(api.requests) >= 3)
+    widget.tell("stop")
+    assert second.finish().status == "ok"
+    assert "Two." in second.shown
+
+
+def test_loading_the_extension_again_takes_panels_away_that_lose_their_thread(kernel: Kernel) -> None:
+    cell = kernel.run(
+        "from indus_nb.notebook import conversations_of\n"
+        "from indus_nb.notebook.panel import ChatPanel\n"
+        "from indus_nb.start import SessionOptions, open_session\n"
+        "mine = ChatPanel(open_session(SessionOptions(provider='offline', no_session=True)))\n"
+    )
+    assert cell.status == "ok", cell.error
+    assert kernel.run("%reload_ext indus_nb").status == "ok"
+    cell = kernel.run(
+        "import time\n"
+        "deadline = time.monotonic() + 5\n"
+        "while mine.live._widget.comm is not None and time.monotonic() < deadline: time.sleep(0.05)\n"
+        "assert mine.live._widget.comm is None\n"
+        "mine.close()\n"
+    )
+    assert cell.status == "ok", cell.error
+    assert not cell.streams
+
+
+def test_loading_the_extension_again_ends_what_runs_in_the_background(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("python", {"code": "import asyncio\nawait asyncio.sleep(30)"})), Reply("Done."))
+    cell = claude.begin("%agent --no-wait do it", asks=True).goes_on()
+    within(5, lambda: len(api.requests) == 1)
+    time.sleep(0.5)
+    began = time.monotonic()
+    assert claude.run("%reload_ext indus_nb").status == "ok"
+    assert time.monotonic() - began < 8
+    assert not any(WIDGET in bundles[-1] for bundles in cell.displays.values())
+    assert claude.run("%agent help").status == "ok"
+
+
+def test_ten_thousand_notices_of_an_extension_do_not_drown_the_page(claude: Kernel, api: MessagesApi) -> None:
+    assert (
+        claude.run(
+            "@agent.command('shout')\n"
+            "async def shout(text, ctx):\n"
+            "    for number in range(10_000):\n"
+            "        ctx.ui.notify(f'notice {number}')\n"
+            "        ctx.ui.set_status(f'key {number % 50}', str(number))\n"
+        ).status
+        == "ok"
+    )
+    cell = claude.begin("%agent /shout", asks=True)
+    Widget(claude, cell).tell("hello", page="one")
+    began = time.monotonic()
+    assert cell.finish(60).status == "ok"
+    assert time.monotonic() - began < 20
+    assert "notice 9999" in "".join(cell.shown)
+    assert sum(map(len, cell.displays.values())) < 3_000
+    claude.run("agent.forget()")

@@ -1,0 +1,146 @@
+"""``%agent`` in a terminal: in IPython itself, and in a console whose kernel is a process of its own."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+from kernels import private_environment
+
+from indus_nb.notebook.output import TerminalScreen, free_line
+
+BIN = Path(sys.executable).parent
+PROGRAMS = {
+    "ipython": ["ipython", "--simple-prompt", "--no-banner", "--colors=NoColor", "--no-confirm-exit"],
+    "console": ["jupyter-console", "--simple-prompt", "--kernel=python3"],
+}
+QUESTION = "1-4, or nothing to dismiss: "
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "notes.txt").touch()
+    return folder
+
+
+class Terminal:
+    """Somebody who types; lines are numbered as the program numbers them."""
+
+    def __init__(self, folder: Path, program: str) -> None:
+        command, *arguments = PROGRAMS[program]
+        environment = private_environment(folder.parent)
+        environment |= {"TERM": "dumb", "PATH": f"{BIN}{os.pathsep}{environment['PATH']}"}
+        self.process = pexpect.spawn(
+            str(BIN / command), arguments, cwd=str(folder), env=environment, encoding="utf-8", timeout=20
+        )
+        self._line = 1
+
+    def type(self, line: str) -> None:
+        """Wait for the prompt, and type."""
+        self.process.expect_exact(f"In [{self._line}]: ")
+        self._line += 1
+        self.process.sendline(line)
+
+    def shown(self, line: str) -> str:
+        """Type, and return what is printed until the next prompt, without what was written over."""
+        self.type(line)
+        self.process.expect_exact(f"In [{self._line}]: ")
+        self.process.buffer = self.process.after + self.process.buffer
+        return re.sub(r"[^\n]*\r\x1b\[K", "", self.process.before)
+
+
+@pytest.fixture(params=PROGRAMS)
+def terminal(folder: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    terminal = Terminal(folder, request.param)
+    try:
+        terminal.type("%load_ext indus_nb")
+        yield terminal
+        terminal.type("exit")
+        terminal.process.expect(pexpect.EOF)
+    finally:
+        terminal.process.close(force=True)
+    assert terminal.process.exitstatus == 0
+
+
+def test_a_transcript_is_printed_once(terminal: Terminal) -> None:
+    shown = terminal.shown("%agent --provider offline list the files here")
+    assert shown.count("✓ bash  ls -la -- .") == 1
+    assert shown.count("Files in `.`") == 1
+    assert "waiting" not in shown
+    assert "<" not in shown
+
+
+def test_a_question_is_answered_where_it_is_asked(terminal: Terminal, folder: Path) -> None:
+    terminal.type("%agent --provider offline --approve writes run touch made")
+    for answer, made in (("4", False), ("1", True)):
+        terminal.process.expect_exact("I run `touch made`.")
+        terminal.process.expect_exact("Run this command?")
+        terminal.process.expect_exact("touch made")
+        terminal.process.expect_exact(QUESTION)
+        terminal.process.sendline(answer)
+        if not made:
+            terminal.process.expect_exact("✗ bash  touch made")
+            terminal.type("%agent run touch made")
+    terminal.process.expect_exact("✓ bash  touch made")
+    assert (folder / "made").exists()
+
+
+def test_an_interrupt_stops_the_agent_and_the_terminal_goes_on(terminal: Terminal) -> None:
+    terminal.type("%agent --provider offline --approve writes run sleep 60")
+    terminal.process.expect_exact(QUESTION)
+    terminal.process.sendintr()
+    terminal.process.expect_exact("Interrupted: the agent was stopped")
+    terminal.type("%agent --approve never run sleep 60")
+    terminal.process.expect_exact("I run")
+    terminal.process.sendintr()
+    terminal.process.expect_exact("Interrupted: the agent was stopped")
+    terminal.type("6 * 7")
+    terminal.process.expect_exact("42")
+
+
+def test_what_goes_on_is_not_written_where_somebody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdout", stream)
+    display = TerminalScreen().show({"text/plain": "● tool"}, final=False)
+    with free_line():
+        stream.write("Sure? ")
+        display.update({"text/plain": "● tool  (1.0 s)"}, final=False)
+        assert stream.getvalue().endswith("● tool\r\x1b[KSure? ")
+    display.update({"text/plain": "● tool  (2.0 s)"}, final=False)
+    assert stream.getvalue().endswith("● tool  (2.0 s)")
+
+
+def test_a_panel_is_refused_with_what_to_do_instead(terminal: Terminal) -> None:
+    shown = terminal.shown("%agent --provider offline panel")
+    assert "A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent." in shown
+
+
+def test_a_plain_ipython_without_a_terminal_prints_each_block_once(folder: Path) -> None:
+    program = "\n".join(
+        f"get_ipython().run_line_magic({magic!r}, {line!r})"
+        for magic, line in (("load_ext", "indus_nb"), ("agent", "--provider offline list the files here"))
+    )
+    done = subprocess.run(
+        [str(BIN / "ipython"), "--colors=NoColor", "-c", program],
+        cwd=folder,
+        env=private_environment(folder.parent),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("✓ bash  ls -la -- .") == 1
+    assert done.stdout.count("Files in `.`") == 1
+    assert "waiting" not in done.stdout
+    assert "<" not in done.stdout
