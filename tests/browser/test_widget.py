@@ -382,7 +382,7 @@ def test_code_of_a_call_can_become_a_cell_and_the_page_tells_of_cells(cell: Stag
     assert "error" in request(what="unheard_of")
     cell.do("live._used = 'another page'")
     assert request(what="cells", timeout=0.3) is None
-    request(what="insert_cell", type="code", source="'below its own'")
+    print(request(what="insert_cell", type="code", source="'below its own'")); print(cell.page.evaluate("[...document.querySelectorAll('.jp-Cell')].map(n => [n.dataset.windowedListIndex, n.textContent.slice(0,30)])"))
     expect(cell.notebook.cell(2)).to_contain_text("below its own")
     for _ in range(2):
         cell.notebook.cell(2).locator(".jp-InputPrompt").click()
