@@ -47,6 +47,12 @@ def test_a_run_streams_asks_is_stopped_and_stays_in_the_file(lab: Lab, page: Pag
     assert (lab.folder / "made").exists()
     expect(cell.locator(".indus-answer").last).to_have_text("It is there.")
 
+    api.add(Reply(ToolUse("propose_cell", {"source": "proposed = 1", "after": 4})), "It is yours.")
+    notebook.run(2)
+    notebook.cell(2).get_by_role("dialog").get_by_role("button", name="Accept").click()
+    notebook.wait_until_run(2)
+    expect(notebook.cell(4)).to_contain_text("proposed = 1")  # where it was meant to be, though that was not saved yet
+
     api.add(Reply("On and on ", Gate()))
     notebook.run(2)
     cell = notebook.cell(2)
