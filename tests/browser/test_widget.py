@@ -205,7 +205,12 @@ def test_choosing_by_keyboard_and_by_mouse(cell: Stage) -> None:
     expect(cell.dialog.locator("pre")).to_have_text("import os\nprint(1)")
     expect(cell.dialog).to_have_accessible_name("Run this?")
     expect(cell.root.locator(".ia-foot")).to_contain_text("waiting for your answer")
-    expect(cell.ready("Yes, once")).to_be_focused()
+    expect(cell.ready("Yes, once")).to_be_enabled()
+    expect(cell.dialog).to_be_focused()
+    for key in ("Enter", "Space"):  # which were meant for the notebook, perhaps
+        cell.page.keyboard.press(key)
+    cell.page.keyboard.press("ArrowDown")
+    expect(cell.dialog.get_by_role("button", name="Yes, once")).to_be_focused()
     cell.page.keyboard.press("ArrowDown")
     expect(cell.dialog.get_by_role("button", name="Yes, always")).to_be_focused()
     cell.page.keyboard.press("ArrowUp")
@@ -226,10 +231,11 @@ def test_choosing_by_keyboard_and_by_mouse(cell: Stage) -> None:
 
 def test_yes_no_and_dismiss(cell: Stage) -> None:
     cell.cell.locator(".jp-InputPrompt").click()
-    for key, value in (("y", True), ("n", False), ("Escape", None), ("Enter", True)):
+    for key, value in (("y", True), ("n", False), ("Escape", None)):
         cell.ask("confirm", id=f"c{key}", title="Sure?", message="It cannot be undone.")
         expect(cell.dialog).to_contain_text("It cannot be undone.")
-        expect(cell.ready("Yes")).to_be_focused()
+        expect(cell.ready("Yes")).to_be_enabled()
+        expect(cell.dialog).to_be_focused()
         cell.page.keyboard.press(key)
         cell.hears(kind="answer", id=f"c{key}", value=value)
     for name, value in (("Yes", True), ("No", False), ("Dismiss", None)):
@@ -280,6 +286,8 @@ def test_keys_are_taken_by_a_dialog_only_from_those_who_look_at_it(cell: Stage) 
     cell.ready("Yes").focus()
     for key in ("d", "d", "a", "x", "Shift+Enter"):
         cell.page.keyboard.press(key)
+    assert cell.heard() == []
+    cell.page.keyboard.press("Enter")
     cell.hears(kind="answer", id="c1", value=True)
     expect(cell.page.locator(".jp-Notebook .jp-Cell")).to_have_count(3)
 
@@ -708,6 +716,17 @@ def test_it_can_be_read_narrow_dark_and_in_forced_colours(panel: Stage) -> None:
     panel.page.emulate_media(forced_colors="active")
     panel.notebook.screenshot("widget-forced-colors")
     panel.page.emulate_media(forced_colors="none")
+
+
+def test_a_dialog_in_the_panel_takes_no_keys_from_what_is_being_written(panel: Stage) -> None:
+    panel.composer.press_sequentially("hello ")
+    panel.ask("select", id="s", title="Go on?", options=["Yes", "No"])
+    expect(panel.ready("Yes")).to_be_enabled()
+    panel.page.keyboard.type("there 1 2")
+    expect(panel.composer).to_have_value("hello there 1 2")
+    assert panel.heard() == []
+    panel.ready("No").click()
+    panel.hears(kind="answer", id="s", value="No")
 
 
 def test_a_page_loaded_again_shows_what_goes_on(panel: Stage) -> None:

@@ -4,6 +4,7 @@
 const ARMED_AFTER = 250; // ms in which a new dialog takes no answer: keys and clicks still under way were not meant for it
 const FORGET_ANSWER = 5000;
 const RESYNC_AGAIN = 5000;
+const TYPES_ON_WITHIN = 1500; // ms after a key in which the next one is under way
 const NEXT_VIEW_WITHIN = 200;
 const TOAST_STAYS = 8000;
 const NEAR_END = 48; // px
@@ -506,7 +507,8 @@ class Dialogs {
       if (this.shown?.id !== id) return;
       this.shown.armed = true;
       for (const button of takers) button.disabled = false;
-      if (moves && document.activeElement === box) first.focus({ preventScroll: true });
+      // Never on a button: a key that was meant for the notebook would press it.
+      if (moves && document.activeElement === box && typesIn(first)) first.focus({ preventScroll: true });
       this.view.restoreFocus();
     }, ARMED_AFTER);
     this.view.reveal();
@@ -560,6 +562,7 @@ class Dialogs {
       if (frame.method === "input" ? plain : event.ctrlKey || event.metaKey) done(() => send(event.target.value));
       return;
     }
+    if (event.key === "Enter" && event.shiftKey) event.preventDefault(); // which runs cells, and presses nothing
     if (types || !plain) return;
     if (frame.method === "confirm" && /^[yn]$/i.test(event.key)) return done(() => send(/y/i.test(event.key)));
     if (frame.method !== "select") return;
@@ -711,6 +714,8 @@ class View {
 
   /** Keys of ours are not the front end's, but saving and its chords with Shift are. */
   guard(event) {
+    this.keyAt = Date.now();
+    if (event.key === "Enter" && event.shiftKey && event.target.matches(".ia-dialog, .ia-root")) return;
     const chord = (event.ctrlKey || event.metaKey) && !event.altKey && event.key !== "Enter";
     if (chord && (/^s$/i.test(event.key) || (event.shiftKey && !/^[zv]$/i.test(event.key)))) return;
     event.stopPropagation();
@@ -726,6 +731,7 @@ class View {
   mayTakeFocus() {
     const active = document.activeElement;
     if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
+    if (typesIn(active) && (active.value !== "" || Date.now() - (this.keyAt ?? 0) < TYPES_ON_WITHIN)) return false;
     if (!active || active === document.body || this.root.contains(active)) return true;
     return Boolean(this.root.closest(this.around)?.contains(active)) && !typesIn(active);
   }
