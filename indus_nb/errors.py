@@ -44,7 +44,8 @@ class ModelNotFoundError(UsageError):
 
     def __init__(self, wanted: str, suggestions: list[str]) -> None:
         hint = f" Did you mean {' or '.join(suggestions)}?" if suggestions else ""
-        super().__init__(f"Model not found: {wanted}.{hint} `indusagi --list-models` shows the known ones.")
+        where = "`indusagi --list-models`, in a notebook `%agent model`, shows the known ones."
+        super().__init__(f"Model not found: {wanted}.{hint} {where}")
         self.wanted = wanted
 
 

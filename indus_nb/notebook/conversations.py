@@ -131,7 +131,7 @@ class Conversations:
             self.thread,
             self._screen,
             inbox=inbox if self._can_ask else None,
-            asks=self._can_ask,
+            asks=self._can_ask and (request.wait or self._front is not None),
             max_cost=request.max_cost,
             insert=self._notebook.insert,
         )
@@ -361,6 +361,7 @@ class Conversations:
             wanted, level = split_level(request.model)
             model = session.registry.find(wanted, request.provider)
         if model != session.model:
+            session.registry.key_for(model)  # one that cannot be asked is not chosen
             _preload(session.registry.provider_of(model))
             self._run(lambda: session.set_model(model))
         if level is not None:

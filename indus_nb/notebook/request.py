@@ -31,7 +31,7 @@ HELP = """\
 --continue          go on with the last conversation in this folder
 --session ID        go on with that conversation: a path, or the beginning of an id
 --no-session        start a conversation that is not saved
---name NAME         talk to the conversation of that name, or start it
+--name NAME         talk to the conversation of that name, or start it; the first is called main
 --tools NAMES       its tools from the start, such as read,grep,ls; "" for none
 --approve WHEN      ask before: writes (as usual), always, or never
 --image FILE        show the model an image, or the one in a variable; may be repeated
@@ -74,6 +74,7 @@ FLAGS: Mapping[str, tuple[str, bool]] = {
     "no-session": ("no_session", True),
     "no-wait": ("wait", False),
     "doctor": ("doctor", True),
+    "help": ("help", True),
 }
 """The options without a value: the field that each sets, and to what."""
 VALUES: Mapping[str, str] = {
@@ -110,6 +111,7 @@ COMMANDS: Mapping[str, re.Pattern[str]] = {
 }
 """The sub-commands, and what may follow each for it to be one."""
 
+_SHORT_ID = re.compile(r"(?=.*\d)[0-9a-f]{2,7}")
 _AGENT_LINE = re.compile(r"^(?P<indent>[ \t]*)%agent[ \t]+(?P<text>[^\n]*[^\n\\])(?P<end>\n?)$")
 
 
@@ -184,7 +186,8 @@ def parse(line: str, cell: str | None = None) -> Request:
     >>> parse("model sonnet").command, parse("model the sales").command, parse("-- compact").text
     (Command(name='model', argument='sonnet'), None, 'compact')
 
-    Raises ``UsageError`` for options that are unknown, lack their value, or exclude each other.
+    Raises ``UsageError`` for options that are unknown, lack their value, or exclude each other, and for a line that
+    looks like a sub-command with a mistake in it.
     """
     given: dict[str, Any] = {}
     rest = line
@@ -212,10 +215,11 @@ def parse(line: str, cell: str | None = None) -> Request:
             raise UsageError(_unknown(name))
     text = rest.strip() if cell is None else f"{rest.strip()}\n{cell}".strip("\n")
     command = _command(text) if may_be_command else None
-    if given.pop("doctor", False):
-        if text.strip():
-            raise UsageError("--doctor goes with no prompt: it shows what is set up. Ask in a line of its own.")
-        command = Command("doctor")
+    for alone in ("doctor", "help"):
+        if given.pop(alone, False):
+            if text.strip():
+                raise UsageError(f"--{alone} goes with no prompt. Ask in a line of its own.")
+            command = Command(alone)
     request = replace(Request(text="" if command else text, command=command), **given)
     _check(request)
     return request
@@ -246,9 +250,35 @@ def _dollars(text: str) -> float:
 
 
 def _command(text: str) -> Command | None:
+    if text in ("-h", "?"):
+        return Command("help")
     name, *behind = text.split(maxsplit=1)[:2] or ("",)
     fits = COMMANDS[name].fullmatch(behind[0] if behind else "") if name in COMMANDS else None
-    return Command(name, fits.groupdict().get("argument") or "") if fits else None
+    if fits is None:
+        _check_for_mistakes(text)
+        return None
+    return Command(name, fits.groupdict().get("argument") or "")
+
+
+def _check_for_mistakes(text: str) -> None:
+    """Refuse what costs a request and was hardly meant for the model: a word or two that nearly are a command."""
+    words = text.split()
+    if not 0 < len(words) <= 2:
+        return
+    first = words[0]
+    is_option = first.startswith("-") and first.lstrip("-") in (*VALUES, *FLAGS)
+    misses = len(words) == 2 and first in ("tree", "fork") and _SHORT_ID.fullmatch(words[1])
+    is_word = len(words) == 1 and first.isalpha() and first.islower()
+    near = get_close_matches(first, COMMANDS, n=1, cutoff=0.85) if is_word else []
+    if is_option:
+        hint = f"Options begin with two dashes: --{first.lstrip('-')}."
+    elif misses:
+        hint = f"An entry's id has at least eight characters: `%agent {first}` lists them."
+    elif near:
+        hint = f"Did you mean `%agent {near[0]}`?"
+    else:
+        return
+    raise UsageError(f"{hint} Nothing was sent. To say just that to the agent: `%agent -- {text}`.")
 
 
 def _unknown(name: str) -> str:

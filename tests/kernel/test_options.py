@@ -219,3 +219,9 @@ def test_after_going_to_another_branch_it_is_said_that_the_variables_are_not_of_
     shown = claude.run(f"%agent fork {entry}").shown
     assert "second" in "".join(shown)
     assert "variables are" in shown[-1]
+
+
+def test_a_model_without_a_key_is_not_chosen(claude: Kernel, api: MessagesApi) -> None:
+    assert "OPENAI_API_KEY" in failure(claude.run("%agent --model openai/gpt-5 hello"))
+    api.add("Still Claude.")
+    assert "Still Claude." in claude.run("%agent hello").shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -410,3 +411,24 @@ def test_different_runs_of_backticks_take_no_longer_than_they_are_long() -> None
     began = time.perf_counter()
     assert put_in(text) == text
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("sesions", "Did you mean `%agent sessions`?"),
+        ("stat", "Did you mean `%agent stats`?"),
+        ("fork 6590", "at least eight characters"),
+        ("-provider offline", "two dashes: --provider"),
+    ],
+)
+def test_what_nearly_is_a_command_is_not_sent(line: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(hint)):
+        parse(line)
+    assert parse(f"-- {line}").text == line
+    assert parse("", line).text == line
+
+
+@pytest.mark.parametrize("line", ["--help", "-h", "?", "help"])
+def test_help_is_found_however_it_is_asked_for(line: str) -> None:
+    assert parse(line).command == Command("help")

@@ -1199,7 +1199,7 @@ class Composer {
     this.name = `ia-${Math.random().toString(36).slice(2)}`;
     this.field = h("textarea", {
       class: "ia-text", "data-k": "composer", rows: 1, "aria-label": "Message", role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": this.name,
-      placeholder: "Ask, or type / for commands",
+      placeholder: "Ask",
     });
     this.field.addEventListener("input", () => this.typed());
     this.field.addEventListener("keydown", (event) => this.key(event));
@@ -1244,6 +1244,7 @@ class Composer {
       this.field.value = store.text;
       this.closeChoices();
     }
+    this.field.placeholder = store.state.commands?.length ? "Ask, or type / for commands" : "Ask";
     this.fit();
     say(this.problem, store.problem);
     this.images.hidden = store.images.length === 0;
