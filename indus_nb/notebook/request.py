@@ -269,7 +269,7 @@ def _check_for_mistakes(text: str) -> None:
     is_option = first.startswith("-") and first.lstrip("-") in (*VALUES, *FLAGS)
     misses = len(words) == 2 and first in ("tree", "fork") and _SHORT_ID.fullmatch(words[1])
     is_word = len(words) == 1 and first.isalpha() and first.islower()
-    near = get_close_matches(first, COMMANDS, n=1, cutoff=0.85) if is_word else []
+    near = get_close_matches(first, COMMANDS, n=1, cutoff=0.9) if is_word else []
     if is_option:
         hint = f"Options begin with two dashes: --{first.lstrip('-')}."
     elif misses:

@@ -8,7 +8,9 @@ import pytest
 from jupyterlab_page import Lab, launch
 from kernels import private_environment
 from messages_api import MessagesApi
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+expect.set_options(timeout=20_000)  # a machine may be busy
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def test_a_run_streams_asks_is_stopped_and_stays_in_the_file(lab: Lab, page: Pag
     held.open()
     expect(cell.locator(".indus-answer")).to_have_text("I will.")
     yes = cell.get_by_role("dialog").get_by_role("button", name="Yes, once")
-    expect(yes).to_be_focused()
+    expect(yes).to_be_enabled()
     notebook.screenshot("notebook-7")
     page.keyboard.press("1")
     notebook.wait_until_run(1)

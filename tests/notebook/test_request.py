@@ -417,7 +417,7 @@ def test_different_runs_of_backticks_take_no_longer_than_they_are_long() -> None
     ("line", "hint"),
     [
         ("sesions", "Did you mean `%agent sessions`?"),
-        ("stat", "Did you mean `%agent stats`?"),
+        ("compct", "Did you mean `%agent compact`?"),
         ("fork 6590", "at least eight characters"),
         ("-provider offline", "two dashes: --provider"),
     ],
@@ -427,6 +427,11 @@ def test_what_nearly_is_a_command_is_not_sent(line: str, hint: str) -> None:
         parse(line)
     assert parse(f"-- {line}").text == line
     assert parse("", line).text == line
+
+
+@pytest.mark.parametrize("line", ["three", "more", "stat", "thinking aloud", "help me"])
+def test_a_word_or_two_that_may_be_an_answer_are_a_prompt(line: str) -> None:
+    assert parse(line).text == line
 
 
 @pytest.mark.parametrize("line", ["--help", "-h", "?", "help"])
