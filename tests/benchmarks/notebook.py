@@ -105,10 +105,9 @@ def measure(lab: Lab, page: Page, api: MessagesApi, cell: str, deltas: int, rate
     notebook.run(1)
     gates[0].reached.wait(20)
     threading.Thread(target=open_in_time, args=(gates,), daemon=True).start()
-    page.wait_for_function(
-        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'",
-        timeout=(deltas / rate * 3 + 30) * 1000,
-    )
+    status = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
+    page.wait_for_function(f"() => {status} === 'busy'")
+    page.wait_for_function(f"() => {status} === 'idle'", timeout=(deltas / rate * 3 + 30) * 1000)
     page.wait_for_timeout(1000)
     return {
         "kernel_seconds": used(kernel) - before,
