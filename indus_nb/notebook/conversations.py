@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ from indus_nb.notebook.jobs import work_here
 from indus_nb.notebook.kernel import UserKernel
 from indus_nb.notebook.output import Screen, asks_for_input, can_update, screen_of
 from indus_nb.notebook.pictures import image_of
-from indus_nb.notebook.request import HELP, Request, interpolate, parse
+from indus_nb.notebook.request import HELP, Command, Request, interpolate, parse
 from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
 from indus_nb.notebook.variables import for_prompt
 from indus_nb.providers import Provider
@@ -81,7 +82,7 @@ class Conversations:
         text, images = self._filled_in(request)
         session = self._chosen_session(request)
         if request.command is not None:
-            self._command(request, session)
+            self._command(request.command, session)
         elif text.strip() or images:
             self._ask(session, request, text, images)
         else:
@@ -169,8 +170,6 @@ class Conversations:
     def _can_ask(self) -> bool:
         """Whether somebody is there to answer."""
         if self._front is None:
-            import sys
-
             return sys.stdin is not None and sys.stdin.isatty()
         return asks_for_input(self._front)
 
@@ -205,11 +204,9 @@ class Conversations:
 
     # Sub-commands
 
-    def _command(self, request: Request, session: AgentSession) -> None:
+    def _command(self, command: Command, session: AgentSession) -> None:
         from indus_nb.notebook.commands import serve
 
-        command = request.command
-        assert command is not None  # noqa: S101 - whoever calls has looked
         if command.name == "panel":
             self._show_panel(session)
             return

@@ -129,15 +129,6 @@ class LiveDrawing:
             case _:
                 pass
 
-    def draw_all(self, transcript: Transcript) -> None:
-        """Draw what changed of every block, and take those that are finished out of the transcript."""
-        transcript.tick()
-        for block in transcript.blocks:
-            self.draw(block)
-            if block.finished:
-                self._drawn.pop(block.key, None)
-        transcript.blocks[:] = [block for block in transcript.blocks if not block.finished]
-
     def drop(self, block: Block) -> None:
         """Take it away."""
         drawn = self._drawn.pop(block.key, _Growing())
