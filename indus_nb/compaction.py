@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -33,6 +34,7 @@ from indus_nb.messages import (
     text_of,
 )
 from indus_nb.providers import Context, Model, Provider, StreamOptions
+from indus_nb.retry import RetrySettings
 from indus_nb.session_format import Entry
 from indus_nb.streaming import StreamDone, StreamError
 from indus_nb.wire import JsonObject, WireModel, dump
@@ -330,6 +332,8 @@ class Summariser:
     provider: Provider
     options: Callable[[int], StreamOptions]
     """The options of a request whose answer may have so many tokens."""
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    """A summary that fails for a reason that may pass is asked for again, as an answer is."""
 
     async def compact(
         self, preparation: Preparation, settings: CompactionSettings, instructions: str | None
@@ -410,18 +414,30 @@ class Summariser:
 
     async def _ask(self, request: str, max_tokens: int) -> AssistantMessage:
         context = Context(system_prompt=_SYSTEM_PROMPT, messages=[UserMessage(content=[TextContent(text=request)])])
-        answer: AssistantMessage | None = None
-        async for event in self.provider.stream(self.model, context, self.options(max_tokens)):
-            if isinstance(event, StreamDone):
-                answer = event.message
-            elif isinstance(event, StreamError):
-                answer = event.error
-        if answer is None or answer.stop_reason in ("error", "aborted"):
-            reason = answer.error_message if answer is not None else "the answer ended without saying how it went"
+        answer = await self._answer(context, max_tokens)
+        attempt = 1
+        while (delay_ms := self.retry.delay_ms(answer, attempt)) is not None:
+            await asyncio.sleep(delay_ms / 1000)
+            answer = await self._answer(context, max_tokens)
+            attempt += 1
+        if answer.stop_reason in ("error", "aborted"):
+            reason = (answer.error_message or "no reason given").rstrip(".")
             raise CompactionError(f"Summarization failed: {reason}. The conversation is as it was.")
         if not answer.text.strip():
             raise CompactionError("Summarization failed: the model wrote nothing. The conversation is as it was.")
         return answer
+
+    async def _answer(self, context: Context, max_tokens: int) -> AssistantMessage:
+        async with aclosing(self.provider.stream(self.model, context, self.options(max_tokens))) as events:
+            async for event in events:
+                if isinstance(event, StreamDone):
+                    return event.message
+                if isinstance(event, StreamError):
+                    return event.error
+        raise CompactionError(
+            f"Summarization failed: the provider {self.model.provider} ended its answer without saying how it went. "
+            "The conversation is as it was."
+        )
 
 
 def _conversation(messages: Iterable[Message]) -> str:

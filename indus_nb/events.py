@@ -14,15 +14,16 @@ The life of one prompt::
         message_start, message_end        one tool result per call, in the model's order
       turn_end                            the answer and its tool results
       turn_start ... turn_end             until the model calls no more tools and nothing is queued
-    agent_end                             the messages of this run; willRetry says that another follows by itself
+    agent_end                             the messages of this run; willRetry says that it is asked again after a wait
     auto_retry_start                      the answer failed for a reason that may pass: a wait, then a new run
     auto_retry_end                        after the first good message_end, or when no attempt is left
-    compaction_start, compaction_end      before a run, or after it; after an overflow a new run follows
+    compaction_start, compaction_end      before a run, or after it; with willRetry a new run follows
     agent_settled                         nothing will go on by itself
 
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
 whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``, ``session_info_changed``,
-``bash_execution_update``. What an event tells is stored before any subscriber hears of it.
+``bash_execution_update``. What an event tells is stored before any subscriber hears of it; where the session file does
+not take it, ``session_save_failed`` follows.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ class AgentStart(WireModel):
 
 
 class AgentEnd(WireModel):
-    """A run ends; ``messages`` are all that it added. With ``will_retry`` another run follows by itself."""
+    """A run ends; ``messages`` are all that it added.
+
+    With ``will_retry`` the answer failed for a reason that may pass, and is asked for again after a wait that only an
+    abort ends. After an answer that overflowed the model's context ``CompactionEnd.will_retry`` says so instead.
+    """
 
     type: Literal["agent_end"] = "agent_end"
     messages: list[Message]
@@ -221,6 +226,14 @@ class SessionInfoChanged(WireModel):
     name: str | None
 
 
+class SessionSaveFailed(WireModel):
+    """The session file did not take what was said; ``unsaved`` messages are in memory only, and tried again later."""
+
+    type: Literal["session_save_failed"] = "session_save_failed"
+    error: str
+    unsaved: int
+
+
 class BashExecutionUpdate(WireModel):
     """More output of a command that the user runs; ``command_id`` is the caller's name for it."""
 
@@ -252,6 +265,7 @@ SessionEvent: TypeAlias = Annotated[
     | CompactionStart
     | CompactionEnd
     | SessionInfoChanged
+    | SessionSaveFailed
     | ExtensionError
     | BashExecutionUpdate,
     Field(discriminator="type"),

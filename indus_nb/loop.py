@@ -11,6 +11,7 @@ import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
 
 from indus_nb.events import (
@@ -264,19 +265,33 @@ _Outcome: TypeAlias = tuple[ToolOutput, bool]
 
 async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[ToolResultMessage], bool]:
     """The results in the model's order, and whether every tool said that they are enough."""
-    outcomes: dict[str, _Outcome] = {}
+    outcomes: dict[int, _Outcome] = {}
+    results: list[ToolResultMessage] = []
+    publishing = asyncio.Lock()
+
+    async def publish() -> None:
+        # As soon as it can be: what a tool has done must be in the session file even if the process dies next.
+        async with publishing:
+            while (outcome := outcomes.get(len(results))) is not None:
+                result = _result(calls[len(results)], outcome)
+                results.append(result)
+                await _say(run, result)
+
+    async def carry_out(position: int, call: ToolCall) -> None:
+        outcomes[position] = await _run_tool_call(run, call)
+        await publish()
+
+    numbered = enumerate(calls)
     for batch in _batches(run, calls):
+        places = [position for position, _ in islice(numbered, len(batch))]
         reason = _why_not(run)
         if reason:
-            outcomes.update((call.id, (text_output(reason), True)) for call in batch)
+            outcomes.update((position, (text_output(reason), True)) for position in places)
+            await publish()
         elif len(batch) == 1:
-            outcomes[batch[0].id] = await _run_tool_call(run, batch[0])
+            await carry_out(places[0], batch[0])
         else:
-            done = await asyncio.gather(*(_run_tool_call(run, call) for call in batch))
-            outcomes.update((call.id, outcome) for call, outcome in zip(batch, done, strict=True))
-    results = [_result(call, outcomes[call.id]) for call in calls]
-    for result in results:
-        await _say(run, result)
+            await asyncio.gather(*map(carry_out, places, batch))
     return results, all(output.terminate for output, _ in outcomes.values())
 
 

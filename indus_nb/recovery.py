@@ -14,6 +14,8 @@ from indus_nb.messages import AssistantMessage, Message
 from indus_nb.providers import Model
 from indus_nb.retry import RetrySettings, is_overflow
 
+_CANCELLED = "Retry cancelled"
+
 
 class Recovery:
     """Follows the runs of one prompt after another.
@@ -42,14 +44,16 @@ class Recovery:
         self._overflow_met = False
         await self._make_room(run, conversation)
 
-    def will_retry(self, answer: AssistantMessage, model: Model | None) -> bool:
-        """Whether the session will ask again after this answer."""
-        return self._delay_ms(answer) is not None or self._overflows(answer, model)
+    def will_retry(self, run: Run, answer: AssistantMessage | None) -> bool:
+        """Whether ``run``, which ended with ``answer``, is followed by another attempt."""
+        return answer is not None and not run.abort.requested and self._delay_ms(answer) is not None
 
     async def goes_on(self, run: Run, conversation: Conversation) -> bool:
         """Whether to ask again; waits for that as long as it takes, and makes room where that is needed."""
         answer = conversation.last_answer
         if answer is None or run.abort.requested:
+            if self._attempt:
+                await self._end(success=False, final_error=_CANCELLED)
             return False
         if (delay_ms := self._delay_ms(answer)) is not None:
             return await self._wait_for_retry(run, conversation, answer, delay_ms)
@@ -80,8 +84,8 @@ class Recovery:
     def _delay_ms(self, answer: AssistantMessage) -> int | None:
         return self._retry.delay_ms(answer, self._attempt + 1)
 
-    def _overflows(self, answer: AssistantMessage, model: Model | None) -> bool:
-        if model is None or self._overflow_met or not self._compactor.settings.enabled:
+    def _overflows(self, answer: AssistantMessage, model: Model) -> bool:
+        if self._overflow_met or not self._compactor.settings.enabled:
             return False
         same = (answer.provider, answer.model) == (model.provider, model.id)
         return same and is_overflow(answer, model.context_window)
@@ -110,7 +114,7 @@ class Recovery:
             pass
         finally:
             self._wait = None
-        await self._end(success=False, final_error="Retry cancelled")
+        await self._end(success=False, final_error=_CANCELLED)
         return False
 
     async def _end(self, *, success: bool, final_error: str | None = None) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
+from textwrap import shorten
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
 from indus_nb import loop
 from indus_nb.compaction import (
@@ -38,6 +39,7 @@ from indus_nb.events import (
     QueueUpdate,
     SessionEvent,
     SessionInfoChanged,
+    SessionSaveFailed,
     ThinkingLevelChanged,
 )
 from indus_nb.hooks import (
@@ -64,6 +66,7 @@ from indus_nb.messages import (
 )
 from indus_nb.providers import Model, StreamOptions
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
+from indus_nb.recorder import Recorder
 from indus_nb.recovery import Recovery
 from indus_nb.retry import RetrySettings
 from indus_nb.session_format import Entry
@@ -71,6 +74,7 @@ from indus_nb.store import SessionStore
 from indus_nb.tools import Shell
 from indus_nb.tools.bash import ShellResult
 from indus_nb.tools.tool import Tool
+from indus_nb.turns import Activity, Turns
 from indus_nb.ui import Ui
 from indus_nb.user_shell import UserShell
 from indus_nb.wire import JsonObject
@@ -156,11 +160,6 @@ def _user_message(text: str, images: Sequence[ImageContent]) -> UserMessage:
     return UserMessage(content=[TextContent(text=text), *images])
 
 
-async def _interruptible(signal: AbortSignal, work: Awaitable[T]) -> T:
-    with signal.interruptible():
-        return await work
-
-
 class AgentSession:
     """A conversation with a model that uses tools.
 
@@ -190,6 +189,7 @@ class AgentSession:
         self.model = model
         self.on_shutdown: Callable[[], None] = lambda: None  # whoever owns the process may end it then
         self.closed = False
+        self.save_problem: str | None = None  # what ``close`` could not put into the session's own file
         self.hooks = SessionHooks()
         self._make_hooks = hooks
         self.ui = Ui()
@@ -199,18 +199,13 @@ class AgentSession:
         self._new_store = new_store
         self._listeners: list[Listener] = []
         self._run: loop.Run | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._is_settling = False
-        self._changed = asyncio.Event()
-        self._aborts = 0
-        self._navigating = False
-        self._unsaved: list[Message] = []
+        self._turns = Turns(on_idle=self._add_held_back)
+        self._recorder = Recorder(lambda: self.store)
         self._held_back: list[BashExecutionMessage] = []
         self._lent_tools: Mapping[str, Tool] = {}
         self._chosen_tools: Sequence[str] | None = None
         self._for_next_prompt: list[CustomMessage] = []
         self._starting: asyncio.Task[None] | None = None
-        self._hearing = asyncio.Lock()
         self._navigation = AbortSignal()
         self._compactor = Compactor(settings.compaction, self.emit, lambda: self.hooks)
         self._recovery = Recovery(settings.retry, self._compactor, self.emit, self._compact_by_itself)
@@ -239,7 +234,7 @@ class AgentSession:
     @property
     def is_running(self) -> bool:
         """Whether a run is going on, or about to go on by itself."""
-        return self._task is not None and not self._settling
+        return self._turns.running
 
     @property
     def is_compacting(self) -> bool:
@@ -283,7 +278,15 @@ class AgentSession:
     def all_problems(self) -> list[str]:
         """What is wrong with settings, models, resources and extensions, as far as it is known."""
         resources = map(str, self.equipment.resources.diagnostics)
-        return list(dict.fromkeys([*self.problems, *self.registry.problems, *resources, *self.hooks.problems()]))
+        found = [*self._saving_problems(), *self.problems, *self.registry.problems, *resources, *self.hooks.problems()]
+        return list(dict.fromkeys(found))
+
+    def _saving_problems(self) -> list[str]:
+        count = self._recorder.unsaved_count
+        if not count or self.closed:
+            return []
+        many = "message is" if count == 1 else f"{count} messages are"
+        return [f"The last {many} kept in memory only: {self.store.path} did not take it. It is tried again."]
 
     @property
     def system_prompt(self) -> str:
@@ -316,25 +319,45 @@ class AgentSession:
         Raises ``SessionBusyError``, ``CredentialsError`` or ``UsageError`` when the prompt is refused; nothing has
         happened then.
         """
+        await self._submit(text, images, streaming_behavior=streaming_behavior, on_accepted=on_accepted, source=source)
+
+    async def abort_and_prompt(
+        self, text: str, images: Sequence[ImageContent] = (), *, on_accepted: Callable[[], None] | None = None
+    ) -> None:
+        """End what goes on and then ``prompt``; raises ``SessionBusyError`` when it is aborted before it has begun."""
+        _user_message(text, images)  # what cannot be said must not abort anything
+        self._request_abort()
+        await self._submit(text, images, on_accepted=on_accepted, when_idle=True)
+
+    async def _submit(
+        self,
+        text: str,
+        images: Sequence[ImageContent],
+        *,
+        streaming_behavior: StreamingBehavior | None = None,
+        on_accepted: Callable[[], None] | None = None,
+        source: InputSource = "interactive",
+        when_idle: bool = False,
+    ) -> None:
         accept = on_accepted or (lambda: None)
-        since = self._aborts
-        async with self._hearing:  # prompts are heard in the order in which they came
+        ticket = self._turns.ticket
+        async with self._turns.admission():
             await self.start()
+            if when_idle:
+                await self._turns.wait_until_idle()
             if source != "extension" and self.hooks.is_command(text):
-                message = None
+                message = running = None
             elif (message := await self._heard(_user_message(text, images), source)) is None:
                 accept()
                 return
             else:
-                await self._wait_for_turn(since)
+                await self._turns.wait_for_turn(ticket)
+                running = self._begin_run(message, accept) if self._turns.idle else None
         if message is None:
             accept()
             await self.hooks.command(text)
-        elif self._task is None:
-            run = self._prepare()
-            accept()
-            self._run = run
-            await self._occupy(self._drive(run, [message]))
+        elif running is not None:
+            await self._outcome(running)
         elif streaming_behavior is not None:
             accept()
             await self._enqueue(self.steering if streaming_behavior == "steer" else self.follow_up_queue, message)
@@ -343,25 +366,6 @@ class AgentSession:
                 "The agent is running. Say how the message joins the run with streamingBehavior: "
                 '"steer" (after the tool call at hand) or "followUp" (when it has finished).'
             )
-
-    async def abort_and_prompt(
-        self, text: str, images: Sequence[ImageContent] = (), *, on_accepted: Callable[[], None] | None = None
-    ) -> None:
-        """End what goes on and then ``prompt``; raises ``SessionBusyError`` when it is aborted before it has begun."""
-        _user_message(text, images)  # what cannot be said must not abort anything
-        self._request_abort()
-        since = self._aborts
-        if self._task is not None:
-            await asyncio.wait([self._task])
-        await self._wait_for_turn(since)
-        await self.prompt(text, images, on_accepted=on_accepted)
-
-    async def _wait_for_turn(self, since: int) -> None:
-        """Return when a run may begin or be joined, unless an abort was asked for ``since``."""
-        while self._settling and self._task is not None:
-            await self._changed.wait()
-        if self._aborts != since:
-            raise SessionBusyError("The prompt was aborted before it had begun. Nothing was said.")
 
     async def steer(self, text: str, images: Sequence[ImageContent] = ()) -> None:
         """Queue a message for after the tool call at hand; while idle it waits for the next run.
@@ -416,18 +420,19 @@ class AgentSession:
         if deliver_as == "nextTurn":
             self._for_next_prompt.append(message)
             return
-        await self._wait_for_turn(self._aborts)
-        if self._task is not None:
+        await self._turns.wait_for_turn(self._turns.ticket)
+        if not self._turns.idle:
             await self._enqueue(self.steering if deliver_as == "steer" else self.follow_up_queue, message)
         elif trigger_turn:
-            run = self._prepare()
-            self._run = run
-            await self._occupy(self._drive(run, [message]))
+            await self._outcome(self._begin_run(message))
         else:
-            await self.emit(MessageStart(message=message))
-            final = await self.hooks.message_end(message)
-            self.messages.append(final)
-            await self.emit(MessageEnd(message=final))
+            await self._outcome(self._turns.begin(Activity.ADDING, self._add(message)))
+
+    async def _add(self, message: CustomMessage) -> None:
+        await self.emit(MessageStart(message=message))
+        final = await self.hooks.message_end(message)
+        self.messages.append(final)
+        await self.emit(MessageEnd(message=final))
 
     async def start(self) -> None:
         """Let extensions begin, once; every prompt sees to it. Returns when they have."""
@@ -450,16 +455,22 @@ class AgentSession:
     async def abort(self) -> None:
         """End whatever goes on, and return when the session is idle. What was said is kept, and so are the queues."""
         self._request_abort()
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        if self._turns.activity is not Activity.REPLACING:  # that cannot be aborted, and ends by itself
+            await self._turns.wait_until_idle()
 
     def _request_abort(self) -> None:
-        self._aborts += 1
+        self._turns.count_abort()
         self.ui.cancel_all()
         if self._run is not None:
             self._run.abort.request()
         self._compactor.abort.request()
         self._navigation.request()
+
+    async def _make_idle(self) -> None:
+        """End what goes on, for a command that is admitted and begins something else in the same step."""
+        while not self._turns.idle:
+            self._request_abort()
+            await self._turns.wait_until_idle()
 
     async def abort_retry(self) -> None:
         """Do not wait for another attempt: the failed answer is the last one. Does nothing when nothing waits."""
@@ -484,41 +495,17 @@ class AgentSession:
         await self._queues_changed()
         return message
 
-    async def _occupy(self, work: Coroutine[Any, Any, T], *, settling: bool = False) -> T:
-        """Do ``work`` as what the session is busy with, which ``abort`` ends; cancelling the call does the same.
-
-        ``settling`` work is no run: who prompts meanwhile waits for its end.
-        """
-        task = self._task = asyncio.create_task(work, name="indus_nb run")
-        self._settling = settling
-        task.add_done_callback(self._vacate)
+    async def _outcome(self, task: asyncio.Task[T]) -> T:
+        """Wait for an activity; cancelling the wait aborts it."""
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             await self.abort()
             raise
 
-    def _vacate(self, task: asyncio.Task[Any]) -> None:
-        if self._task is task:
-            self._task = None
-            self._settling = False
-            self._add_held_back()
-
-    @property
-    def _settling(self) -> bool:
-        """Whether what goes on is no run, but will soon be over or lead to one."""
-        return self._is_settling
-
-    @_settling.setter
-    def _settling(self, settling: bool) -> None:
-        self._is_settling = settling
-        self._changed.set()
-        self._changed = asyncio.Event()
-
     async def wait_until_idle(self) -> None:
-        """Return when no run is going on."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        """Return when nothing goes on."""
+        await self._turns.wait_until_idle()
 
     async def events(self, text: str, images: Sequence[ImageContent] = ()) -> AsyncGenerator[SessionEvent]:
         """Prompt, and yield every event until the session has settled. Leaving the loop early aborts the run."""
@@ -665,7 +652,7 @@ class AgentSession:
         async with self._changing():
             if not await self.hooks.before_switch("new", None):
                 return False
-            await self.abort()
+            await self._make_idle()
             await self._replace_store(self._new_store(self.store.cwd, parent_session), "new")
         return True
 
@@ -673,11 +660,13 @@ class AgentSession:
         """Go on with the session in the file at ``path``; a run that is going on is aborted first.
 
         Tells whether no extension objected. Raises ``SessionFileError`` when it cannot be used; this session goes on
-        then, and that file is as it was.
+        then, and that file is as it was. The session's own file is opened again when another program has changed it.
         """
-        if self.store.is_at(path):
+        if self.store.is_at(path) and self.store.is_current():
             return True
         async with self._changing():
+            if self.store.is_at(path):
+                return await self._reopen(path)
             store = SessionStore.open(path)
             try:
                 store.check_cwd()
@@ -691,6 +680,14 @@ class AgentSession:
                 raise
             self.equipment = equipment
             await self._replace_store(store, "resume")
+        return True
+
+    async def _reopen(self, path: Path) -> bool:
+        SessionStore.read(path)  # raises before anything has changed
+        if not await self.hooks.before_switch("resume", path):
+            return False
+        await self._make_idle()
+        await self._replace_store(None, "resume")
         return True
 
     async def fork(self, entry_id: str, *, position: Literal["before", "at"] = "before") -> str | None:
@@ -709,8 +706,8 @@ class AgentSession:
             raise UsageError(f"Invalid entry ID for forking: {entry_id} is no message of the user in this session.")
         if not await self.hooks.before_fork(entry_id, position):
             return None
-        await self.abort()
-        self._save_all()
+        await self._make_idle()
+        self._recorder.save_all()
         leaf_id = entry.parent_id if position == "before" else entry_id
         await self._replace_store(self.store.fork(leaf_id, self._directory), "fork")
         return text_of(message.content) if isinstance(message, UserMessage) and position == "before" else ""
@@ -722,7 +719,7 @@ class AgentSession:
         """
         if self.store.leaf_id is None:
             raise UsageError("There is nothing to clone yet: the session is empty.")
-        self._save_all()
+        self._recorder.save_all()
         return await self.fork(self.store.leaf_id, position="at") is not None
 
     @property
@@ -732,18 +729,25 @@ class AgentSession:
     @asynccontextmanager
     async def _changing(self) -> AsyncGenerator[None]:
         """Put another session in the place of this one; prompts wait until that is done."""
-        if self._hearing.locked():
-            self._request_abort()  # whoever waits for its turn would hold this up
-        async with self._hearing:
+        if self._turns.admitting:
+            self._request_abort()  # who waits for its turn would hold this up
+        async with self._turns.admission():
             await self.start()
             yield
 
-    async def _replace_store(self, store: SessionStore, reason: ReplaceReason) -> None:
+    async def _replace_store(self, store: SessionStore | None, reason: ReplaceReason) -> None:
+        """Go on with another session; without a ``store`` with what the session's own file holds now."""
+        await asyncio.shield(self._turns.begin(Activity.REPLACING, self._go_on_with(store, reason)))
+
+    async def _go_on_with(self, store: SessionStore | None, reason: ReplaceReason) -> None:
         previous = self.store.path
-        await self.hooks.shutdown(reason, store.path)
+        await self.hooks.shutdown(reason, store.path if store is not None else previous)
         await self.abort_bash()
-        self._rescue_unsaved()
+        if problem := self._recorder.rescue():
+            self.problems.append(problem)
         self.store.close()
+        if store is None:
+            store = SessionStore.open(cast("Path", previous))
         self.store = store
         self.problems += store.warnings
         stored = store.context()
@@ -763,17 +767,6 @@ class AgentSession:
         self._for_next_prompt.clear()
         await self.hooks.started(reason, previous)
 
-    def _rescue_unsaved(self) -> None:
-        """Save what the session's own file did not take in a file of its own, before the session is left."""
-        try:
-            self._save_all()
-        except SessionFileError as error:
-            with self.store.copy(self.store.cwd, self._directory) as rescued:
-                for message in self._unsaved:
-                    rescued.append_message(message)
-            self._unsaved.clear()
-            self.problems.append(f"{error} What was said is kept in {rescued.path}.")
-
     async def navigate(
         self,
         entry_id: str,
@@ -790,17 +783,22 @@ class AgentSession:
         Raises ``SessionBusyError`` while a run is going on, ``UsageError``, ``CredentialsError`` and
         ``CompactionError``.
         """
-        if self._task is not None:
-            raise SessionBusyError("The agent is running. Wait until it has finished, or abort it, and navigate then.")
-        async with self._hearing:  # a prompt that comes now goes on from there
-            return await self._navigate(
-                BranchPlan(custom_instructions=instructions, replace_instructions=replace_instructions, label=label),
-                entry_id,
-                summarize=summarize,
-            )
+        plan = BranchPlan(custom_instructions=instructions, replace_instructions=replace_instructions, label=label)
+        busy = SessionBusyError("The agent is running. Wait until it has finished, or abort it, and navigate then.")
+        if self._turns.running:
+            raise busy
+        ticket = self._turns.ticket
+        async with self._turns.admission():  # a prompt that comes now goes on from there
+            await self.start()
+            await self._turns.wait_for_turn(ticket)
+            if not self._turns.idle:
+                raise busy
+            self._navigation = AbortSignal()
+            work = self._turns.begin(Activity.NAVIGATING, self._navigate(plan, entry_id, summarize=summarize))
+            return await self._outcome(work)
 
     async def _navigate(self, wish: BranchPlan, entry_id: str, *, summarize: bool) -> Navigation:
-        self._save_all()
+        self._recorder.save_all()
         target = self.store.entry(entry_id)
         left = self.store.leaf_id
         if left == entry_id:
@@ -809,7 +807,6 @@ class AgentSession:
         asks = isinstance(message, UserMessage | CustomMessage)
         place = target.parent_id if asks else entry_id
         common, behind = self._left_behind(entry_id)
-        self._navigation = AbortSignal()
         plan = await self.hooks.before_branch(
             BranchChange(
                 entry_id,
@@ -829,22 +826,16 @@ class AgentSession:
         if plan.summary is not None:
             summary = (*plan.summary, None)
         elif summarize and behind:
-            self._navigation = AbortSignal()
-            summarising = self._summariser().summarise_branch(
-                behind,
-                self.settings.branch_summary,
-                plan.custom_instructions,
-                replace_instructions=plan.replace_instructions,
-            )
-            self._navigating = True  # what the user runs meanwhile belongs to where this leads
             try:
-                summary = await self._occupy(_interruptible(self._navigation, summarising), settling=True)
-            except BaseException as error:
-                self._navigating = False
-                self._add_held_back()
-                if isinstance(error, RunAborted):
-                    return Navigation(cancelled=True, aborted=True)
-                raise
+                with self._navigation.interruptible():
+                    summary = await self._summariser().summarise_branch(
+                        behind,
+                        self.settings.branch_summary,
+                        plan.custom_instructions,
+                        replace_instructions=plan.replace_instructions,
+                    )
+            except RunAborted:
+                return Navigation(cancelled=True, aborted=True)
         self.store.move_leaf(place)
         entry: Entry | None = None
         if summary is not None:
@@ -855,8 +846,6 @@ class AgentSession:
         if plan.label:
             self.set_label(entry.id if entry is not None else entry_id, plan.label)
         self.conversation.reload(self.store)
-        self._navigating = False
-        self._add_held_back()
         await self.hooks.branched(self.store.leaf_id, left, entry, by_hook=plan.summary is not None)
         return Navigation(editor_text=text_of(message.content) if asks else None, summary_entry=entry)
 
@@ -875,11 +864,18 @@ class AgentSession:
         ``instructions`` say what matters most. Raises ``CompactionError``, ``CredentialsError`` or
         ``SessionFileError``; the conversation is as it was then.
         """
-        await self.abort()
-        summariser = self._summariser()
-        self._save_all()
-        work = self._compactor.compact(self.store, self.conversation, summariser, "manual", instructions)
-        return await self._occupy(work, settling=True)
+        self._request_abort()
+        ticket = self._turns.ticket
+        async with self._turns.admission():
+            await self.start()
+            if self._turns.aborted_since(ticket):
+                raise CompactionError("Compaction cancelled: an abort came before it had begun.")
+            await self._make_idle()
+            summariser = self._summariser()
+            self._recorder.save_all()
+            work = self._compactor.compact(self.store, self.conversation, summariser, "manual", instructions)
+            compacting = self._turns.begin(Activity.COMPACTING, work)
+        return await self._outcome(compacting)
 
     def context_usage(self) -> ContextUsage | None:
         """How full the model's context is; ``None`` without a model."""
@@ -911,7 +907,7 @@ class AgentSession:
         )
         if store is self.store:
             self._held_back.append(message)
-            if self._task is None:
+            if self._turns.idle:
                 self._add_held_back()
         return result
 
@@ -921,8 +917,6 @@ class AgentSession:
 
     def _add_held_back(self) -> None:
         """Say what the user ran meanwhile: between a tool call and its result it had no place."""
-        if self._navigating:
-            return
         held_back, self._held_back = self._held_back, []
         for message in held_back:
             self.messages.append(message)
@@ -968,13 +962,28 @@ class AgentSession:
         return unsubscribe
 
     def close(self) -> None:
-        """Let go of the session file. A run that is going on is asked to end, but not waited for."""
-        self.closed = True
+        """Save what is unsaved, if need be in another file, and let go of the session file.
+
+        A run that is going on is asked to end, but not waited for. ``save_problem`` and ``problems`` say afterwards
+        what the session's own file does not hold.
+        """
         self._request_abort()
         if self._runner is not None:
             self._runner.close()
             self._runner = None
+        if not self.closed:
+            self._say_what_is_lost()
+        self.closed = True
         self.store.close()
+
+    def _say_what_is_lost(self) -> None:
+        self.save_problem = self._recorder.rescue()
+        if self.save_problem:
+            self.problems.append(self.save_problem)
+            _log.error("%s", self.save_problem)
+        if queued := [*self.steering.texts, *self.follow_up_queue.texts]:
+            shown = "; ".join(f'"{shorten(text, 80)}"' for text in queued[:5])
+            _log.warning("The session ended before %d queued messages were delivered: %s", len(queued), shown)
 
     def __enter__(self) -> Self:
         return self
@@ -1024,23 +1033,32 @@ class AgentSession:
         model = self._chosen_model()
         provider = self.registry.provider_of(model)
         options = self._options(model)
-        return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens))
+        return Summariser(
+            model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens), self.settings.retry
+        )
 
-    async def _drive(self, run: loop.Run, prompts: Sequence[UserMessage | CustomMessage]) -> None:
+    def _begin_run(
+        self, message: UserMessage | CustomMessage, accept: Callable[[], None] = lambda: None
+    ) -> asyncio.Task[None]:
+        run = self._prepare()
+        accept()
+        self._run = run
+        return self._turns.begin(Activity.RUNNING, self._drive(run, message))
+
+    async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
         try:
             self._add_held_back()
             await self._recovery.begin(run, self.conversation)
-            first = prompts[0]
-            images = [] if isinstance(first.content, str) else first.content
-            said = Said(text_of(first.content), [block for block in images if isinstance(block, ImageContent)])
+            images = [] if isinstance(prompt.content, str) else prompt.content
+            said = Said(text_of(prompt.content), [block for block in images if isinstance(block, ImageContent)])
             start = await self.hooks.before_run(said, run.system_prompt)
             run.system_prompt = start.system_prompt
             added, self._for_next_prompt = self._for_next_prompt, []
-            await loop.run(run, [*start.before, *prompts, *added, *start.messages])
+            await loop.run(run, [*start.before, prompt, *added, *start.messages])
             while await self._recovery.goes_on(run, self.conversation) or self._has_queued(run):
-                self._settling = False
+                self._turns.resume()
                 await loop.run(run, [])
-            self._settling = True
+            self._turns.settle()
             await self.emit(AgentSettled())
         except Exception:
             # A defect of ours: those who watch must not wait for an end for ever.
@@ -1048,9 +1066,7 @@ class AgentSession:
             await self.emit(AgentSettled())
             raise
         finally:
-            self._run = self._task = None  # at once: whoever waits for the end finds the session idle
-            self._settling = False
-            self._add_held_back()
+            self._run = None
 
     def _has_queued(self, run: loop.Run) -> bool:
         """Whether a message was queued after the run looked for the last time."""
@@ -1060,7 +1076,7 @@ class AgentSession:
 
     async def _compact_by_itself(self, reason: CompactionReason) -> bool:
         try:
-            self._save_all()
+            self._recorder.save_all()
             await self._compactor.compact(self.store, self.conversation, self._summariser(), reason)
         except (CompactionError, CredentialsError, SessionFileError):
             return False  # compaction_end told why, and the conversation goes on as it is
@@ -1074,15 +1090,20 @@ class AgentSession:
         await self.emit(QueueUpdate(steering=self.steering.texts, follow_up=self.follow_up_queue.texts))
 
     async def emit(self, event: SessionEvent) -> None:
-        """Tell extensions, save what is to be saved, and tell everybody who watches."""
+        """Dispatch an event to extensions, the session file and subscribers, in that order."""
+        if isinstance(event, AgentEnd) and self._run is not None:
+            event = event.model_copy(update={"will_retry": self._recovery.will_retry(self._run, self.last_answer)})
         await self.hooks.event(event)
+        problem = self._save(event.message) if isinstance(event, MessageEnd) else None
+        if isinstance(event, AgentEnd) and not event.will_retry and self._run is not None:
+            self._turns.settle()  # who sees the end of the last run may prompt at once
+        await self._publish(event)
+        if problem is not None:
+            await self.emit(problem)
         if isinstance(event, MessageEnd):
-            self._save(event.message)
-        elif isinstance(event, AgentEnd):
-            answer = self.last_answer
-            aborted = self._run is not None and self._run.abort.requested
-            event.will_retry = answer is not None and not aborted and self._recovery.will_retry(answer, self.model)
-            self._settling = not event.will_retry  # whoever sees the end of the last run may prompt at once
+            await self._recovery.take_note(event.message)
+
+    async def _publish(self, event: SessionEvent) -> None:
         for listener in tuple(self._listeners):
             try:
                 waiting = listener(event)
@@ -1090,25 +1111,17 @@ class AgentSession:
                     await waiting
             except Exception:  # noqa: BLE001 - one watcher's defect must end neither the run nor the others' view of it
                 _log.exception("A subscriber failed on %s", event.type)
-        if isinstance(event, MessageEnd):
-            await self._recovery.take_note(event.message)
 
-    def _save(self, message: Message) -> None:
-        self._unsaved.append(message)
+    def _save(self, message: Message) -> SessionSaveFailed | None:
         try:
-            self._save_all()
+            self._recorder.save(message)
         except SessionFileError as error:
             # The message stays in memory and is tried again with the next one; to go on unsaved is the user's decision.
+            problem = f"{str(error).rstrip('.')}. What was said is kept in memory."
             if self._run is not None:
-                self._run.abort.request(
-                    f"{str(error).rstrip('.')}. The run was stopped; what was said is kept in memory."
-                )
-
-    def _save_all(self) -> None:
-        """Save what could not be saved before; whoever reads the conversation from the store must see all of it."""
-        while self._unsaved:
-            self.store.append_message(self._unsaved[0])
-            del self._unsaved[0]
+                self._run.abort.request(f"{problem} The run was stopped.")
+            return SessionSaveFailed(error=problem, unsaved=self._recorder.unsaved_count)
+        return None
 
     # Model and thinking
 

@@ -285,6 +285,14 @@ class SessionFile:
         finally:
             self._lock.release()
 
+    def is_ours(self) -> bool:
+        """Whether the file is still there, and nobody else wrote to it."""
+        try:
+            self._check_ours()
+        except SessionFileError:
+            return False
+        return True
+
     def _check_ours(self) -> None:
         if not self._lock.held:
             raise SessionFileError(self.path, "the session belongs to the parent of this process. Open it there")

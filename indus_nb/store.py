@@ -254,6 +254,10 @@ class SessionStore:
             node.children.sort(key=lambda child: milliseconds(child.entry.timestamp))
         return roots
 
+    def is_current(self) -> bool:
+        """Whether the file, if there is one yet, can be written to and is as this store left it."""
+        return self._refusal is None and (self._file is None or self._file.is_ours())
+
     # Writing
 
     def append_message(self, message: Message) -> str:

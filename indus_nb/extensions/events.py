@@ -434,6 +434,7 @@ EVENT_NAMES: frozenset[str] = frozenset(
         "tool_execution_update",
         "tool_execution_end",
         "session_info_changed",
+        "session_save_failed",
         "auto_retry_start",
         "auto_retry_end",
         "compaction_start",

@@ -21,6 +21,7 @@ from indus_nb.events import (
     QueueUpdate,
     SessionEvent,
     SessionInfoChanged,
+    SessionSaveFailed,
     ThinkingLevelChanged,
 )
 from indus_nb.messages import Usage
@@ -45,7 +46,15 @@ from indus_nb.wire import JsonObject, dump
 
 Wire = Literal["snapshot", "delta", "strict"]
 
-_NEWER = (AgentSettled, QueueUpdate, ModelChanged, ThinkingLevelChanged, SessionInfoChanged, BashExecutionUpdate)
+_NEWER = (
+    AgentSettled,
+    QueueUpdate,
+    ModelChanged,
+    ThinkingLevelChanged,
+    SessionInfoChanged,
+    SessionSaveFailed,
+    BashExecutionUpdate,
+)
 """Events that the protocol's first documents do not name."""
 DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 

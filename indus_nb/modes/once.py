@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from indus_nb.errors import IndusError, RunFailedError, UsageError
-from indus_nb.events import AutoRetryStart, CompactionStart, ExtensionError, SessionEvent
+from indus_nb.events import AutoRetryStart, CompactionStart, ExtensionError, SessionEvent, SessionSaveFailed
 from indus_nb.markup import plain
 from indus_nb.messages import ImageContent
 from indus_nb.modes.frames import Wire
@@ -81,10 +81,17 @@ async def answer_all(
     except IndusError as error:
         status = 2 if isinstance(error, UsageError) else 1
         complain(str(error))
+    return await _end(session, writer, status)
+
+
+async def _end(session: AgentSession, writer: FrameWriter, status: int) -> int:
+    """End the session and the output; returns the exit status, which is no success when something was lost."""
     await session.end()
+    if session.save_problem:
+        status = status or 1
     if lost := await writer.close(_BYE_SECONDS):
         complain(f"The output could not be written: {lost}.")
-        return status or 1
+        status = status or 1
     return status
 
 
@@ -111,6 +118,8 @@ def _tell(event: SessionEvent) -> None:
         )
     elif isinstance(event, ExtensionError):
         complain(f"An extension failed on {event.event} ({event.extension_path}): {event.error}")
+    elif isinstance(event, SessionSaveFailed):
+        complain(event.error)
     elif isinstance(event, CompactionStart):
         complain("The conversation has grown too long: its older part is summarised.")
 

@@ -527,4 +527,4 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     starting.cancel()
     await _end(session)
     await writer.close(_BYE_SECONDS)
-    return max(asked_for)
+    return max(*asked_for, 1 if session.save_problem else 0)

@@ -22,6 +22,7 @@ from indus_nb.events import (
     MessageStart,
     MessageUpdate,
     SessionEvent,
+    SessionSaveFailed,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
@@ -166,6 +167,8 @@ class Transcript:
                 self._execute(event)
             case AutoRetryStart() | AutoRetryEnd() | CompactionStart() | CompactionEnd():
                 self._recover(event)
+            case SessionSaveFailed():
+                self.add_notice(f"Not saved: {event.error}")
             case _:
                 pass
 
