@@ -868,6 +868,7 @@ class AgentSession:
         ticket = self._turns.ticket
         async with self._turns.admission():
             await self.start()
+            await self._turns.wait_until_idle()
             if self._turns.aborted_since(ticket):
                 raise CompactionError("Compaction cancelled: an abort came before it had begun.")
             await self._make_idle()

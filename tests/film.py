@@ -40,7 +40,7 @@ class Film:
         """Let an answer come, piece by piece."""
         for gate in gates:
             if self.runs:
-                gate.reached.wait(10)
+                gate.reached.wait(60)
                 self.look(0.14)
             gate.open()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

@@ -103,7 +103,7 @@ def test_steer_and_abort_are_answered_while_a_run_goes_on(claude: RpcProcess, me
     gate = Gate()
     messages_api.add(Reply(Text("one ", gate)))
     claude.send({"type": "prompt", "message": "talk"})
-    gate.reached.wait(10)
+    gate.reached.wait(60)
     assert claude.ask("get_state")["data"]["isStreaming"]
     assert claude.ask("steer", message="queued")["success"]
     assert claude.ask("get_state")["data"]["pendingMessageCount"] == 1
@@ -212,7 +212,7 @@ def test_stdin_closing_aborts_and_saves_the_run_and_ends_well(
     gate = Gate()
     messages_api.add(Reply(Text("one two ", gate)))
     claude.send({"type": "prompt", "message": "talk"})
-    gate.reached.wait(10)
+    gate.reached.wait(60)
     claude.wait(lambda frame: "text_delta" in str(frame))
     claude.close_stdin()
     assert claude.wait_for_end() == 0

@@ -36,7 +36,7 @@ def bring_into(state: str, process: RpcProcess, api: MessagesApi) -> None:
             gate = Gate()
             api.add(Reply(Text("half ", gate)))
             process.ask("prompt", message="talk")
-            assert gate.reached.wait(10)
+            assert gate.reached.wait(60)
         case "tool":
             api.add(Reply(ToolUse("bash", {"command": "echo begun; sleep 1000"})))
             process.ask("prompt", message="run")
@@ -60,7 +60,7 @@ def bring_into(state: str, process: RpcProcess, api: MessagesApi) -> None:
             gates = [Gate(), Gate()]
             api.add(*[Reply(Text("The ", gate)) for gate in gates])
             process.send({"id": "c", "type": "compact"})
-            assert gates[0].reached.wait(10)
+            assert gates[0].reached.wait(60)
 
 
 def assert_all_is_well(folder: Path, children: list[psutil.Process], state: str) -> None:
