@@ -680,7 +680,6 @@ async def test_a_missing_sdk_is_told_with_the_way_to_get_it(server, monkeypatch)
     monkeypatch.setitem(sys.modules, "openai", None)
     message = (await failure(model_at(server))).error_message
     assert 'pip install "indus_nb[openai]"' in message
-    OpenAICompletionsProvider().preload()
 
 
 # --- cost ------------------------------------------------------------------------------------------------------------
