@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
 import tomllib
 from pathlib import Path
 
 from filelock import FileLock
+from installing import ROOT, Installer
 
-ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".venv" / "other_versions"
 
 
@@ -32,13 +31,12 @@ def oldest_pydantic_path() -> Path:
 
 
 def _path(package: str, *more: str) -> Path:
-    """A folder with this package, and what else pip is told: made at the first call, by one process, and kept."""
+    """A folder with this package and more: made at the first call, by one process, and kept."""
     path = FOLDER / package
     FOLDER.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=FOLDER) as unfinished:
-                options = ["--quiet", "--disable-pip-version-check", "--target", f"{unfinished}/whole"]
-                subprocess.run([sys.executable, "-m", "pip", "install", *options, package, *more], check=True)
+                Installer().install(Path(sys.executable), "--target", f"{unfinished}/whole", package, *more)
                 Path(unfinished, "whole").rename(path)
     return path

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 SECONDS = 20.0
+PROGRAM = (sys.executable, "-m", "indus_nb")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -26,10 +27,17 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(home), "INDUSAGI_CODING_AGENT_DIR": str(home / "agent"), **more}
 
 
-def indusagi(*arguments: str, home: Path, cwd: Path | None = None, stdin: str = "", **more: str) -> Any:
+def indusagi(
+    *arguments: str,
+    home: Path,
+    cwd: Path | None = None,
+    stdin: str = "",
+    program: Sequence[str] = PROGRAM,
+    **more: str,
+) -> Any:
     """Run the program to its end; returns ``subprocess.CompletedProcess`` with text."""
     return subprocess.run(
-        [sys.executable, "-m", "indus_nb", *arguments],
+        [*program, *arguments],
         input=stdin,
         capture_output=True,
         text=True,
@@ -43,10 +51,17 @@ def indusagi(*arguments: str, home: Path, cwd: Path | None = None, stdin: str = 
 class RpcProcess:
     """``indusagi --mode rpc``: send objects, wait for frames."""
 
-    def __init__(self, *arguments: str, home: Path, cwd: Path | None = None, more: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        home: Path,
+        cwd: Path | None = None,
+        more: Mapping[str, str] = {},
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
         self.frames: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "indus_nb", "--mode", "rpc", *arguments],
+            [*program, "--mode", "rpc", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
