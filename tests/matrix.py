@@ -34,7 +34,7 @@ from rpc_process import RpcProcess, environment, indusagi
 ANSWER = "Hello from the server."
 PROVIDERS = ("anthropic", "openai", "offline")
 WAYS = ("text", "json", "rpc", "kernel")
-SECONDS = 120  # for a cell, on a machine that has other things to do
+SECONDS = 240  # for an answer, on a machine that has other things to do
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ class Place:
             raise CheckError(f"instead of one sentence it said {done.stderr!r}")
 
     def _indusagi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return indusagi("--no-session", *arguments, home=self._home, program=self._program, **self._variables)
+        at = {"home": self._home, "program": self._program, "patience": SECONDS}
+        return indusagi("--no-session", *arguments, **at, **self._variables)
 
     def _text(self, provider: str, prompt: str, answer: str) -> None:
         done = self._indusagi("--provider", provider, prompt)
@@ -159,9 +160,9 @@ class Place:
             raise CheckError(f"the answer is {said[-1]}")
 
     def _rpc(self, provider: str, prompt: str, answer: str) -> None:
-        arguments = ("--provider", provider, "--no-session")
-        with RpcProcess(*arguments, home=self._home, program=self._program, more=self._variables) as process:
-            for said in ("x" * 4000, prompt):
+        at = {"home": self._home, "program": self._program, "patience": SECONDS}
+        with RpcProcess("--provider", provider, "--no-session", **at, more=self._variables) as process:
+            for said in ("remember this", prompt):
                 expect(process.ask("prompt", message=said)["success"], True, "success of the prompt")
                 process.wait("agent_settled")
             if answer not in json.dumps(process.frames[-2:]):
@@ -183,7 +184,7 @@ class Place:
             env=environment(self._home, **self._variables),
             capture_output=True,
             text=True,
-            timeout=SECONDS * 2,
+            timeout=SECONDS * 3,
             check=False,
         )
         if done.returncode or "Traceback" in done.stderr:

@@ -33,6 +33,7 @@ def indusagi(
     cwd: Path | None = None,
     stdin: str = "",
     program: Sequence[str] = PROGRAM,
+    patience: float = SECONDS * 3,
     **more: str,
 ) -> Any:
     """Run the program to its end; returns ``subprocess.CompletedProcess`` with text."""
@@ -43,7 +44,7 @@ def indusagi(
         text=True,
         cwd=cwd or home,
         env=environment(home, **more),
-        timeout=SECONDS * 3,
+        timeout=patience,
         check=False,
     )
 
@@ -58,7 +59,9 @@ class RpcProcess:
         cwd: Path | None = None,
         more: Mapping[str, str] = {},
         program: Sequence[str] = PROGRAM,
+        patience: float = SECONDS,
     ) -> None:
+        self._patience = patience
         self.frames: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
             [*program, "--mode", "rpc", *arguments],
@@ -102,7 +105,7 @@ class RpcProcess:
             return next(answers, None)
 
         with self._arrived:
-            if not self._arrived.wait_for(lambda: found() or self._ended, SECONDS):
+            if not self._arrived.wait_for(lambda: found() or self._ended, self._patience):
                 raise TimeoutError(f"no answer to {command_id}; the last frames: {self.frames[-5:]}")
             answer = found()
         assert answer is not None, f"the process ended without an answer and said {self.stderr}"
@@ -119,7 +122,7 @@ class RpcProcess:
                         return frame
                 if self._ended:
                     raise AssertionError(f"the process ended; it had sent {self.frames[-5:]} and said {self.stderr}")
-                if not self._arrived.wait(SECONDS):
+                if not self._arrived.wait(self._patience):
                     raise TimeoutError(f"nothing of that kind came in time; the last frames: {self.frames[-5:]}")
 
     def close_stdin(self) -> None:
@@ -131,9 +134,9 @@ class RpcProcess:
 
     def wait_for_end(self) -> int:
         """The exit status."""
-        status = self._process.wait(SECONDS)
+        status = self._process.wait(self._patience)
         for thread in self._threads:
-            thread.join(SECONDS)
+            thread.join(self._patience)
         return status
 
     def __enter__(self) -> Self:
@@ -142,7 +145,7 @@ class RpcProcess:
     def __exit__(self, *_: object) -> None:
         self.close_stdin()
         try:
-            self._process.wait(SECONDS)
+            self._process.wait(self._patience)
         finally:
             self._process.kill()
             self._process.wait()
