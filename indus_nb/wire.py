@@ -7,6 +7,7 @@ where one becomes the other.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 import pydantic_core
@@ -38,7 +39,32 @@ class WireModel(BaseModel):
 
     def to_wire(self) -> JsonObject:
         """The JSON object, absent values left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return _with_built_classes(lambda: self.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def _with_built_classes(serialize: Callable[[], Any]) -> Any:
+    """Call ``serialize``, and once more with every model class built if one that is not built yet makes it fail.
+
+    Classes are built when first used (``defer_build``), which keeps the start short. But an object that a union's
+    adapter made does not count as a use of its class, and pydantic before 2.14 refuses to serialize such an object.
+    """
+    try:
+        return serialize()
+    except TypeError:
+        if not _build_classes():
+            raise
+        return serialize()
+
+
+def _build_classes() -> bool:
+    """Build the model classes that are not built yet; returns whether there were any."""
+    any_built = False
+    waiting: list[type[WireModel]] = [WireModel]
+    while waiting:
+        model = waiting.pop()
+        waiting.extend(model.__subclasses__())
+        any_built |= model.model_rebuild(raise_errors=False) is True
+    return any_built
 
 
 def dump(value: object) -> bytes:
@@ -54,8 +80,10 @@ def dump(value: object) -> bytes:
     try:
         return pydantic_core.to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
     except ValueError:
-        # Half characters, as in a file name that is no UTF-8; any other defect shows again here.
-        plain = pydantic_core.to_jsonable_python(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+        # Half characters, as in a file name that is no UTF-8, or a class not built yet; any other defect shows again.
+        plain = _with_built_classes(
+            lambda: pydantic_core.to_jsonable_python(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+        )
         return clean_text(json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))).encode()
 
 

@@ -1,8 +1,9 @@
 """Everything that must hold before a change is good: one command that sets itself up and runs every check.
 
-    python3 tests/check.py            make .venv, install, then lint, types, layers and all tests, those of
-                                     the notebook also in the oldest kernel
+    python3 tests/check.py            make .venv, install, then lint, types, layers, fresh installations of the
+                                     package, and all tests, those of the notebook also in the oldest kernel
     python3 tests/check.py --quick    lint, types and layers only
+    python3 tests/check.py --matrix   fresh installations only, on every Python of this machine: see tests/matrix.py
     python3 tests/check.py tests/kernel -k interrupt    further arguments go to pytest instead
 
 It needs Python 3.11 or newer and git. The browser tests need Chromium: it is looked for, then installed if that can be
@@ -15,12 +16,12 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from installing import PROGRAMS, ROOT, Installer, InstallError
+
 ENVIRONMENT = ROOT / ".venv"
-BIN = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
+BIN = ENVIRONMENT / PROGRAMS
 
 
 def main(arguments: list[str]) -> None:
@@ -28,6 +29,9 @@ def main(arguments: list[str]) -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - this runs before anything checked the version
         sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0])
     install()
+    if "--matrix" in arguments:
+        run("python", "tests/matrix.py", *(argument for argument in arguments if argument != "--matrix"))
+        return
     quick = "--quick" in arguments
     selected = [argument for argument in arguments if argument != "--quick"]
     if quick or not selected:
@@ -35,6 +39,8 @@ def main(arguments: list[str]) -> None:
         run("ruff", "format", "--check")
         run("pyright")
         run("lint-imports")
+    if not quick and not selected:
+        run("python", "tests/matrix.py", "--quick")
     if not quick:
         find_browser()
         run("python", "-m", "pytest", *selected)
@@ -45,12 +51,15 @@ def main(arguments: list[str]) -> None:
 
 def install() -> None:
     """Make the environment and install the package with what its tests need, unless that is done already."""
-    if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
-        venv.create(ENVIRONMENT, with_pip=True)
+    installer = Installer()
+    python = BIN / ("python.exe" if os.name == "nt" else "python")
+    if not python.exists():
+        installer.make_environment(ENVIRONMENT)
     wanted = (ROOT / "pyproject.toml").read_bytes()
     installed = ENVIRONMENT / "installed.toml"
     if not installed.exists() or installed.read_bytes() != wanted or not is_installed_from_here():
-        run("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[test]")
+        print("$", installer.name, "install --editable .[test]", flush=True)
+        installer.install(python, "--editable", f"{ROOT}[test]")
         installed.write_bytes(wanted)
 
 
@@ -89,4 +98,7 @@ def run(program: str, *arguments: str, **variables: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except InstallError as error:
+        sys.exit(str(error))

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import psutil
 from jupyter_client.manager import KernelManager
-from other_ipykernels import ipykernel_path
+from other_versions import ipykernel_path
 
 
 def private_environment(root: Path, *, ipykernel: str | None = None, **more: str) -> dict[str, str]:

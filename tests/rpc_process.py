@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 SECONDS = 60.0
+PROGRAM = (sys.executable, "-m", "indus_nb")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -26,16 +27,24 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(home), "INDUSAGI_CODING_AGENT_DIR": str(home / "agent"), **more}
 
 
-def indusagi(*arguments: str, home: Path, cwd: Path | None = None, stdin: str = "", **more: str) -> Any:
+def indusagi(
+    *arguments: str,
+    home: Path,
+    cwd: Path | None = None,
+    stdin: str = "",
+    program: Sequence[str] = PROGRAM,
+    patience: float = SECONDS * 3,
+    **more: str,
+) -> Any:
     """Run the program to its end; returns ``subprocess.CompletedProcess`` with text."""
     return subprocess.run(
-        [sys.executable, "-m", "indus_nb", *arguments],
+        [*program, *arguments],
         input=stdin,
         capture_output=True,
         text=True,
         cwd=cwd or home,
         env=environment(home, **more),
-        timeout=SECONDS * 3,
+        timeout=patience,
         check=False,
     )
 
@@ -43,10 +52,19 @@ def indusagi(*arguments: str, home: Path, cwd: Path | None = None, stdin: str = 
 class RpcProcess:
     """``indusagi --mode rpc``: send objects, wait for frames."""
 
-    def __init__(self, *arguments: str, home: Path, cwd: Path | None = None, more: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        home: Path,
+        cwd: Path | None = None,
+        more: Mapping[str, str] = {},
+        program: Sequence[str] = PROGRAM,
+        patience: float = SECONDS,
+    ) -> None:
+        self._patience = patience
         self.frames: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "indus_nb", "--mode", "rpc", *arguments],
+            [*program, "--mode", "rpc", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -87,7 +105,7 @@ class RpcProcess:
             return next(answers, None)
 
         with self._arrived:
-            if not self._arrived.wait_for(lambda: found() or self._ended, SECONDS):
+            if not self._arrived.wait_for(lambda: found() or self._ended, self._patience):
                 raise TimeoutError(f"no answer to {command_id}; the last frames: {self.frames[-5:]}")
             answer = found()
         assert answer is not None, f"the process ended without an answer and said {self.stderr}"
@@ -104,7 +122,7 @@ class RpcProcess:
                         return frame
                 if self._ended:
                     raise AssertionError(f"the process ended; it had sent {self.frames[-5:]} and said {self.stderr}")
-                if not self._arrived.wait(SECONDS):
+                if not self._arrived.wait(self._patience):
                     raise TimeoutError(f"nothing of that kind came in time; the last frames: {self.frames[-5:]}")
 
     def close_stdin(self) -> None:
@@ -116,9 +134,9 @@ class RpcProcess:
 
     def wait_for_end(self) -> int:
         """The exit status."""
-        status = self._process.wait(SECONDS)
+        status = self._process.wait(self._patience)
         for thread in self._threads:
-            thread.join(SECONDS)
+            thread.join(self._patience)
         return status
 
     def __enter__(self) -> Self:
@@ -127,7 +145,7 @@ class RpcProcess:
     def __exit__(self, *_: object) -> None:
         self.close_stdin()
         try:
-            self._process.wait(SECONDS)
+            self._process.wait(self._patience)
         finally:
             self._process.kill()
             self._process.wait()

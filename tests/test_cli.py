@@ -308,3 +308,24 @@ def test_standard_descriptors_that_were_closed_are_never_taken_for_a_file_of_our
     assert json.loads(done.stdout.splitlines()[-1])["type"] == "agent_settled"
     (path,) = (tmp_path / "agent" / "sessions").glob("*/*.jsonl")
     assert all(isinstance(json.loads(line), dict) for line in path.read_bytes().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("sdk", "model", "words"),
+    [
+        ("anthropic", "claude-haiku-4-5", "this SDK is broken"),
+        ("openai", "openai/gpt-5.4", "The httpx package, which reaches this model, is not installed"),
+    ],
+)
+def test_an_sdk_that_cannot_be_imported_is_told_once_and_without_a_traceback(
+    tmp_path: Path, sdk: str, model: str, words: str
+):
+    (tmp_path / "path" / sdk).mkdir(parents=True)
+    (tmp_path / "path" / sdk / "__init__.py").write_text(
+        "raise ModuleNotFoundError('this SDK is broken', name='httpx')\n"
+    )
+    keys = {"ANTHROPIC_API_KEY": "sk-test", "OPENAI_API_KEY": "sk-test", "PYTHONPATH": str(tmp_path / "path")}
+    done = indusagi("--model", model, "--no-session", "hi", home=tmp_path, **keys)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from other_versions import oldest_pydantic_path
 
 from indus_nb.messages import (
     AssistantMessage,
@@ -133,3 +138,44 @@ def test_arguments_that_are_no_object_are_kept_as_they_came() -> None:
     ended = growing.close(index)
     assert (ended.tool_call.arguments, ended.tool_call.malformed) == ({}, '{"path": ')
     assert ended.to_wire()["toolCall"]["arguments"] == {}
+
+
+UNUSED_CLASSES = """
+import json, os, sys
+from indus_nb.messages import CustomMessage, parse_message
+from indus_nb.wire import dump
+
+def within(message):
+    return json.dumps(CustomMessage(custom_type="x", content="", details=message).to_wire()["details"]).encode()
+
+messages = [json.loads(line) for line in sys.stdin]
+for message, write in [(message, dump) for message in messages] + [(messages[0], within)]:
+    if os.fork() == 0:  # so that no class is built by one message before the next is read
+        os.write(1, write(parse_message(message)) + b"\\n")
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize("oldest", [False, True], ids=["this pydantic", "oldest pydantic"])
+def test_a_message_that_is_the_first_of_its_kind_can_be_written_as_soon_as_it_is_read(*, oldest: bool) -> None:
+    messages: list[dict[str, object]] = [
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": "assistant", "content": [], "api": "a", "provider": "p", "model": "m"},
+        {"role": "toolResult", "toolCallId": "1", "toolName": "ls", "content": []},
+        {"role": "bashExecution", "command": "ls", "output": "a"},
+        {"role": "custom", "customType": "note", "content": "x"},
+        {"role": "branchSummary", "summary": "s", "fromId": "1"},
+        {"role": "compactionSummary", "summary": "s", "tokensBefore": 5},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", UNUSED_CLASSES],
+        input="\n".join(map(json.dumps, messages)),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **({"PYTHONPATH": str(oldest_pydantic_path())} if oldest else {})},
+    )
+    assert done.stderr == ""
+    written = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [message["role"] for message in written] == [message["role"] for message in (*messages, messages[0])]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
 from indus_nb.modes.frames import DELTAS, FrameEncoder, Wire
+from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session import AgentSession
 from indus_nb.streaming import BlockDelta
 
@@ -64,7 +65,7 @@ def preload(session: AgentSession) -> None:
     """Import in a thread what the session's first request will need."""
     if session.model is not None:
         provider = session.registry.provider_of(session.model)
-        threading.Thread(target=provider.preload, name="indus_nb preload", daemon=True).start()
+        preload_in_background(provider.preload)
 
 
 def leave(status: int) -> None:

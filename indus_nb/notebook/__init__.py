@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from indus_nb.errors import IndusError, UsageError
+from indus_nb.providers.preloading import preload_in_background
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -62,8 +62,7 @@ def open_door(shell: InteractiveShell) -> None:
     shell.input_transformers_cleanup.append(literal_lines)
     atexit.register(conversations.close)
     _doors[shell] = _Door(conversations, literal_lines, install(shell, lambda: conversations.session))
-    preload = partial(_preload, widgets=hasattr(shell, "kernel"))
-    threading.Thread(target=preload, name="indus_nb preload", daemon=True).start()
+    preload_in_background(partial(_preload, widgets=hasattr(shell, "kernel")))
 
 
 def close_door(shell: InteractiveShell) -> None:
@@ -97,9 +96,6 @@ def _preload(*, widgets: bool) -> None:
         import anywidget  # noqa: F401 # pyright: ignore[reportUnusedImport]
     name = load_settings(Path.cwd(), agent_directory()).settings.default_provider
     registry = model_registry(agent_directory())
-    try:
-        model = registry.default(name) if name else registry.first_available()
-    except IndusError:
-        return  # the first prompt says what is wrong with the settings
+    model = registry.default(name) if name else registry.first_available()
     if model is not None and registry.has_key(model):
         registry.provider_of(model).preload()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from indus_nb.notebook.request import Command
 from indus_nb.notebook.tree_rows import cut, tree_rows
 from indus_nb.providers import Model
 from indus_nb.providers.catalog import split_level
+from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session import AgentSession
 from indus_nb.session_format import format_line
 from indus_nb.start import THINKING_LEVELS
@@ -107,7 +107,7 @@ async def _set_model(session: AgentSession, wanted: str) -> Shown:
         raise UsageError(f"{error} `%agent model` lists those that can be used here.") from error
     provider = session.registry.provider_of(model)
     await session.set_model(model)
-    threading.Thread(target=provider.preload, name="indus_nb preload", daemon=True).start()
+    preload_in_background(provider.preload)
     if level is not None:
         await session.set_thinking_level(level)
     thinking = f", thinking {session.thinking_level}" if model.reasoning else ""

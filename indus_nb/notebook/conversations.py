@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,8 +32,8 @@ from indus_nb.notebook.pictures import image_of
 from indus_nb.notebook.request import HELP, Command, Request, interpolate, parse
 from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
 from indus_nb.notebook.variables import for_prompt
-from indus_nb.providers import Provider
 from indus_nb.providers.catalog import split_level
+from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session import AgentSession, ApproveMode
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.wire import JsonObject
@@ -295,7 +294,7 @@ class Conversations:
                 options = replace(options, thinking=request.thinking or like.thinking_level)
         session = self._opened(name, options)
         if session.model is not None:
-            _preload(session.registry.provider_of(session.model))
+            preload_in_background(session.registry.provider_of(session.model).preload)
         self._sessions[name] = session
         if name != FIRST and session.store.name is None:
             self._run(lambda: session.set_name(name))
@@ -359,7 +358,7 @@ class Conversations:
             model = session.registry.find(wanted, request.provider)
         if model != session.model:
             session.registry.key_for(model)  # one that cannot be asked is not chosen
-            _preload(session.registry.provider_of(model))
+            preload_in_background(session.registry.provider_of(model).preload)
             self._run(lambda: session.set_model(model))
         if level is not None:
             self._change_thinking(session, level)
@@ -388,10 +387,6 @@ async def _in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: 
     except Exception as error:
         screen.show(blocks.error(f"{type(error).__name__}: {error}"), final=True)
         raise
-
-
-def _preload(provider: Provider) -> None:
-    threading.Thread(target=provider.preload, name="indus_nb preload", daemon=True).start()
 
 
 def _code_that_ran(messages: Sequence[Message]) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
 from collections.abc import Callable, Coroutine, Iterable
 from itertools import islice
 from pathlib import Path
@@ -38,6 +37,7 @@ from indus_nb.notebook.thread import AgentThread
 from indus_nb.notebook.transcript import Transcript
 from indus_nb.notebook.tree_rows import cut, tree_rows
 from indus_nb.notebook.view import LiveDrawing, live_state
+from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session import AgentSession
 from indus_nb.session_format import Entry
 from indus_nb.stats import session_stats
@@ -456,8 +456,7 @@ class ChatPanel:
 
     async def _set_model(self, session: AgentSession, request: page_requests.SetModel) -> None:
         model = session.registry.with_id(request.id, request.provider)
-        preload = session.registry.provider_of(model).preload
-        threading.Thread(target=preload, name="indus_nb preload", daemon=True).start()
+        preload_in_background(session.registry.provider_of(model).preload)
         await session.set_model(model)
 
     def _went(self, session: AgentSession, *, done: bool) -> None:

@@ -61,5 +61,8 @@ class Provider(Protocol):
         ...
 
     def preload(self) -> None:
-        """Import what the first request will need. Called from a thread, at most a few times, cheap when done."""
+        """Import what the first request will need. Called from a thread, at most a few times, cheap when done.
+
+        It may raise: what is missing is told by the first request, see ``preloading``.
+        """
         ...

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.messages import (
@@ -27,12 +26,11 @@ from indus_nb.messages import (
 )
 from indus_nb.providers import Context, Model, StreamOptions
 from indus_nb.providers.failures import one_line, retry_after, root_cause, scrubbed, shown_url
+from indus_nb.providers.tls import tls_context
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject, clean_text
 
 if TYPE_CHECKING:
-    import ssl
-
     import anthropic
 
 _KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -113,18 +111,11 @@ class AnthropicProvider:
             default_headers=headers,
             max_retries=0,
             timeout=Timeout(self._idle_timeout, connect=min(10, self._idle_timeout)),
-            http_client=DefaultAsyncHttpxClient(verify=_certificates()),
+            http_client=DefaultAsyncHttpxClient(verify=tls_context()),
         )
         # Left to itself it takes what is not given from the environment, and tells it to whatever server this is.
         client.api_key, client.auth_token = (None, key) if is_token else (key, None)
         return client
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    import httpx
-
-    return httpx.create_ssl_context()  # by far the longest part of making a client
 
 
 async def _ask(

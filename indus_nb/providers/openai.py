@@ -6,11 +6,10 @@ that a user, and a retry, can act on.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -18,12 +17,11 @@ from indus_nb.errors import CredentialsError, IndusError, UsageError
 from indus_nb.providers import Context, Model, StreamOptions, openai_completions, openai_responses
 from indus_nb.providers.failures import one_line, retry_after, root_cause, scrubbed, shown_url
 from indus_nb.providers.openai_common import Answer, StreamedError, object_in
+from indus_nb.providers.tls import tls_context
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    import ssl
-
     import openai
 
 _NO_KEY = "none"  # the SDK insists on one; servers of one's own look at none
@@ -36,9 +34,8 @@ class _SdkProvider:
         self._idle_timeout = idle_timeout
 
     def preload(self) -> None:
-        """Import the SDK with what a first request makes it load; a missing SDK is told of by the first request."""
-        with contextlib.suppress(UsageError):
-            _client(_NO_KEY, "https://localhost", {}, self._idle_timeout)
+        """Import the SDK with what a first request makes it load."""
+        _client(_NO_KEY, "https://localhost", {}, self._idle_timeout)
 
 
 class OpenAICompletionsProvider(_SdkProvider):
@@ -146,20 +143,11 @@ def _client(key: str, base_url: str, headers: Mapping[str, str], idle_timeout: f
         default_headers={**unwanted, **headers},
         max_retries=0,
         timeout=Timeout(idle_timeout, connect=min(10, idle_timeout)),
-        http_client=DefaultAsyncHttpxClient(verify=_certificates()),
+        http_client=DefaultAsyncHttpxClient(verify=tls_context()),
     )
     if not is_openai:
         client.organization = client.project = None
     return client
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    try:
-        from httpx2 import create_ssl_context
-    except ImportError:  # what an SDK before version 3 stands on
-        from httpx import create_ssl_context
-    return create_ssl_context()  # by far the longest part of making a client
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------

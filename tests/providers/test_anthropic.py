@@ -7,7 +7,6 @@ import gc
 import json
 import subprocess
 import sys
-import time
 from contextlib import aclosing
 
 import pytest
@@ -25,6 +24,7 @@ from messages_api import (
     Thinking,
     ToolUse,
 )
+from work import counting_work
 
 from indus_nb.messages import (
     AssistantMessage,
@@ -665,15 +665,14 @@ async def test_two_requests_run_side_by_side(messages_api):
 
 
 async def test_the_cost_of_a_delta_does_not_grow_with_the_answer(messages_api):
-    async def measure(length: int) -> float:
+    async def measure(length: int) -> int:
         messages_api.add(Reply("x" * 4 * length, chunk=4))
-        began = time.thread_time()
-        assert len((await answer()).text) == 4 * length
-        return time.thread_time() - began
+        with counting_work() as work:
+            assert len((await answer()).text) == 4 * length
+        return work.lines
 
     await measure(10)
-    short, long = await measure(1000), await measure(8000)
-    assert long < 8 * short * 3
+    assert await measure(2000) < 2.2 * await measure(1000)
 
 
 def test_importing_the_provider_loads_no_sdk_and_preload_does():
