@@ -21,6 +21,7 @@ from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
 from indus_nb.modes.frames import DELTAS, FrameEncoder, Wire
 from indus_nb.session import AgentSession
 from indus_nb.streaming import BlockDelta
+from indus_nb.tools.guard import kill_groups
 
 LINE_LIMIT = 64 * 1024 * 1024
 _CHUNK = 64 * 1024
@@ -68,7 +69,8 @@ def preload(session: AgentSession) -> None:
 
 
 def leave(status: int) -> None:
-    """End the process now: threads that wait for input or for an import must not hold it up."""
+    """End the process now: threads that wait for input or for an import must not hold it up, nor commands go on."""
+    kill_groups()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     os._exit(status)
