@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.host_tools import HostTools
 from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
+from indus_nb.modes.trees import encoded_tree, flat_tree
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
-from indus_nb.store import TreeNode, list_sessions, user_text
+from indus_nb.store import list_sessions, user_text
 from indus_nb.ui import UiFrame
 from indus_nb.wire import JsonObject, dump, load_object
 
@@ -363,9 +364,11 @@ class RpcServer:
             entries = entries[entries.index(store.entry(command.since)) + 1 :]
         return {"entries": [entry.data for entry in entries], "leafId": store.leaf_id}
 
-    def _get_tree(self, _: commands.GetTree) -> Encoded:
+    def _get_tree(self, command: commands.GetTree) -> Encoded | JsonObject:
         store = self._session.store
-        return Encoded(b'{"tree":%b,"leafId":%b}' % (_encoded_nodes(store.tree()), dump(store.leaf_id)))
+        if command.flat:
+            return {"nodes": flat_tree(store.tree()), "leafId": store.leaf_id}
+        return Encoded(b'{"tree":%b,"leafId":%b}' % (encoded_tree(store.tree()), dump(store.leaf_id)))
 
     async def _navigate_tree(self, command: commands.NavigateTree) -> JsonObject:
         done = await self._session.navigate(
@@ -407,28 +410,6 @@ class RpcServer:
 
 class Encoded(bytes):
     """JSON that is encoded already."""
-
-
-def _encoded_nodes(roots: Sequence[TreeNode]) -> bytes:
-    """The nodes as JSON. A conversation is as deep as it is long, which is deeper than encoders recurse."""
-    pieces: list[bytes] = [b"["]
-    open_lists = [iter(roots)]
-    tails: list[bytes] = []
-    while open_lists:
-        node = next(open_lists[-1], None)
-        if node is None:
-            open_lists.pop()
-            pieces.append(b"]")
-            if tails:
-                pieces.append(tails.pop())
-            continue
-        if pieces[-1].endswith(b"}"):
-            pieces.append(b",")
-        pieces.append(b'{"entry":%b,"children":[' % dump(node.entry.data))
-        label = {"label": node.label, "labelTimestamp": node.label_timestamp} if node.label else {}
-        tails.append(b",%b" % dump(label)[1:] if label else b"}")
-        open_lists.append(iter(node.children))
-    return b"".join(pieces)
 
 
 def _context_usage(usage: ContextUsage) -> JsonObject:

@@ -25,6 +25,7 @@ from indus_nb.tools.guard import kill_groups
 
 LINE_LIMIT = 64 * 1024 * 1024
 _CHUNK = 64 * 1024
+_BEGINNING = 1024
 _log = logging.getLogger("indus_nb")
 _LONG = 256 * 1024
 _BEHIND = 1024 * 1024
@@ -249,7 +250,11 @@ def _joinable(event: SessionEvent) -> SessionEvent | _JoinedDelta:
 
 
 class LineTooLongError(ValueError):
-    """A line was longer than ``LINE_LIMIT``; it was skipped."""
+    """A line was longer than ``LINE_LIMIT``; it was skipped but for its ``beginning``."""
+
+    def __init__(self, limit: int, beginning: bytes) -> None:
+        super().__init__(f"the line is longer than {limit} bytes and was skipped")
+        self.beginning = beginning
 
 
 class LineSplitter:
@@ -263,6 +268,7 @@ class LineSplitter:
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
+        self._beginning = b""
         self._length = 0
 
     def feed(self, chunk: bytes) -> list[bytes | LineTooLongError]:
@@ -280,6 +286,8 @@ class LineSplitter:
         return [self._line()] if self._length else []
 
     def _take(self, piece: bytes) -> None:
+        if self._length < _BEGINNING:
+            self._beginning += piece[: _BEGINNING - self._length]
         self._length += len(piece)
         if self._length > self._limit:
             self._parts.clear()
@@ -289,9 +297,10 @@ class LineSplitter:
     def _line(self) -> bytes | LineTooLongError:
         too_long = self._length > self._limit
         line = b"".join(self._parts).removesuffix(b"\r")
+        beginning, self._beginning = self._beginning, b""
         self._parts.clear()
         self._length = 0
-        return LineTooLongError(f"the line is longer than {self._limit} bytes and was skipped") if too_long else line
+        return LineTooLongError(self._limit, beginning) if too_long else line
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | LineTooLongError]:
