@@ -14,6 +14,7 @@ from typing import Self
 from weakref import WeakSet
 
 from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
+from indus_nb.files import make_private_directory
 from indus_nb.session_format import find_header
 from indus_nb.wire import JsonObject, clean_text
 
@@ -182,7 +183,7 @@ class SessionFile:
     def create(cls, path: Path, content: bytes) -> Self:
         """A new file, readable by its owner alone, that holds all of ``content``; on failure there is no file."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(path.parent)
         except OSError as error:
             raise SessionFileError(path, f"its directory cannot be made ({_reason(error)})") from error
         lock = WriterLock(path)

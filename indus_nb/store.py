@@ -185,7 +185,7 @@ class SessionStore:
 
     def is_at(self, path: Path) -> bool:
         """Whether ``path`` names this session's own file."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             return self.path is not None and path.samefile(self.path)
         return False
 

@@ -21,7 +21,7 @@ from indus_nb.modes import commands
 from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.host_tools import HostTools
-from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
+from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, preload, read_lines
 from indus_nb.modes.trees import encoded_tree, flat_tree
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
@@ -34,6 +34,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYE_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 3.0
+_ABANDONED_SECONDS = 3.0
 
 
 class RpcServer:
@@ -316,6 +317,8 @@ class RpcServer:
         }
         if shown.truncated and result.full_output_path is not None:
             data |= {"fullOutputPath": result.full_output_path, "artifactId": Path(result.full_output_path).stem}
+        if shown.truncated and result.file_problem is not None:
+            data["fullOutputProblem"] = result.file_problem
         return data
 
     async def _abort_bash(self, _: commands.AbortBash) -> None:
@@ -452,6 +455,20 @@ async def _end(session: AgentSession) -> None:
         session.close()
 
 
+async def _is_read(writer: FrameWriter, descriptor_in: int) -> bool:
+    """Wait for the reader; tells whether it goes on reading, which a host that has hung up may not do."""
+    while True:
+        written = writer.written
+        try:
+            async with asyncio.timeout(_ABANDONED_SECONDS):
+                await writer.ready()
+        except TimeoutError:
+            if writer.written == written and has_hung_up(descriptor_in):
+                return False
+        else:
+            return True
+
+
 async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
     """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
     loop = asyncio.get_running_loop()
@@ -471,8 +488,9 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
             async for line in read_lines(descriptor_in):
                 if server.take(line):
                     await asyncio.sleep(0)  # so that what it begins has begun when the next one is looked at
-                if writer.far_behind:
-                    await writer.ready()
+                if writer.far_behind and not await _is_read(writer, descriptor_in):
+                    complain("The host has closed its end and does not read what waits for it.")
+                    return
         finally:
             end(0)
 

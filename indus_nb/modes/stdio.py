@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import signal
+import stat
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -113,6 +115,8 @@ class FrameWriter:
         self._closed = False
         self._broken: str | None = None
         self._hurried = False
+        self.written = 0
+        """The bytes that the reader has taken."""
         self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
         self._thread.start()
 
@@ -223,7 +227,9 @@ class FrameWriter:
                 for piece in _pieces(lines):
                     rest = memoryview(piece)
                     while rest:
-                        rest = rest[os.write(self._descriptor, rest) :]
+                        count = os.write(self._descriptor, rest[:_CHUNK])
+                        rest = rest[count:]
+                        self.written += count
             except OSError as error:
                 self._broken = error.strerror or type(error).__name__
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
@@ -301,6 +307,15 @@ class LineSplitter:
         self._parts.clear()
         self._length = 0
         return LineTooLongError(self._limit, beginning) if too_long else line
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Whether nothing more is written to the pipe or socket that is read here, though much may wait in it."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return True
+    poll = select.poll()
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
+    return any(found & ~select.POLLIN for _, found in poll.poll(0))
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | LineTooLongError]:
