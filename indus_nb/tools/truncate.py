@@ -136,8 +136,9 @@ class GrowingTail:
         return self._bytes > MAX_BYTES or self._lines > MAX_LINES
 
     def _open(self) -> None:
-        path = Path(tempfile.gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
         try:
+            # Looking for the folder writes a file there, the first time.
+            path = Path(tempfile.gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
             self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         except OSError as error:
             self.file_problem = str(error)

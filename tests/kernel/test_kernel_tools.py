@@ -129,6 +129,14 @@ def test_an_interrupt_just_before_code_begins_keeps_it_from_beginning(claude: Ke
     claude.run("agent.forget()")
 
 
+def test_a_new_conversation_in_a_removed_directory_is_refused_with_a_sentence(claude: Kernel) -> None:
+    claude.run("import os\nhere = os.getcwd()\nos.mkdir('gone')\nos.chdir('gone')\nos.rmdir('../gone')")
+    cell = claude.run("%agent --new")
+    claude.run("os.chdir(here)")
+    assert cell.status == "error"
+    assert "The working directory cannot be used (No such file or directory)" in cell.error["evalue"]
+
+
 def test_a_forked_child_is_told_where_the_agent_lives(claude: Kernel, api: MessagesApi) -> None:
     code = (
         "import os\n"
