@@ -90,7 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options, others = _parser().parse_known_args(arguments)
         options.flags = _extension_flags(others)
         status = _main(options)
-        sys.stdout.flush()
     except UsageError as error:
         complain(str(error))
         status = 2
@@ -98,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(str(error))
         status = 1
     except OSError as error:
-        complain(f"The output could not be written: {error.strerror}.")
+        place = f": {error.filename}" if error.filename else ""
+        complain(f"The program cannot go on, for the system refused something ({error.strerror}{place}).")
         status = 1
     except KeyboardInterrupt:
         status = 130
@@ -222,7 +222,12 @@ def _list_models(pattern: str) -> int:
         for model in shown
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(line.rstrip() + "\n")
+    try:
+        for row in rows:
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            sys.stdout.write(line.rstrip() + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        complain(f"The output could not be written: {error.strerror}.")
+        return 1
     return 0

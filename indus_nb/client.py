@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
+import re
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -17,7 +19,8 @@ from indus_nb.errors import ClientClosedError, CommandFailedError, RunFailedErro
 from indus_nb.messages import ImageContent
 from indus_nb.modes import commands
 from indus_nb.modes.host_tools import HostToolDefinition
-from indus_nb.modes.stdio import LineSplitter
+from indus_nb.modes.stdio import LineSplitter, LineTooLongError
+from indus_nb.modes.trees import nested_tree
 from indus_nb.wire import JsonObject, dump, load_object
 
 Dialog: TypeAlias = Callable[[JsonObject], Awaitable[JsonObject]]
@@ -29,6 +32,10 @@ _UNREAD_EVENTS = 1024
 _GRACE = 1.0
 _POLL = 0.1
 _KEPT_ERRORS = 4096
+_BEGINNING = 1024
+_RESPONSE = re.compile(rb'\s*\{(?=[^{}\[\]]*?"type"\s*:\s*"response")[^{}\[\]]*?"id"\s*:\s*"(?P<id>[^"\\]*)"')
+"""The beginning of a response, up to its id, before anything is nested."""
+_log = logging.getLogger("indus_nb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +125,16 @@ class RpcClient:
     async def ask(self, command: commands.Command, *, on_success: Callable[[], None] | None = None) -> Any:
         """Send a command and return the ``data`` of its response, ``None`` without any.
 
-        ``on_success`` is called when that response arrives, before any frame behind it is looked at.
+        ``on_success`` is called when that response arrives, before any frame behind it is looked at. A response that
+        cannot be read fails this call alone.
         """
+        if isinstance(command, commands.GetTree) and not command.flat:
+            data = await self._ask(command.model_copy(update={"flat": True}), on_success)
+            # An agent that knows no flat form has sent the other one.
+            return {**data, "tree": nested_tree(data.pop("nodes"))} if "nodes" in data else data
+        return await self._ask(command, on_success)
+
+    async def _ask(self, command: commands.Command, on_success: Callable[[], None] | None) -> Any:
         command_id = f"client-{next(self._ids)}"
         answer = asyncio.get_running_loop().create_future()
         self._answers[command_id] = (answer, on_success)
@@ -130,7 +145,8 @@ class RpcClient:
         finally:
             del self._answers[command_id]
         if not response.get("success"):
-            raise CommandFailedError(str(response.get("command")), str(response.get("error")))
+            name = str(response.get("command", command.to_wire()["type"]))
+            raise CommandFailedError(name, str(response.get("error")))
         return response.get("data")
 
     async def prompt(self, text: str, images: Sequence[ImageContent] = ()) -> None:
@@ -243,9 +259,7 @@ class RpcClient:
         splitter = LineSplitter()
         while chunk := await self._chunk(stdout, gone):
             for line in splitter.feed(chunk):
-                if isinstance(line, ValueError):
-                    raise line
-                self._take(load_object(line))
+                self._take_line(line)
             while (
                 not self._answers
                 and not self._closing
@@ -269,6 +283,22 @@ class RpcClient:
         assert process.stderr is not None  # noqa: S101 - it was asked for
         while chunk := await process.stderr.read(_KEPT_ERRORS):
             self._errors.append(chunk.decode(errors="replace"))
+
+    def _take_line(self, line: bytes | LineTooLongError) -> None:
+        try:
+            if isinstance(line, LineTooLongError):
+                raise line
+            frame = load_object(line)
+        except ValueError as error:
+            beginning = line.beginning if isinstance(line, LineTooLongError) else line
+            if not beginning.lstrip().startswith(b"{"):
+                raise  # whoever writes that is no agent
+            failed = _failed_response(beginning, error)
+            if failed is None:
+                _log.warning("A frame of the agent cannot be read and was left out: %s", error)
+                return
+            frame = failed
+        self._take(frame)
 
     def _take(self, frame: JsonObject) -> None:
         match frame.get("type"):
@@ -317,6 +347,15 @@ class RpcClient:
             answer = {"cancelled": True}
         with contextlib.suppress(ClientClosedError):
             await self._write({"type": "extension_ui_response", "id": frame["id"], **answer})
+
+
+def _failed_response(beginning: bytes, error: ValueError) -> JsonObject | None:
+    """What stands for a response that cannot be read; ``None`` where the beginning of a line is that of none."""
+    found = _RESPONSE.match(beginning, 0, _BEGINNING)
+    if found is None:
+        return None
+    problem = f"the response cannot be read: {error}"
+    return {"type": "response", "id": found["id"].decode(errors="replace"), "success": False, "error": problem}
 
 
 async def _exit_status(process: asyncio.subprocess.Process) -> int:

@@ -83,10 +83,11 @@ def export_html(store: SessionStore, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(page, encoding="utf-8", errors="replace")
         os.replace(temporary, path)  # noqa: PTH105 - a directory in its place is an error, and no other path's parent
-    except OSError as error:
-        with suppress(OSError):
+    except (OSError, ValueError) as error:  # a ValueError is a zero byte in the path
+        with suppress(OSError, ValueError):
             temporary.unlink()
-        raise SessionFileError(path, f"the page cannot be written ({error.strerror}). Choose another path") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SessionFileError(path, f"the page cannot be written ({reason}). Choose another path") from error
     return path
 
 

@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections import deque
@@ -27,7 +26,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -38,6 +36,7 @@ from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.providers import ToolSpec
 from indus_nb.tools.bash import PlainText
+from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, byte_size, head, size_text
@@ -69,31 +68,6 @@ _MAX_IMAGES = 20
 _LOG_CHARACTERS = 16 * 1024
 _LAST_WORDS = 800
 _MIN_SECRET = 6
-
-# The server replaces the process that runs this. What stays beside it belongs to the same process group and waits for
-# the lifeline: whatever ends us closes it, and then the group is killed. Python ignores SIGPIPE, a server should not.
-_GUARD = """
-import os, signal, sys
-lifeline = int(sys.argv[1])
-if os.fork() == 0:
-    if os.fork() == 0:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for descriptor in range(3):
-            os.dup2(nothing, descriptor)
-        os.read(lifeline, 1)
-        os.killpg(0, signal.SIGKILL)
-    os._exit(0)
-os.wait()
-os.close(lifeline)
-for number in (signal.SIGPIPE, signal.SIGXFSZ):
-    signal.signal(number, signal.SIG_DFL)
-try:
-    os.execv(sys.argv[2], sys.argv[3:])
-except OSError as error:
-    sys.exit(f"{sys.argv[2]} cannot be run: {error.strerror}")
-"""
 
 
 class McpServerConfig(WireModel):
@@ -674,25 +648,20 @@ async def _start_program(server: _Server, lose: Callable[[str | None], None]) ->
     environment = get_default_environment() | server.config.env
     command = server.config.command or ""
     path = _find_program(command, server.cwd, environment)
-    reading, writing = os.pipe()
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", "-c", _GUARD, str(reading), path, command, *server.config.args),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            limit=_MAX_MESSAGE,
-            cwd=server.cwd,
-            env=environment,
-            start_new_session=True,
-            pass_fds=[reading],
-        )
-    except BaseException:
-        os.close(writing)
-        raise
-    finally:
-        os.close(reading)
-    return _Program(process, os.fdopen(writing, "wb", buffering=0), server.log, lose)
+    start_guard()
+    process = await asyncio.create_subprocess_exec(
+        *(command, *server.config.args),
+        executable=path,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        limit=_MAX_MESSAGE,
+        cwd=server.cwd,
+        env=environment,
+        start_new_session=True,
+    )
+    guard_group(process.pid)
+    return _Program(process, server.log, lose)
 
 
 def _find_program(command: str, cwd: Path, environment: Mapping[str, str]) -> str:
@@ -706,9 +675,8 @@ def _find_program(command: str, cwd: Path, environment: Mapping[str, str]) -> st
 class _Program:
     """A running server process: its three pipes, and its end."""
 
-    def __init__(self, process: Process, lifeline: FileIO, log: _Log, lose: Callable[[str | None], None]) -> None:
+    def __init__(self, process: Process, log: _Log, lose: Callable[[str | None], None]) -> None:
         self._process = process
-        self._lifeline = lifeline
         self._log = log
         self._lose = lose
         self._stdin = cast("asyncio.StreamWriter", process.stdin)
@@ -772,7 +740,7 @@ class _Program:
                     os.killpg(self._process.pid, signal.SIGTERM)
                 await self._ended(_GRACE)
         finally:
-            self._lifeline.close()
+            kill_group(self._process.pid)
         await self._ended(_GRACE)
         with anyio.move_on_after(_GRACE / 4):  # used up only if a process that fled from the group holds the pipe
             await self._logged.wait()
@@ -787,7 +755,7 @@ class _Program:
 
     def let_go(self) -> None:
         """Close the pipes, whoever else holds them."""
-        self._lifeline.close()
+        release_group(self._process.pid)
         cast("Any", self._process)._transport.close()  # noqa: SLF001 - nothing public does it
 
 

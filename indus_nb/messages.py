@@ -210,6 +210,7 @@ class BashExecutionMessage(WireModel):
     cancelled: bool = False
     truncated: bool = False
     full_output_path: str | None = None
+    full_output_problem: str | None = None
     exclude_from_context: bool | None = None
     timestamp: int = Field(default_factory=now_ms)
 
@@ -338,6 +339,9 @@ def _bash_text(message: BashExecutionMessage) -> str:
         text += "\n\n(the command was cancelled)"
     elif message.exit_code:
         text += f"\n\nCommand exited with code {message.exit_code}"
-    if message.truncated and message.full_output_path:
+    if message.truncated and message.full_output_problem:
+        kept = f" What was kept of it: {message.full_output_path}" if message.full_output_path else ""
+        text += f"\n\n[Output truncated. The full output could not be kept: {message.full_output_problem}.{kept}]"
+    elif message.truncated and message.full_output_path:
         text += f"\n\n[Output truncated. Full output: {message.full_output_path}]"
     return text

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeVar, cast
 
 from indus_nb.errors import UsageError
+from indus_nb.files import expand_user
 from indus_nb.settings import PROJECT_FOLDER
 from indus_nb.wire import clean_text
 
@@ -139,7 +140,11 @@ def load_resources(  # noqa: PLR0913 - each is a flag or a setting of its own
     """
     cwd, agent_dir = Path(os.path.abspath(cwd)), Path(os.path.abspath(agent_dir))  # noqa: PTH100 - keeps symlinks
     project_dir = cwd / PROJECT_FOLDER
-    home = home or Path.home()
+    if home is None:
+        try:
+            home = expand_user("~")
+        except UsageError:
+            home = agent_dir
     load = _Loading(home)
     base = load.first_text(project_dir / "SYSTEM.md", agent_dir / "SYSTEM.md")
     appended = load.first_text(project_dir / "APPEND_SYSTEM.md", agent_dir / "APPEND_SYSTEM.md")

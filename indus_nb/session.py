@@ -85,6 +85,7 @@ if TYPE_CHECKING:
 StreamingBehavior = Literal["steer", "followUp"]
 ApproveMode = Literal["never", "writes", "always"]
 T = TypeVar("T")
+MAX_NAME_CHARACTERS = 1000
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 
 _log = logging.getLogger("indus_nb")
@@ -632,9 +633,14 @@ class AgentSession:
         return await self.set_thinking_level(levels[(levels.index(self.thinking_level) + 1) % len(levels)])
 
     async def set_name(self, name: str) -> None:
-        """Give the session a name; raises ``UsageError`` for an empty one."""
+        """Give the session a name; raises ``UsageError`` for one that is empty or too long."""
         if not name.strip():
             raise UsageError("Session name cannot be empty")
+        if len(name.strip()) > MAX_NAME_CHARACTERS:
+            raise UsageError(
+                f"A session name has at most {MAX_NAME_CHARACTERS} characters, and this one has {len(name.strip())}. "
+                "The session keeps the name it had."
+            )
         self.store.append("session_info", name=name.strip())
         await self.emit(SessionInfoChanged(name=self.store.name))
 
@@ -904,6 +910,7 @@ class AgentSession:
             cancelled=result.cancelled,
             truncated=result.truncation.truncated,
             full_output_path=result.full_output_path,
+            full_output_problem=result.file_problem,
             exclude_from_context=exclude_from_context or None,
         )
         if store is self.store:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import io
 import os
 import socket
@@ -14,6 +16,7 @@ from typing import Self
 from weakref import WeakSet
 
 from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
+from indus_nb.files import make_private_directory
 from indus_nb.session_format import find_header
 from indus_nb.wire import JsonObject, clean_text
 
@@ -164,6 +167,8 @@ class SessionFile:
         found = os.fstat(file.fileno())
         self._identity = _identity(found)
         self._size = found.st_size
+        self._changed = found.st_mtime_ns
+        self._digest = hashlib.blake2b() if found.st_size == 0 else None  # of what was read or written here
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -182,7 +187,7 @@ class SessionFile:
     def create(cls, path: Path, content: bytes) -> Self:
         """A new file, readable by its owner alone, that holds all of ``content``; on failure there is no file."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(path.parent)
         except OSError as error:
             raise SessionFileError(path, f"its directory cannot be made ({_reason(error)})") from error
         lock = WriterLock(path)
@@ -190,7 +195,8 @@ class SessionFile:
             file = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
             try:
                 created = cls(path, lock, file)
-                created.append(content)
+                created.append(content, lasting=True)
+                _sync_directory(path.parent)
             except BaseException:
                 file.close()
                 path.unlink(missing_ok=True)
@@ -210,23 +216,34 @@ class SessionFile:
 
     def read(self) -> bytes:
         """All that the file holds."""
-        try:
-            self._file.seek(0)
-            content = self._file.readall() or b""
-        except OSError as error:
-            raise SessionFileError(self.path, f"the file cannot be read ({_reason(error)})") from error
+        content = self._content()
         self._size = len(content)
+        self._digest = hashlib.blake2b(content)
         return content
 
-    def append(self, content: bytes) -> None:
+    def _content(self) -> bytes:
+        try:
+            self._file.seek(0)
+            return self._file.readall() or b""
+        except OSError as error:
+            raise SessionFileError(self.path, f"the file cannot be read ({_reason(error)})") from error
+
+    def append(self, content: bytes, *, lasting: bool = False) -> None:
         """Write ``content`` at the end: wholly, or not at all.
 
-        Raises ``SessionFileError`` when it could not be written, or when somebody else changed the file meanwhile.
+        Args:
+            content: whole lines
+            lasting: whether they, and all before them, shall also survive a power cut; this waits for the disk
+
+        Raises:
+            SessionFileError: it could not be written, or somebody else changed the file meanwhile
         """
         self._check_ours()
         before = self._size
         try:
             _write(self._file, content)
+            if lasting:
+                _sync(self._file.fileno())
         except BaseException as error:
             # An interrupt may come between a write and its notice as well, so the cut does not depend on the error.
             with suppress(OSError):  # the next opening sets a torn line aside, the next append sees the wrong size
@@ -237,6 +254,9 @@ class SessionFile:
                 ) from error
             raise
         self._size = before + len(content)
+        self._changed = os.fstat(self._file.fileno()).st_mtime_ns
+        if self._digest is not None:
+            self._digest.update(content)
 
     def set_aside(self, torn: bytes) -> Path:
         """Cut ``torn`` off the file's end and keep it in a new file next to it; returns that file's path."""
@@ -254,7 +274,7 @@ class SessionFile:
             raise SessionFileError(
                 self.path, f"its last line is torn and cannot be set aside in {kept.name} ({_reason(error)})"
             ) from error
-        self._size -= len(torn)
+        self.read()
         return kept
 
     def replace(self, content: bytes) -> None:
@@ -277,6 +297,7 @@ class SessionFile:
             raise SessionFileError(self.path, f"the file cannot be rewritten ({_reason(error)})") from error
         self._identity = _identity(os.fstat(self._file.fileno()))
         self._size = len(content)
+        self._digest = hashlib.blake2b(content)
 
     def close(self) -> None:
         """Release the lock; does nothing the second time."""
@@ -309,6 +330,15 @@ class SessionFile:
                 f"another program wrote to the session (the file holds {found.st_size} bytes where {self._size} were "
                 "left), so nothing was added. Open the session again to go on from there",
             )
+        if found.st_mtime_ns != self._changed and self._digest is not None:
+            # It may only have been touched, or its file system is late in telling.
+            if hashlib.blake2b(self._content()).digest() != self._digest.digest():
+                raise SessionFileError(
+                    self.path,
+                    "another program changed what the session's file holds, so nothing was added. Open the session "
+                    "again to go on from there",
+                )
+            self._changed = found.st_mtime_ns
 
 
 def _open(path: Path, flags: int) -> io.FileIO:
@@ -321,6 +351,25 @@ def _write(file: io.FileIO, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[file.write(rest) :]
+
+
+def _sync(descriptor: int) -> None:
+    """Wait until the disk has what was written; does nothing on file systems that know no such thing."""
+    try:
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise
+
+
+def _sync_directory(path: Path) -> None:
+    """Let a new file's name survive a power cut, where directories can be synced."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:

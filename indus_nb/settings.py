@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from indus_nb.compaction import BranchSummarySettings, CompactionSettings
 from indus_nb.errors import SettingsError
+from indus_nb.files import expand_user, read_file
 from indus_nb.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry
@@ -101,9 +102,12 @@ def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | No
 
 
 def agent_directory() -> Path:
-    """The folder of the user's settings and sessions: ``~/.indusagi/agent`` unless the environment names another."""
+    """The folder of the user's settings and sessions: ``~/.indusagi/agent`` unless the environment names another.
+
+    Raises ``UsageError`` where there is no home directory.
+    """
     chosen = variable("CODING_AGENT_DIR")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".indusagi" / "agent"
+    return expand_user(chosen or "~/.indusagi/agent")
 
 
 def model_registry(agent_dir: Path) -> ModelRegistry:
@@ -158,7 +162,7 @@ def _absolute(entry: str, folder: Path) -> str:
 
 def _read(path: Path) -> JsonObject:
     try:
-        text = path.read_bytes()
+        text = read_file(path)
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from indus_nb.errors import ModelNotFoundError, UsageError
+from indus_nb.files import current_directory, expand_user
 from indus_nb.hooks import SessionHooks
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Model
@@ -86,7 +87,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
     wishes = options or SessionOptions()
     if sum((wishes.session is not None, wishes.continue_last, wishes.no_session)) > 1:
         raise UsageError("Choose one of --session, --continue and --no-session.")
-    cwd = Path(wishes.cwd or Path.cwd()).expanduser().resolve()
+    cwd = (expand_user(wishes.cwd) if wishes.cwd else current_directory()).resolve()
     if not cwd.is_dir():
         raise UsageError(f"The working directory {cwd} does not exist.")
     agent_dir = agent_directory()
@@ -216,7 +217,7 @@ def _extensions(session: AgentSession, wishes: SessionOptions, settings: Setting
 
 def _session_directory(wishes: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
     chosen = wishes.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
-    return Path(chosen).expanduser().absolute() if chosen else session_directory(cwd, agent_dir)
+    return expand_user(chosen).absolute() if chosen else session_directory(cwd, agent_dir)
 
 
 def _open_store(wishes: SessionOptions, directory: Path, cwd: Path) -> SessionStore:

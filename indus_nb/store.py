@@ -23,7 +23,14 @@ from uuid import UUID
 from pydantic.alias_generators import to_camel
 
 from indus_nb.errors import SessionFileError, SessionNotFoundError, UsageError
-from indus_nb.messages import BranchSummaryMessage, CompactionSummaryMessage, CustomMessage, Message
+from indus_nb.messages import (
+    AssistantMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    Message,
+    UserMessage,
+)
 from indus_nb.session_files import SessionFile, read_header
 from indus_nb.session_format import (
     FORMAT_VERSION,
@@ -84,7 +91,7 @@ class SessionStore:
     def create(
         cls, cwd: Path, directory: Path, *, parent_session: str | None = None, session_id: str | None = None
     ) -> Self:
-        """A new session in ``directory``. Its file appears with the first message, so an unused one leaves none.
+        """A new session in ``directory``. Its file appears with the first message or name: an unused one leaves none.
 
         ``parent_session`` is the path of the file it comes from. Raises ``UsageError`` for a ``session_id`` that is
         taken there or cannot be part of a file name.
@@ -185,7 +192,7 @@ class SessionStore:
 
     def is_at(self, path: Path) -> bool:
         """Whether ``path`` names this session's own file."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             return self.path is not None and path.samefile(self.path)
         return False
 
@@ -345,8 +352,8 @@ class SessionStore:
             if self._refusal is not None:
                 raise SessionFileError(self.path, self._refusal)
             if self._file is not None:
-                self._file.append(line)
-            elif kind == "message":
+                self._file.append(line, lasting=_ends_a_step(message))
+            elif kind in ("message", "session_info"):  # a name too is something that the user said
                 self._begin(self.path, line)
         self._add(entry)
         return entry_id
@@ -392,6 +399,13 @@ def _collection_paused() -> Generator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _ends_a_step(message: Message | None) -> bool:
+    """Whether the user would miss it most: their own words, and the answer that a run ends with."""
+    return isinstance(message, UserMessage) or (
+        isinstance(message, AssistantMessage) and message.stop_reason != "toolUse"
+    )
 
 
 def _header(cwd: Path, parent_session: str | None = None, session_id: str | None = None) -> JsonObject:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -203,3 +205,68 @@ async def test_a_client_never_waits_for_a_program_that_cannot_answer(script: str
     async with RpcClient(program=[sys.executable, "-c", script]) as agent:
         with pytest.raises(ClientClosedError, match="ended"):
             await asyncio.wait_for(agent.get_state(), 15)
+
+
+def chain(folder: Path, entries: int) -> Path:
+    """A session file in which every entry follows the one before; the last but one has two that follow it."""
+    lines = [{"type": "session", "version": 3, "id": "deep", "timestamp": "2026-01-01T00:00:00Z", "cwd": str(folder)}]
+    for number in range(entries):
+        parent = None if number == 0 else f"e{number - 1 - (number == entries - 1)}"
+        message = {"role": "user", "content": f"message {number}", "timestamp": number}
+        head = {"type": "message", "id": f"e{number}", "parentId": parent, "timestamp": "2026-01-01T00:00:01Z"}
+        lines.append({**head, "message": message})
+    label = {"targetId": "e0", "label": "root", "timestamp": "2026-01-01T00:00:02Z"}
+    lines.append({"type": "label", "id": "l", "parentId": f"e{entries - 1}", **label})
+    path = folder / "deep.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+async def test_the_tree_of_a_long_conversation_is_given_as_it_is(tmp_path: Path) -> None:
+    path = chain(tmp_path, 5000)
+    arguments = ("--provider", "offline", "--session", str(path))
+    async with RpcClient(*arguments, cwd=tmp_path, env=environment(tmp_path)) as client:
+        data = await client.ask(commands.GetTree())
+        flat = await client.ask(commands.GetTree(flat=True))
+        assert (await client.get_state())["messageCount"] == 4999
+    assert data["leafId"] == flat["leafId"]
+    [node] = data["tree"]
+    assert (node["label"], node["labelTimestamp"]) == ("root", "2026-01-01T00:00:02Z")
+    ids = [node["entry"]["id"]]
+    while len(node["children"]) == 1:
+        [node] = node["children"]
+        ids.append(node["entry"]["id"])
+    assert ids == [f"e{number}" for number in range(4998)]
+    assert [child["entry"]["id"] for child in node["children"]] == ["e4998", "e4999"]
+    by_id = {node["entry"]["id"]: node for node in flat["nodes"]}
+    assert len(by_id) == len(flat["nodes"]) > 5000
+    assert by_id["e0"]["parentId"] is None
+    assert by_id["e4999"] == {"entry": by_id["e4999"]["entry"], "parentId": "e4997", "depth": 4998, "children": ["l"]}
+    assert all(by_id[child]["parentId"] == parent for parent in by_id for child in by_id[parent]["children"])
+
+
+ANSWERS = """
+import json, sys
+for line in sys.stdin:
+    command = json.loads(line)
+    head = {"id": command["id"], "type": "response", "command": command["type"], "success": True}
+    if command["type"] == "get_messages":
+        print(json.dumps(head)[:-1] + ', "data": ' + '{"a":' * 5000 + "1" + "}" * 5001, flush=True)
+    elif command["type"] == "get_entries":
+        print(json.dumps(head)[:-1] + ', "data": "' + "x" * (64 << 20) + '"}', flush=True)
+    else:
+        print('{"type": "later", "deep": ' + "[" * 5000 + "]" * 5000 + "}")
+        print(json.dumps({**head, "data": {"fine": True}}), flush=True)
+"""
+
+
+async def test_a_response_that_cannot_be_read_fails_its_call_alone() -> None:
+    async with RpcClient(program=[sys.executable, "-c", ANSWERS]) as client:
+        asked = [client.ask(command) for command in (commands.GetMessages(), commands.GetEntries())]
+        deep, long, state = await asyncio.gather(*asked, client.get_state(), return_exceptions=True)
+        assert state == {"fine": True}
+        assert isinstance(deep, CommandFailedError)
+        assert re.match("get_messages: the response cannot be read: recursion limit", str(deep))
+        assert isinstance(long, CommandFailedError)
+        assert re.match("get_entries: the response cannot be read: the line is longer than", str(long))
+        assert await client.get_state() == {"fine": True}

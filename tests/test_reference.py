@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def reference() -> str:
     parts = [HEAD]
     for command in declared():
         names = " or ".join(f"`{name}`" for name in command.names())
-        parts.append(f"\n## {names}\n\n{command.__doc__}\n")
+        parts.append(f"\n## {names}\n\n{inspect.getdoc(command)}\n")
         schema = command.model_json_schema()
         fields = [
             f"| `{name}` | {kind(field)} | {'yes' if name in schema.get('required', ()) else 'no'} |"

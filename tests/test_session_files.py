@@ -330,6 +330,27 @@ def test_a_foreign_write_stops_appending_instead_of_interleaving(path: Path) -> 
         assert contents(store) == ["one", "two"]
 
 
+def test_an_edit_in_place_is_noticed_also_when_the_size_stays(path: Path) -> None:
+    with SessionStore.open(path) as store:
+        store.append_message(UserMessage(content="two"))
+        edited = path.read_bytes().replace(b"one", b"ONE")
+        path.write_bytes(edited)
+        for _ in range(2):
+            with pytest.raises(SessionFileError, match="another program changed what the session's file holds"):
+                store.append_message(UserMessage(content="three"))
+        assert path.read_bytes() == edited
+    with SessionStore.open(path) as store:
+        assert contents(store) == ["ONE", "two"]
+
+
+def test_a_file_that_was_only_touched_goes_on(path: Path) -> None:
+    with SessionStore.open(path) as store:
+        store.append_message(UserMessage(content="two"))
+        os.utime(path, (1, 1))
+        store.append_message(UserMessage(content="three"))
+    assert contents(SessionStore.read(path)) == ["one", "two", "three"]
+
+
 def test_a_file_that_went_away_is_not_written_into_the_void(path: Path) -> None:
     with SessionStore.open(path) as store:
         kept = path.rename(path.with_name("moved"))

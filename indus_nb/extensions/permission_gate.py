@@ -6,23 +6,21 @@ import asyncio
 import difflib
 import json
 import os
-import secrets
 import shlex
 import stat
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel
 
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import ToolCallAnswer, ToolCallEvent
+from indus_nb.extensions.kept_rules import KeptRules
 from indus_nb.tools import Tool, ToolError
-from indus_nb.wire import JsonObject, load_object
+from indus_nb.wire import JsonObject
 
-RULES_FILE = "approved.json"
 _YES = "Yes, once"
 _SESSION = "Yes, and always in this session: "
 _PROJECT = "Yes, and always in this folder: "
@@ -32,7 +30,6 @@ _LONGEST_RULE = 120
 """Nobody reads a longer one before allowing it for good."""
 _LARGEST_FILE = 256 * 1024
 _MOST_LINES = 2000
-_LOCK_SECONDS = 5.0
 _ANYTHING = " …"
 _SIGNS = frozenset(";&|`$<>(){}[]*?~!\\\n'\"#=")
 # Programs whose further words change little. None that runs what it is given, and none that writes where it is told.
@@ -47,6 +44,7 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
     folder, never within the project itself. Where nobody can be asked the call is refused.
     """
     allowed: set[str] = set()
+    kept = KeptRules(agent_dir)
 
     def setup(api: ExtensionApi) -> None:
         @api.on("tool_call")
@@ -59,12 +57,11 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
             if arguments is None:
                 return None  # the tool itself will say what is wrong with them
             rule = _rule(event.tool_name, arguments, ctx.cwd, builtin=tool is not None)
-            kept = await asyncio.to_thread(_kept_rules, agent_dir)
-            if rule in allowed or rule in kept.get(str(ctx.cwd), ()):
+            if rule in allowed or rule in await kept.of(ctx.cwd, ctx.ui):
                 return None
             if not ctx.has_ui:
                 told = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
-                return ToolCallAnswer(block=True, reason=told)
+                return ToolCallAnswer(block=True, reason=f"{told} {kept.problem}".rstrip())
             warning = ctx.warning(event.tool_name, event.input)
             question, whole = await _question(event.tool_name, arguments, ctx.cwd, warning, builtin=tool is not None)
             offered = rule if whole and _is_readable(rule) else None
@@ -73,7 +70,7 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
             if offered is not None and chosen == always[0]:
                 allowed.add(offered)
             elif offered is not None and chosen == always[1]:
-                await asyncio.to_thread(_keep_rule, agent_dir, str(ctx.cwd), offered)
+                await kept.add(ctx.cwd, offered)
             elif chosen != _YES:
                 return ToolCallAnswer(block=True, reason="The user did not allow this call. Ask what to do instead.")
             return None
@@ -126,27 +123,6 @@ def _words(command: str) -> Sequence[str] | None:
 
 def _resolved(path: str, cwd: Path) -> str:
     return os.path.realpath(os.path.join(cwd, os.path.expanduser(path.removeprefix("@"))))  # noqa: PTH111, PTH118
-
-
-def _kept_rules(agent_dir: Path) -> Mapping[str, Sequence[str]]:
-    try:
-        return load_object((agent_dir / RULES_FILE).read_bytes())
-    except (OSError, ValueError):
-        return {}
-
-
-def _keep_rule(agent_dir: Path, folder: str, rule: str) -> None:
-    agent_dir.mkdir(parents=True, exist_ok=True)
-    path = agent_dir / RULES_FILE
-    try:
-        with FileLock(f"{path}.lock", timeout=_LOCK_SECONDS):
-            rules = {name: [*kept] for name, kept in _kept_rules(agent_dir).items()}
-            rules[folder] = [*dict.fromkeys([*rules.get(folder, []), rule])]
-            temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-            temporary.write_text(json.dumps(rules, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            temporary.replace(path)
-    except Timeout:
-        return  # it counts for this once, and will be asked again
 
 
 # Questions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from indus_nb.modes import commands
 from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.host_tools import HostTools
-from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
+from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, preload, read_lines
+from indus_nb.modes.trees import encoded_tree, flat_tree
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
-from indus_nb.store import TreeNode, list_sessions, user_text
+from indus_nb.store import list_sessions, user_text
 from indus_nb.ui import UiFrame
 from indus_nb.wire import JsonObject, dump, load_object
 
@@ -33,6 +34,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYE_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 3.0
+_ABANDONED_SECONDS = 3.0
 
 
 class RpcServer:
@@ -315,6 +317,8 @@ class RpcServer:
         }
         if shown.truncated and result.full_output_path is not None:
             data |= {"fullOutputPath": result.full_output_path, "artifactId": Path(result.full_output_path).stem}
+        if shown.truncated and result.file_problem is not None:
+            data["fullOutputProblem"] = result.file_problem
         return data
 
     async def _abort_bash(self, _: commands.AbortBash) -> None:
@@ -363,9 +367,11 @@ class RpcServer:
             entries = entries[entries.index(store.entry(command.since)) + 1 :]
         return {"entries": [entry.data for entry in entries], "leafId": store.leaf_id}
 
-    def _get_tree(self, _: commands.GetTree) -> Encoded:
+    def _get_tree(self, command: commands.GetTree) -> Encoded | JsonObject:
         store = self._session.store
-        return Encoded(b'{"tree":%b,"leafId":%b}' % (_encoded_nodes(store.tree()), dump(store.leaf_id)))
+        if command.flat:
+            return {"nodes": flat_tree(store.tree()), "leafId": store.leaf_id}
+        return Encoded(b'{"tree":%b,"leafId":%b}' % (encoded_tree(store.tree()), dump(store.leaf_id)))
 
     async def _navigate_tree(self, command: commands.NavigateTree) -> JsonObject:
         done = await self._session.navigate(
@@ -409,28 +415,6 @@ class Encoded(bytes):
     """JSON that is encoded already."""
 
 
-def _encoded_nodes(roots: Sequence[TreeNode]) -> bytes:
-    """The nodes as JSON. A conversation is as deep as it is long, which is deeper than encoders recurse."""
-    pieces: list[bytes] = [b"["]
-    open_lists = [iter(roots)]
-    tails: list[bytes] = []
-    while open_lists:
-        node = next(open_lists[-1], None)
-        if node is None:
-            open_lists.pop()
-            pieces.append(b"]")
-            if tails:
-                pieces.append(tails.pop())
-            continue
-        if pieces[-1].endswith(b"}"):
-            pieces.append(b",")
-        pieces.append(b'{"entry":%b,"children":[' % dump(node.entry.data))
-        label = {"label": node.label, "labelTimestamp": node.label_timestamp} if node.label else {}
-        tails.append(b",%b" % dump(label)[1:] if label else b"}")
-        open_lists.append(iter(node.children))
-    return b"".join(pieces)
-
-
 def _context_usage(usage: ContextUsage) -> JsonObject:
     return {"tokens": usage.tokens, "contextWindow": usage.context_window, "percent": usage.percent}
 
@@ -471,6 +455,20 @@ async def _end(session: AgentSession) -> None:
         session.close()
 
 
+async def _is_read(writer: FrameWriter, descriptor_in: int) -> bool:
+    """Wait for the reader; tells whether it goes on reading, which a host that has hung up may not do."""
+    while True:
+        written = writer.written
+        try:
+            async with asyncio.timeout(_ABANDONED_SECONDS):
+                await writer.ready()
+        except TimeoutError:
+            if writer.written == written and has_hung_up(descriptor_in):
+                return False
+        else:
+            return True
+
+
 async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
     """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
     loop = asyncio.get_running_loop()
@@ -490,8 +488,9 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
             async for line in read_lines(descriptor_in):
                 if server.take(line):
                     await asyncio.sleep(0)  # so that what it begins has begun when the next one is looked at
-                if writer.far_behind:
-                    await writer.ready()
+                if writer.far_behind and not await _is_read(writer, descriptor_in):
+                    complain("The host has closed its end and does not read what waits for it.")
+                    return
         finally:
             end(0)
 

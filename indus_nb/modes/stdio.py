@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import signal
+import stat
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -22,9 +24,11 @@ from indus_nb.modes.frames import DELTAS, FrameEncoder, Wire
 from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session import AgentSession
 from indus_nb.streaming import BlockDelta
+from indus_nb.tools.guard import kill_groups
 
 LINE_LIMIT = 64 * 1024 * 1024
 _CHUNK = 64 * 1024
+_BEGINNING = 1024
 _log = logging.getLogger("indus_nb")
 _LONG = 256 * 1024
 _BEHIND = 1024 * 1024
@@ -69,7 +73,8 @@ def preload(session: AgentSession) -> None:
 
 
 def leave(status: int) -> None:
-    """End the process now: threads that wait for input or for an import must not hold it up."""
+    """End the process now: threads that wait for input or for an import must not hold it up, nor commands go on."""
+    kill_groups()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     os._exit(status)
@@ -111,6 +116,8 @@ class FrameWriter:
         self._closed = False
         self._broken: str | None = None
         self._hurried = False
+        self.written = 0
+        """The bytes that the reader has taken."""
         self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
         self._thread.start()
 
@@ -221,7 +228,9 @@ class FrameWriter:
                 for piece in _pieces(lines):
                     rest = memoryview(piece)
                     while rest:
-                        rest = rest[os.write(self._descriptor, rest) :]
+                        count = os.write(self._descriptor, rest[:_CHUNK])
+                        rest = rest[count:]
+                        self.written += count
             except OSError as error:
                 self._broken = error.strerror or type(error).__name__
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
@@ -248,7 +257,11 @@ def _joinable(event: SessionEvent) -> SessionEvent | _JoinedDelta:
 
 
 class LineTooLongError(ValueError):
-    """A line was longer than ``LINE_LIMIT``; it was skipped."""
+    """A line was longer than ``LINE_LIMIT``; it was skipped but for its ``beginning``."""
+
+    def __init__(self, limit: int, beginning: bytes) -> None:
+        super().__init__(f"the line is longer than {limit} bytes and was skipped")
+        self.beginning = beginning
 
 
 class LineSplitter:
@@ -262,6 +275,7 @@ class LineSplitter:
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
+        self._beginning = b""
         self._length = 0
 
     def feed(self, chunk: bytes) -> list[bytes | LineTooLongError]:
@@ -279,6 +293,8 @@ class LineSplitter:
         return [self._line()] if self._length else []
 
     def _take(self, piece: bytes) -> None:
+        if self._length < _BEGINNING:
+            self._beginning += piece[: _BEGINNING - self._length]
         self._length += len(piece)
         if self._length > self._limit:
             self._parts.clear()
@@ -288,9 +304,19 @@ class LineSplitter:
     def _line(self) -> bytes | LineTooLongError:
         too_long = self._length > self._limit
         line = b"".join(self._parts).removesuffix(b"\r")
+        beginning, self._beginning = self._beginning, b""
         self._parts.clear()
         self._length = 0
-        return LineTooLongError(f"the line is longer than {self._limit} bytes and was skipped") if too_long else line
+        return LineTooLongError(self._limit, beginning) if too_long else line
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Whether nothing more is written to the pipe or socket that is read here, though much may wait in it."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return True
+    poll = select.poll()
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
+    return any(found & ~select.POLLIN for _, found in poll.poll(0))
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | LineTooLongError]:

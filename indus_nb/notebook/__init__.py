@@ -86,16 +86,18 @@ def close_door(shell: InteractiveShell) -> None:
 
 def _preload(*, widgets: bool) -> None:
     """Import what drawing needs, and the client of the provider that will be talked to unless the user says else."""
-    from pathlib import Path
-
+    from indus_nb.files import current_directory
     from indus_nb.notebook import blocks
     from indus_nb.settings import agent_directory, load_settings, model_registry
 
     blocks.answer("```python\n1\n```")
     if widgets:
         import anywidget  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    name = load_settings(Path.cwd(), agent_directory()).settings.default_provider
-    registry = model_registry(agent_directory())
-    model = registry.default(name) if name else registry.first_available()
+    try:
+        name = load_settings(current_directory(), agent_directory()).settings.default_provider
+        registry = model_registry(agent_directory())
+        model = registry.default(name) if name else registry.first_available()
+    except IndusError:
+        return  # the first prompt says what is wrong
     if model is not None and registry.has_key(model):
         registry.provider_of(model).preload()

@@ -88,7 +88,8 @@ class CellDialogs:
             return
         answer: Answer = None
         with free_line(), _interruptible() as was_interrupted:
-            answer = _answer(frame)
+            if self._inbox is None or not self._inbox.interrupts:
+                answer = _answer(frame)
         self._thread.call(partial(self._ui.answer, frame.id, answer))
         if was_interrupted():
             os.kill(os.getpid(), signal.SIGINT)  # whoever waits for the agent counts it

@@ -76,10 +76,18 @@ class Job:
 
     # On the main thread
 
-    def run(self, run_awaiting: Callable[[Job, Coroutine[Any, Any, None]], None], ended: Callable[[], None]) -> None:
-        """Do the work unless that was begun or withdrawn before, and call ``ended`` once nothing of it goes on.
+    def run(
+        self,
+        run_awaiting: Callable[[Job, Coroutine[Any, Any, None]], None],
+        ended: Callable[[], None],
+        interrupted: Callable[[], bool],
+    ) -> None:
+        """Do the work unless that was begun, withdrawn or interrupted before.
 
-        ``run_awaiting`` sees to it that work that awaits something is run.
+        Args:
+            run_awaiting: runs work that awaits something
+            ended: called once nothing of the work goes on
+            interrupted: whether an interrupt that came before this job's own handler was there is meant for it
         """
         if self.begun:
             ended()
@@ -96,7 +104,7 @@ class Job:
             self._end(error)
             ended()
             return
-        whole = self._whole(ended)
+        whole = self._whole(ended, interrupted)
         if not awaits:
             with contextlib.suppress(StopIteration):
                 whole.send(None)
@@ -126,7 +134,7 @@ class Job:
                 self._missed = False
                 raise KeyboardInterrupt
 
-    async def _whole(self, ended: Callable[[], None]) -> None:
+    async def _whole(self, ended: Callable[[], None], interrupted: Callable[[], bool]) -> None:
         error: BaseException | None = None
         self.threads_before = {thread.ident or 0 for thread in threading.enumerate()}
         token = _here.set(self)
@@ -136,7 +144,10 @@ class Job:
             with self._interruptible():
                 try:
                     self._armed = True
-                    if not self._withdrawn:
+                    # Only now is no interrupt missed: one that comes later is raised here.
+                    if self.ended_by == "user" or interrupted():
+                        error = ToolError("Nothing was run: the user interrupted the cell before it began.")
+                    elif not self._withdrawn:
                         await self.work.run(self)
                     self._armed = False
                 except BaseException as caught:  # noqa: BLE001 - whoever runs this is not to blame
@@ -345,7 +356,8 @@ class MainThread:
     def _run_in_cell(self, job: Job) -> None:
         if job.begun:
             return
-        job.run(self._run_nested, _nothing)
+        inbox = self.inbox
+        job.run(self._run_nested, _nothing, lambda: inbox is not None and bool(inbox.interrupts))
         if job.ended_by == "user":
             signal.raise_signal(signal.SIGINT)  # the user meant the agent: the cell that waits counts it
 
@@ -369,7 +381,7 @@ class MainThread:
         if self._cell_runs or self._current is not None or not self._waiting:
             return
         self._current = self._waiting.popleft()
-        self._current.run(self._run_as_task, self._job_ended)
+        self._current.run(self._run_as_task, self._job_ended, lambda: False)  # the kernel ignores those between cells
 
     def _run_as_task(self, job: Job, whole: Coroutine[Any, Any, None]) -> None:
         loop = cast("asyncio.AbstractEventLoop", self._loop)

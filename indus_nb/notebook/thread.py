@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import signal
 import threading
@@ -18,6 +19,8 @@ from contextvars import copy_context
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from indus_nb.errors import UsageError
+
 T = TypeVar("T")
 
 _SLICE = 0.05
@@ -26,7 +29,15 @@ _PATIENCE_WHEN_PRESSED = 3.0
 
 
 class Inbox(queue.Queue[Callable[[], None]]):
-    """Jobs that the agent's thread leaves for the thread that waits."""
+    """Jobs that the agent's thread leaves for the thread that waits.
+
+    ``interrupts`` grows with every SIGINT while that thread waits. Drawing goes on then, but a job that runs code of
+    the user's or asks the user must not begin any more: the agent hears of the interrupt only a moment later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interrupts: list[int] = []
 
 
 class Interrupted(KeyboardInterrupt):
@@ -42,6 +53,7 @@ class AgentThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._closed = False
+        self._process = os.getpid()
         self._background: set[asyncio.Task[object]] = set()
         threading.Thread(target=self._serve, name="indus_nb agent", daemon=True).start()
 
@@ -52,10 +64,13 @@ class AgentThread:
         second. Jobs that are in the inbox before ``work`` ends are executed before this returns.
 
         An interrupt cancels the work, which gets the time it needs to end in order, and then raises ``Interrupted``.
-        When it does not end, the call gives up after ten seconds, or after three when interrupted again.
+        When it does not end, the call gives up after ten seconds, or after three when interrupted again. Raises
+        ``UsageError`` in a forked process, where the agent's thread is not.
         """
+        self._check_process()
         running = _Work(work, self._loop, inbox)
-        with _counted_interrupts() as interrupts:
+        interrupts = inbox.interrupts = []
+        with _interrupts_noted_in(interrupts):
             running.start()
             cancelled_at: float | None = None
             try:
@@ -86,6 +101,7 @@ class AgentThread:
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Have ``work()`` run in the agent's thread to its end, and do not wait for it; it sees the cell's context."""
+        self._check_process()
 
         def create() -> None:
             task = self._loop.create_task(work())
@@ -93,6 +109,13 @@ class AgentThread:
             task.add_done_callback(self._background.discard)
 
         self._loop.call_soon_threadsafe(create, context=copy_context())
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise UsageError(
+                f"The agent lives in process {self._process}, from which this one (process {os.getpid()}) was forked: "
+                "ask it there, or start a kernel of its own for this work."
+            )
 
     def close(self) -> None:
         """End the thread once its tasks, which are cancelled, have ended; it drives nothing any more."""
@@ -158,15 +181,14 @@ class _Work(Generic[T]):
 
 
 @contextlib.contextmanager
-def _counted_interrupts() -> Generator[list[int]]:
-    """A list that grows with every SIGINT while the context is open; nothing is raised then.
+def _interrupts_noted_in(interrupts: list[int]) -> Generator[None]:
+    """Add to ``interrupts`` with every SIGINT while the context is open; nothing is raised then.
 
     To catch ``KeyboardInterrupt`` around a loop that waits would miss some: CPython can raise it where no ``except``
     covers it.
     """
-    interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield interrupts  # only the main thread is interrupted
+        yield  # only the main thread is interrupted
         return
 
     def note(signum: int, _frame: FrameType | None) -> None:
@@ -174,7 +196,7 @@ def _counted_interrupts() -> Generator[list[int]]:
 
     previous = signal.signal(signal.SIGINT, note)
     try:
-        yield interrupts
+        yield
     finally:
         signal.signal(signal.SIGINT, previous or signal.SIG_DFL)
 

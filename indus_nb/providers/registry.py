@@ -26,6 +26,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from indus_nb.errors import CredentialsError, UsageError
+from indus_nb.files import read_file
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.providers.catalog import builtin_models, default_model, find_model, model_with_id, split_level
@@ -355,7 +356,7 @@ class ModelRegistry:
             return {}, []
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
-            stored = _read_object(path.read_bytes())
+            stored = _read_object(read_file(path))
         except FileNotFoundError:
             return {}, []
         except OSError as error:
@@ -453,7 +454,7 @@ def _providers_in(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        content = _read_object(path.read_bytes())
+        content = _read_object(read_file(path))
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -472,7 +473,7 @@ def _read_object(text: bytes) -> dict[str, Any]:
         import json5  # many times slower, so for those files only that need it
 
         try:
-            value = json5.loads(text.decode("utf-8-sig"))
+            value = json5.loads(text.decode())
         except (ValueError, RecursionError) as error:
             reason = str(error).removeprefix("<string>:") if isinstance(error, ValueError) else "nested too deeply"
             raise ValueError(f"is no JSON ({reason})") from error

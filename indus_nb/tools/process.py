@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
+
+from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
 
 _CHUNK = 1 << 16
 _PIPE = 1 << 20
@@ -24,7 +26,8 @@ class Child:
     """A program running in a process group of its own, without input.
 
     As a context manager it leaves nothing of the group behind when the block is left by an exception (cancellation
-    included) or before the program ended. A program that ended by itself keeps the background processes it started.
+    included) or before the program ended, nor when this process is killed meanwhile. A program that ended by itself
+    keeps the background processes it started.
     Raises ``OSError`` or ``ValueError`` when the program cannot be started.
     """
 
@@ -40,6 +43,7 @@ class Child:
             self._loop.add_reader(self._pipe, self._wake.set)
             # Popen and not asyncio's own: its start cannot be cancelled half-way, its end is told apart from the
             # pipe's, and it needs no child watcher, so that any loop in any thread will do.
+            start_guard()
             self._process = subprocess.Popen(
                 arguments,
                 cwd=cwd,
@@ -48,6 +52,7 @@ class Child:
                 stderr=stderr,
                 start_new_session=True,
             )
+            guard_group(self._process.pid)
         except BaseException:
             self._close_pipe()
             raise
@@ -55,10 +60,13 @@ class Child:
             os.close(write_end)
         try:
             threading.Thread(target=self._reap, name=f"wait for {self._process.pid}", daemon=True).start()
-        except BaseException:
+        except BaseException as error:
             self.kill()
             self._process.wait()
+            release_group(self._process.pid)
             self._close_pipe()
+            if isinstance(error, RuntimeError):  # what `threading` raises when the system has none left
+                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
             raise
 
     def _close_pipe(self) -> None:
@@ -72,6 +80,7 @@ class Child:
 
     def _reap(self) -> None:
         self._process.wait()
+        release_group(self._process.pid)
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
             self._loop.call_soon_threadsafe(self._on_exit)
 
@@ -119,9 +128,7 @@ class Child:
 
     def kill(self) -> bytes:
         """End the whole group, at once and for sure; returns what it had still printed."""
-        # No process left, or (macOS) none but zombies.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process.pid)
         # A process that fled from the group may print for ever: what fits into a pipe is enough.
         return b"".join(self._read_now() for _ in range(_PIPE // _CHUNK))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import tempfile
@@ -135,8 +136,9 @@ class GrowingTail:
         return self._bytes > MAX_BYTES or self._lines > MAX_LINES
 
     def _open(self) -> None:
-        path = Path(tempfile.gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
         try:
+            # Looking for the folder writes a file there, the first time.
+            path = Path(tempfile.gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
             self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         except OSError as error:
             self.file_problem = str(error)
@@ -149,20 +151,25 @@ class GrowingTail:
         try:
             self._file.write(text.encode(errors="replace"))
         except OSError as error:  # the disk is full; the command goes on
-            self.file_problem = str(error)
-            self._discard_file()
+            self._give_up(error)
 
-    def _discard_file(self) -> None:
+    def _give_up(self, error: OSError) -> None:
+        """Keep no more; a file in which there is nothing is not worth a name."""
+        self.file_problem = str(error)
+        self.close()
+        with contextlib.suppress(OSError):
+            if self.path is not None and self.path.stat().st_size == 0:
+                self.path.unlink()
+                self.path = None
+
+    def close(self) -> None:
+        """Finish the file."""
         file, self._file = self._file, None
         if file is not None:
             try:
                 file.close()
             except OSError as error:
-                self.file_problem = str(error)
-
-    def close(self) -> None:
-        """Finish the file."""
-        self._discard_file()
+                self._give_up(error)
 
     def shown(self) -> Truncation:
         """The last lines that keep the limits; the file holds everything by then."""
@@ -170,8 +177,7 @@ class GrowingTail:
             try:
                 self._file.flush()
             except OSError as error:
-                self.file_problem = str(error)
-                self._discard_file()
+                self._give_up(error)
         self._pieces = ["".join(self._pieces)]
         text = self._pieces[0]
         start, lines, size = len(text), 0, 0

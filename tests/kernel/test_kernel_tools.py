@@ -110,6 +110,53 @@ def test_an_interrupt_ends_code_and_run_and_the_kernel_goes_on(claude: Kernel, a
     assert "Still here." in " ".join(claude.run("%agent and now?").shown)
 
 
+def test_an_interrupt_just_before_code_begins_keeps_it_from_beginning(claude: Kernel, api: MessagesApi) -> None:
+    # The kernel interrupts itself when the call's code is looked at, which is the last moment before it begins.
+    claude.run(
+        "import os, signal\n"
+        "def press(lines):\n"
+        "    get_ipython().input_transformers_post.remove(press)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return lines\n"
+    )
+    claude.run("def arm(*_):\n    get_ipython().input_transformers_post.append(press)")
+    claude.run("from indus_nb import agent\n@agent.on('tool_call')\ndef before(event, ctx):\n    arm()")
+    api.add(Reply(ToolUse("python", {"code": "open('effect', 'w').close()"})))
+    cell = claude.run("%agent go")
+    assert cell.status == "error"
+    assert "was stopped" in str(cell.error["evalue"])
+    assert not (claude.folder / "effect").exists()
+    claude.run("agent.forget()")
+
+
+def test_a_new_conversation_in_a_removed_directory_is_refused_with_a_sentence(claude: Kernel) -> None:
+    claude.run("import os\nhere = os.getcwd()\nos.mkdir('gone')\nos.chdir('gone')\nos.rmdir('../gone')")
+    cell = claude.run("%agent --new")
+    claude.run("os.chdir(here)")
+    assert cell.status == "error"
+    assert "The working directory cannot be used (No such file or directory)" in cell.error["evalue"]
+
+
+def test_a_forked_child_is_told_where_the_agent_lives(claude: Kernel, api: MessagesApi) -> None:
+    code = (
+        "import os\n"
+        "if os.fork() == 0:\n"
+        "    from indus_nb.errors import UsageError\n"
+        "    told = 'nothing'\n"
+        "    try:\n"
+        "        get_ipython().run_line_magic('agent', 'hello')\n"
+        "    except BaseException as error:\n"
+        "        told = str(error)\n"
+        "    open('told', 'w').write(told)\n"
+        "    os._exit(0)\n"
+        "_ = os.wait()\n"
+    )
+    assert claude.run(code).status == "ok"
+    assert "was forked: ask it there" in (claude.folder / "told").read_text()
+    api.add(Reply("Still here."))
+    assert "Still here." in " ".join(claude.run("%agent and now?").shown)
+
+
 def test_variables_are_listed_without_huge_texts(claude: Kernel, api: MessagesApi) -> None:
     claude.run(
         "class Frame:\n"

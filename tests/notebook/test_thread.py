@@ -10,11 +10,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
-from indus_nb.notebook import thread
+from indus_nb.notebook import jobs, thread
+from indus_nb.notebook.dialogs import CellDialogs
 from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
+from indus_nb.tools import ToolError
+from indus_nb.ui import Ui
 
 
 @pytest.fixture(scope="module")
@@ -206,8 +213,11 @@ def test_a_cell_in_another_thread_than_the_main_one_can_wait_too(agent_thread: A
 def test_no_interrupt_is_lost_however_it_falls() -> None:
     program = """
 import asyncio, os, random, signal, threading, time
-from indus_nb.notebook import thread
+from indus_nb.notebook import jobs, thread
+from indus_nb.notebook.dialogs import CellDialogs
 from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
+from indus_nb.tools import ToolError
+from indus_nb.ui import Ui
 agent_thread, caught = AgentThread(), 0
 async def work():
     threading.Timer(random.random() / 50, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -221,3 +231,72 @@ print(caught)
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout.strip() == "60"
+
+
+class Noting:
+    """Work that notes that it was done; ``before`` is called while it is prepared."""
+
+    def __init__(self, before: Callable[[], None] = nothing) -> None:
+        self.done = False
+        self._before = before
+
+    def prepare(self) -> bool:
+        self._before()
+        return False
+
+    async def run(self, job: jobs.Job) -> None:
+        self.done = True
+
+
+def press() -> None:
+    """Interrupt now, on the main thread."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def press_before_the_next_job(inbox: Inbox) -> None:
+    """Hold the main thread until the caller has put its job and waits; then interrupt, and let it take that job."""
+    placed = threading.Event()
+    inbox.put(lambda: placed.wait(10) and None)
+    inbox.put(press)
+    asyncio.get_running_loop().call_soon(placed.set)
+
+
+@pytest.mark.parametrize("moment", ["before the job is taken", "while it is prepared"])
+def test_code_whose_cell_was_interrupted_a_moment_before_does_not_begin(
+    agent_thread: AgentThread, moment: str, tmp_path: Path
+) -> None:
+    shell = InteractiveShell(ipython_dir=str(tmp_path), config=Config(HistoryManager={"enabled": False}))
+    main = jobs.MainThread(shell)
+    inbox, inside = Inbox(), Noting(press if moment == "while it is prepared" else nothing)
+    refusals: list[str] = []
+
+    async def work() -> None:
+        if moment == "before the job is taken":
+            press_before_the_next_job(inbox)
+        try:
+            await main.do(inside)
+        except ToolError as error:
+            refusals.append(str(error))
+            raise
+
+    with main.serving(inbox), pytest.raises(Interrupted, match="was stopped"):
+        agent_thread.drive(work, inbox, nothing)
+    assert not inside.done
+    assert all("Nothing was run" in refusal for refusal in refusals)
+    main.close(nothing)
+
+
+def test_a_question_whose_cell_was_interrupted_a_moment_before_is_not_asked(agent_thread: AgentThread) -> None:
+    asked: list[str] = []
+    inbox = Inbox()
+
+    async def work() -> None:
+        ui = Ui()
+        dialogs = CellDialogs(ui, agent_thread, in_page=lambda _: False, inbox=inbox, say=asked.append)
+        dialogs.attach(asks=True)
+        press_before_the_next_job(inbox)
+        asked.append(str(await ui.confirm("Sure?", "Really?")))
+
+    with pytest.raises(Interrupted, match="was stopped"):
+        agent_thread.drive(work, inbox, nothing)
+    assert asked in ([], ["False"])

@@ -1,0 +1,86 @@
+"""What the user has allowed for good, by folder: ``approved.json`` in the agent's directory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+from filelock import FileLock, Timeout
+
+from indus_nb.files import make_private_directory, read_file
+from indus_nb.ui import Ui
+from indus_nb.wire import load_object
+
+RULES_FILE = "approved.json"
+_LOCK_SECONDS = 5.0
+
+
+class KeptRules:
+    """The rules of the file in ``agent_dir``; ``problem`` is what was wrong with it when it was read last, or empty."""
+
+    def __init__(self, agent_dir: Path) -> None:
+        self.problem = ""
+        self._path = agent_dir / RULES_FILE
+        self._reported: set[str] = set()
+
+    async def of(self, folder: Path, ui: Ui) -> Sequence[str]:
+        """Return what is allowed in ``folder``; a problem with the file is shown once.
+
+        Args:
+            folder: the session's working directory
+            ui: where to show the problem
+        """
+        rules, self.problem = await asyncio.to_thread(self._read)
+        if self.problem and self.problem not in self._reported:
+            self._reported.add(self.problem)
+            ui.notify(self.problem, "warning")
+        return rules.get(str(folder), ())
+
+    async def add(self, folder: Path, rule: str) -> None:
+        """Keep a rule for ``folder``; where that is not possible it counts for this once.
+
+        Args:
+            folder: the session's working directory
+            rule: what to allow there
+        """
+        await asyncio.to_thread(self._add, str(folder), rule)
+
+    def _read(self) -> tuple[Mapping[str, Sequence[str]], str]:
+        advice = "No rule in it counts, and none is added, until you mend or remove it."
+        try:
+            if self._path.stat().st_mode & stat.S_IWOTH:
+                return {}, f"{self._path}: others than you can write to it: `chmod 600 {self._path}`. {advice}"
+            rules = load_object(read_file(self._path))
+        except FileNotFoundError:
+            return {}, ""
+        except OSError as error:
+            return {}, f"{self._path}: cannot be read ({error.strerror}). {advice}"
+        except ValueError as error:
+            return {}, f"{self._path}: is no JSON ({error}). {advice}"
+        for folder, kept in rules.items():
+            if not isinstance(kept, list) or not all(isinstance(rule, str) for rule in cast("list[object]", kept)):
+                return {}, f"{self._path}: `{folder}` must be a list of texts. {advice}"
+        return rules, ""
+
+    def _add(self, folder: str, rule: str) -> None:
+        make_private_directory(self._path.parent)
+        try:
+            with FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS, mode=0o600):
+                before, problem = self._read()
+                if problem:
+                    return
+                rules = {name: [*kept] for name, kept in before.items()}
+                rules[folder] = [*dict.fromkeys([*rules.get(folder, []), rule])]
+                temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    file.write(json.dumps(rules, indent=2, ensure_ascii=False) + "\n")
+                temporary.replace(self._path)
+        except Timeout:
+            return  # it will be asked again

@@ -1,0 +1,138 @@
+"""Kill the process groups of this process when it ends, also when it is killed itself.
+
+A guard, which is a small shell in a session of its own, reads from a pipe whose only write end is held here. It is told
+of every process group when that begins and when it has ended. The operating system closes the pipe with this process,
+whatever ended it, and then the guard kills the groups that are left. A command costs one line in a pipe.
+
+A group is known to the guard some ten microseconds after its program was started. The guard is started with the first
+group and is not a child of this process, so that nobody who waits for children meets it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+
+_SCRIPT = """
+exec 3<&0 </dev/null
+{
+    trap '' HUP INT TERM
+    groups=' '
+    while read -r change group <&3; do
+        case $change$groups in
+            +*) groups="$groups$group " ;;
+            -*" $group "*) groups="${groups%% $group *} ${groups#* $group }" ;;
+        esac
+    done
+    for group in $groups; do kill -s KILL -- "-$group"; done
+} >/dev/null 2>&1 &
+"""
+
+
+class _Guard:
+    """The groups that run, and the pipe to who guards them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: set[int] = set()
+        self._pipe: int | None = None
+
+    def start(self) -> None:
+        """Start it unless it runs already; where no process can be made the groups go unguarded."""
+        with self._lock, contextlib.suppress(OSError):
+            self._start()
+
+    def add(self, group: int) -> None:
+        with self._lock:
+            self._groups.add(group)
+            try:
+                self._tell(f"+ {group}\n")
+            except BrokenPipeError:  # somebody killed the guard: another one is told of all
+                self._close()
+                with contextlib.suppress(OSError):
+                    self._start()
+
+    def discard(self, group: int) -> None:
+        with self._lock:
+            self._groups.discard(group)
+            with contextlib.suppress(BrokenPipeError):
+                self._tell(f"- {group}\n")
+
+    def kill_all(self) -> None:
+        with self._lock:
+            for group in self._groups:
+                kill_group(group)
+
+    def forget(self) -> None:
+        """Called in a forked child, whose parent the groups belong to: its copy of the pipe must not keep that open."""
+        self._close()
+        self.__init__()
+
+    def _start(self) -> None:
+        if self._pipe is not None:
+            return
+        reading, writing = os.pipe()
+        try:
+            os.set_blocking(writing, False)  # a guard that somebody stopped must not stop us
+            subprocess.run(
+                ["/bin/sh", "-c", _SCRIPT, "guard of indus_nb"],
+                cwd="/",
+                stdin=reading,
+                start_new_session=True,
+                check=True,
+            )
+        except BaseException as error:
+            os.close(writing)
+            if isinstance(error, subprocess.SubprocessError):
+                raise OSError(str(error)) from error
+            raise
+        finally:
+            os.close(reading)
+        self._pipe = writing
+        for group in self._groups:
+            self._tell(f"+ {group}\n")
+
+    def _tell(self, line: str) -> None:
+        if self._pipe is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._pipe, line.encode())
+
+    def _close(self) -> None:
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+
+_guard = _Guard()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_guard.forget)
+
+
+def start_guard() -> None:
+    """Be ready to guard a group; called before its program is started, so that it is guarded soon after."""
+    _guard.start()
+
+
+def guard_group(group: int) -> None:
+    """Have the process group killed when this process ends."""
+    _guard.add(group)
+
+
+def release_group(group: int) -> None:
+    """Let what is left of the group live on: its program has ended."""
+    _guard.discard(group)
+
+
+def kill_groups() -> None:
+    """Kill all guarded groups now."""
+    _guard.kill_all()
+
+
+def kill_group(group: int) -> None:
+    """Kill a process group; does nothing when it has ended."""
+    # No process left, or (macOS) none but zombies.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
