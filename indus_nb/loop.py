@@ -28,6 +28,7 @@ from indus_nb.events import (
     TurnEnd,
     TurnStart,
 )
+from indus_nb.images import Admission, fit_output
 from indus_nb.messages import (
     AssistantMessage,
     CustomMessage,
@@ -154,6 +155,7 @@ class Run:
     follow_up: MessageQueue = field(default_factory=MessageQueue)
     queues_changed: Callable[[], Awaitable[None]] = _nothing
     hooks: RunHooks = field(default_factory=RunHooks)
+    images: Admission = field(default_factory=Admission)
 
 
 async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[Message]:
@@ -339,6 +341,9 @@ async def _run_tool_call(run: Run, call: ToolCall) -> _Outcome:
     finally:
         await progress.finish()
     output, is_error = await run.hooks.tool_result(call, output, is_error=is_error)
+    if any(block.type == "image" for block in output.content):
+        fitted = await fit_output(run.images, output.content, call.name)
+        output = output.model_copy(update={"content": fitted})
     if output.details is None:
         output = output.model_copy(update={"details": {}})  # front ends look into it without looking for it
     await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))

@@ -35,6 +35,7 @@ from pydantic import Field, ValidationError, model_validator
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.providers import ToolSpec
+from indus_nb.providers.tool_schemas import SchemaError, sound_schema
 from indus_nb.tools.bash import PlainText
 from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
 from indus_nb.tools.read import read_image
@@ -207,7 +208,7 @@ class McpServers:
             for tool in server.tools:
                 name = _free_name(server.prefix, tool.name, taken)
                 taken.add(name)
-                spec = ToolSpec(name, _description(tool), {**tool.input_schema, "type": "object"})
+                spec = ToolSpec(name, _description(tool), tool.input_schema)
                 read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
                 offered[name] = McpTool(spec, tool.name, server, read_only)
         if offered != self.tools:
@@ -243,6 +244,17 @@ def _free_name(prefix: str, tool: str, taken: Collection[str]) -> str:
 def _description(tool: mcp_types.Tool) -> str:
     text = clean_text(tool.description or tool.title or tool.name)
     return text if len(text) <= _MAX_DESCRIPTION else f"{text[:_MAX_DESCRIPTION]} [...]"
+
+
+def _schema_problem(tool: mcp_types.Tool) -> str | None:
+    """Why a tool of that schema cannot be offered."""
+    if len(dump(tool.input_schema)) > _MAX_SCHEMA:
+        return f"its schema has more than {size_text(_MAX_SCHEMA)}"
+    try:
+        sound_schema(tool.input_schema)
+    except SchemaError as error:
+        return str(error)
+    return None
 
 
 class _Log:
@@ -308,15 +320,17 @@ class _Server:
         fitting: dict[str, mcp_types.Tool] = {}
         left_out: list[str] = []
         for tool in tools:
-            if len(fitting) < _MAX_TOOLS and len(dump(tool.input_schema)) <= _MAX_SCHEMA:
+            reason = f"there are more than {_MAX_TOOLS}" if len(fitting) >= _MAX_TOOLS else _schema_problem(tool)
+            if reason is None:
                 fitting.setdefault(tool.name, tool)
             else:
-                left_out.append(clean_text(tool.name[:64]))
+                left_out.append(f"{clean_text(tool.name[:64])} ({reason})")
         self.problem = None
         if left_out:
+            more = f", and {len(left_out) - 10} more" if len(left_out) > 10 else ""
             self.problem = (
-                f"The MCP server {self.name} lists more than {_MAX_TOOLS} tools, or some with schemas above "
-                f"{size_text(_MAX_SCHEMA)}. Left out ({len(left_out)}): {', '.join(left_out[:10])}."
+                f"The MCP server {self.name} lists tools that cannot be offered. Left out: "
+                f"{', '.join(left_out[:10])}{more}."
             )
         self.tools = list(fitting.values())
         self._changed()

@@ -27,10 +27,18 @@ _ASKED_DELAY = re.compile(r"\(retry after (\d+(?:\.\d+)?) s\)")
 
 
 class ProviderRetrySettings(WireModel):
-    """What a server may ask for; times in ms."""
+    """How long a server is waited for, and what it may ask for; times in ms."""
+
+    timeout_ms: int | None = Field(default=None, gt=0)
+    """How long a server may be silent; without it five minutes."""
 
     max_retry_delay_ms: int = Field(default=60_000, ge=0)
     """The longest wait that a server may ask for; an answer that asks for more is not tried again."""
+
+    @property
+    def idle_timeout(self) -> float | None:
+        """``timeout_ms`` in seconds."""
+        return None if self.timeout_ms is None else self.timeout_ms / 1000
 
 
 class RetrySettings(WireModel):

@@ -51,6 +51,7 @@ from indus_nb.hooks import (
     SessionHooks,
     ShutdownReason,
 )
+from indus_nb.images import Admission, admit_blocks
 from indus_nb.loop import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
 from indus_nb.messages import (
     AssistantMessage,
@@ -66,6 +67,7 @@ from indus_nb.messages import (
 )
 from indus_nb.providers import Model, StreamOptions
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
+from indus_nb.providers.tool_schemas import check_tools
 from indus_nb.recorder import Recorder
 from indus_nb.recovery import Recovery
 from indus_nb.retry import RetrySettings
@@ -141,6 +143,8 @@ class SessionSettings:
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
     cycled_models: Sequence[ScopedModel] | None = None
+    resize_images: bool = True
+    """Whether images that are too large for a model are scaled; otherwise they are rejected."""
     approve: ApproveMode = "never"
     """Which tool calls the user is asked about: none, those with effects, or all."""
 
@@ -208,6 +212,7 @@ class AgentSession:
         self._for_next_prompt: list[CustomMessage] = []
         self._starting: asyncio.Task[None] | None = None
         self._navigation = AbortSignal()
+        self._images = Admission(resize=settings.resize_images)
         self._compactor = Compactor(settings.compaction, self.emit, lambda: self.hooks)
         self._recovery = Recovery(settings.retry, self._compactor, self.emit, self._compact_by_itself)
         self._shell = UserShell(settings.shell, self.emit)
@@ -326,6 +331,7 @@ class AgentSession:
         self, text: str, images: Sequence[ImageContent] = (), *, on_accepted: Callable[[], None] | None = None
     ) -> None:
         """End what goes on and then ``prompt``; raises ``SessionBusyError`` when it is aborted before it has begun."""
+        images = await self._images.admit(images)
         _user_message(text, images)  # what cannot be said must not abort anything
         self._request_abort()
         await self._submit(text, images, on_accepted=on_accepted, when_idle=True)
@@ -348,7 +354,7 @@ class AgentSession:
                 await self._turns.wait_until_idle()
             if source != "extension" and self.hooks.is_command(text):
                 message = running = None
-            elif (message := await self._heard(_user_message(text, images), source)) is None:
+            elif (message := await self._heard(text, await self._images.admit(images), source)) is None:
                 accept()
                 return
             else:
@@ -373,14 +379,14 @@ class AgentSession:
 
         Raises ``UsageError`` for an empty one.
         """
-        await self._enqueue(self.steering, self._queueable(text, images))
+        await self._enqueue(self.steering, self._queueable(text, await self._images.admit(images)))
 
     async def follow_up(self, text: str, images: Sequence[ImageContent] = ()) -> None:
         """Queue a message for when the model has nothing more to do; while idle it waits for the next run.
 
         Raises ``UsageError`` for an empty one.
         """
-        await self._enqueue(self.follow_up_queue, self._queueable(text, images))
+        await self._enqueue(self.follow_up_queue, self._queueable(text, await self._images.admit(images)))
 
     def _queueable(self, text: str, images: Sequence[ImageContent]) -> UserMessage:
         message = _user_message(text, images)
@@ -388,13 +394,14 @@ class AgentSession:
             raise UsageError(f"{text.split(maxsplit=1)[0]} is a command and cannot be queued. Send it as a prompt.")
         return self._expanded(message)
 
-    async def _heard(self, message: UserMessage, source: InputSource) -> UserMessage | None:
+    async def _heard(self, text: str, images: Sequence[ImageContent], source: InputSource) -> UserMessage | None:
         """The message as extensions leave it and with what it names put in; ``None`` when nothing is left to do."""
-        text, images = text_of(message.content), [b for b in message.content if isinstance(b, ImageContent)]
+        _user_message(text, images)
         said = await self.hooks.input(Said(text, images), source)
         if said is None:
             return None
-        heard = _user_message(said.text, said.images)
+        changed = said.images is not images
+        heard = _user_message(said.text, await self._images.admit(said.images) if changed else images)
         return heard if source == "extension" else self._expanded(heard)
 
     def _expanded(self, message: UserMessage) -> UserMessage:
@@ -416,8 +423,11 @@ class AgentSession:
         """Say something to the model that is not the user's.
 
         During a run it joins as ``deliver_as`` says. Otherwise it is added to the conversation, and a run starts with
-        ``trigger_turn``; ``nextTurn`` keeps it for the user's next prompt in either case.
+        ``trigger_turn``; ``nextTurn`` keeps it for the user's next prompt in either case. Raises ``UsageError`` for an
+        image that no model could be shown.
         """
+        if not isinstance(message.content, str):
+            message = message.model_copy(update={"content": await admit_blocks(self._images, message.content)})
         if deliver_as == "nextTurn":
             self._for_next_prompt.append(message)
             return
@@ -930,11 +940,15 @@ class AgentSession:
             self.messages.append(message)
             self._save(message)
 
-    def lend_tools(self, tools: Mapping[str, Tool]) -> None:
+    def lend_tools(self, lent: Iterable[Tool]) -> None:
         """Offer these tools besides the session's own from the next prompt on, in the place of those lent before.
 
-        Raises ``UsageError`` for a name that one of its own tools has.
+        Raises ``UsageError`` for a name that stands twice or that one of its own tools has, and for a tool that an API
+        would refuse; nothing has changed then.
         """
+        specs = [(tool.spec, tool) for tool in lent]
+        check_tools(spec for spec, _ in specs)
+        tools = {spec.name: tool for spec, tool in specs}
         if taken := [name for name in tools if name in self.equipment.tools]:
             raise UsageError(f"The session has a tool named {', '.join(taken)} of its own. Choose another name.")
         self._lent_tools = tools
@@ -1017,6 +1031,7 @@ class AgentSession:
             follow_up=self.follow_up_queue,
             queues_changed=self._queues_changed,
             hooks=self.hooks,
+            images=self._images,
         )
 
     def _options(self, model: Model) -> StreamOptions:
@@ -1024,6 +1039,7 @@ class AgentSession:
             api_key=self.registry.key_for(model),
             thinking=self.thinking_level,
             thinking_budgets=self.settings.thinking_budgets,
+            idle_timeout=self.settings.retry.provider.idle_timeout,
             on_request=self.hooks.request,
             on_response=self.hooks.response,
         )

@@ -155,6 +155,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                 compaction=settings.compaction,
                 branch_summary=settings.branch_summary,
                 cycled_models=cycled,
+                resize_images=settings.images.auto_resize,
                 approve=wishes.approve or settings.approve or wishes.usual_approve,
             ),
             registry=registry,

@@ -9,6 +9,8 @@ It runs in a thread on a real socket, so it serves coroutines, subprocesses and 
 Each request takes the next reply. What a reply is made of besides blocks of text, thinking and tool calls tells the
 server to pause (``Gate``), to break off (``Cut``, ``End``) or to misbehave (``SseError``, ``Raw``) at that very place,
 between blocks or, as parts of a ``Text``, within one.
+
+A request that breaks a rule of the real API is refused in its words, and takes no reply: see ``api_rules``.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+from api_rules import Refusal, check_messages
 
 
 class Gate:
@@ -137,9 +141,19 @@ class HttpError:
     message: str = "Something is wrong"
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
+    param: str | None = None
+    code: str | None = None
 
 
-Answer = Reply | HttpError | str
+@dataclass(frozen=True)
+class Page:
+    """What something else than the API answers, with status 200."""
+
+    body: str
+    content_type: str = "text/html; charset=utf-8"
+
+
+Answer = Reply | HttpError | Page | str
 
 
 @dataclass
@@ -169,6 +183,7 @@ class MessagesApi:
 
     def __init__(self, *answers: Answer | Callable[[Recorded], Answer], default: Answer | None = None) -> None:
         self.requests: list[Recorded] = []
+        self.refusals: list[str] = []
         self.default = default
         self._answers = list(answers)
         self._changed = threading.Condition()
@@ -209,11 +224,23 @@ class MessagesApi:
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         return type("Handler", (Handler,), {"owner": self})
 
-    def _take(self, request: Recorded) -> tuple[int, Answer]:
+    def check(self, request: Recorded, size: int) -> None:
+        """Raise ``Refusal`` for a request that the API refuses."""
+        if request.path.partition("?")[0].endswith("/messages"):
+            check_messages(request.body, size)
+
+    def _take(self, request: Recorded, size: int) -> tuple[int, Answer]:
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
             number = len(self.requests)
+            try:
+                self.check(request, size)
+            except Refusal as refusal:
+                self.refusals.append(refusal.message)
+                return number, HttpError(
+                    refusal.status, refusal.type, refusal.message, param=refusal.param, code=refusal.code
+                )
             answer = self._answers.pop(0) if self._answers else self.default
         if callable(answer):
             answer = answer(request)
@@ -255,12 +282,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         request = Recorded(self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(body))
-        number, answer = self.owner._take(request)
+        number, answer = self.owner._take(request, len(body))
         if isinstance(answer, str):
             answer = Reply(answer)
         try:
             if isinstance(answer, HttpError):
                 self._send_error(answer)
+            elif isinstance(answer, Page):
+                self._send(200, answer.body.encode(), answer.content_type, {})
             else:
                 self._send_stream(request, number, answer)
         except (_GoneError, ConnectionError):
@@ -269,10 +298,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_error(self, answer: HttpError) -> None:
         body = (json.dumps(self.error_body(answer)) if answer.body is None else answer.body).encode()
-        self.send_response(answer.status)
-        self.send_header("content-type", "application/json" if answer.body is None else "text/html")
+        kind = "application/json" if answer.body is None else "text/html"
+        self._send(answer.status, body, kind, answer.headers)
+
+    def _send(self, status: int, body: bytes, content_type: str, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        self.send_header("content-type", content_type)
         self.send_header("content-length", str(len(body)))
-        for name, value in answer.headers.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

@@ -7,7 +7,7 @@
 
 The tokens of a ``Reply`` are told as these APIs do: the prompt includes what was cached. A thought's signature is the
 encrypted content of a reasoning item; completions have no place for it. Their thoughts come as ``reasoning_content``,
-unless the server is made with another ``reasoning_field``.
+unless the server is made with another ``reasoning_field``. With ``dialect="mistral"`` it refuses what Mistral refuses.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from api_rules import check_completions, check_responses
 from messages_api import (
     Answer,
     Block,
@@ -46,14 +47,24 @@ _CONTROLS = Gate | Cut | End | SseError | Raw
 class OpenAIApi(MessagesApi):
     """The server; ``v1`` is the base URL for OpenAI's APIs and ``url`` the one for Anthropic's."""
 
-    def __init__(self, *answers: Answer, reasoning_field: str = "reasoning_content") -> None:
+    def __init__(self, *answers: Answer, reasoning_field: str = "reasoning_content", dialect: str = "openai") -> None:
         self.reasoning_field = reasoning_field
+        self.dialect = dialect
         super().__init__(*answers)
 
     @property
     def v1(self) -> str:
         """The base URL of OpenAI's APIs."""
         return f"{self.url}/v1"
+
+    def check(self, request: Recorded, size: int) -> None:
+        """See ``MessagesApi.check``."""
+        if request.path.endswith("/responses"):
+            check_responses(request.body, size)
+        elif request.path.endswith("/chat/completions"):
+            check_completions(request.body, size, self.dialect)
+        else:
+            super().check(request, size)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         return type("Handler", (_Handler,), {"owner": self})
@@ -79,7 +90,7 @@ class _Handler(Handler):
     def error_body(self, answer: HttpError) -> dict[str, Any]:
         if self.path.endswith("/messages"):
             return super().error_body(answer)
-        return {"error": {"message": answer.message, "type": answer.type, "param": None, "code": None}}
+        return {"error": {"message": answer.message, "type": answer.type, "param": answer.param, "code": answer.code}}
 
 
 def data(chunk: object) -> bytes:

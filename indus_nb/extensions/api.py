@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from indus_nb.extensions.events import EVENT_NAMES
 from indus_nb.extensions.loader import Source
 from indus_nb.messages import CustomMessage, ImageContent, TextContent, ThinkingLevel
 from indus_nb.providers import Model, ToolSpec
+from indus_nb.providers.tool_schemas import check_tool
 from indus_nb.session_format import Entry
 from indus_nb.tools import FunctionTool, Tool, ToolContext
 from indus_nb.tools.function import as_output, function_tool
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from indus_nb.store import SessionStore
     from indus_nb.ui import Ui
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Handler = Callable[[Any, "Context"], Any]
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 DeliverAs = Literal["steer", "followUp", "nextTurn"]
@@ -365,7 +364,10 @@ class ExtensionApi(Guarded):
         return end
 
     def register_tool(self, tool: Tool | ExtensionTool | Callable[..., Any]) -> None:
-        """Offer a tool, or a typed function as one, from the next request on; of two with one name the first counts."""
+        """Offer a tool, or a typed function as one, from the next request on; of two with one name the first counts.
+
+        One that an API would refuse is left out, and stands among the problems with the reason.
+        """
         if isinstance(tool, ExtensionTool):
             self._add_tool(_BoundTool(tool, self._host))
         elif inspect.isroutine(tool):
@@ -387,11 +389,12 @@ class ExtensionApi(Guarded):
 
     def _add_tool(self, tool: Tool) -> None:
         spec = tool.spec
-        if not _TOOL_NAME.fullmatch(spec.name):
-            raise UsageError(f"{spec.name!r} cannot name a tool: use up to 64 of a-z A-Z 0-9 _ -")
-        if spec.parameters.get("type") != "object":
-            raise UsageError(f'The parameters of {spec.name} are no schema of an object: {{"type": "object", …}}.')
-        self._extension.tools[tool.spec.name] = tool
+        try:
+            check_tool(spec)
+        except UsageError as error:  # the others of this extension are none the worse for it
+            self._host.background(self._host.report(self._extension, "register_tool", error), "register_tool")
+            return
+        self._extension.tools[spec.name] = tool
         self._host.tools_changed()
 
     def register_command(

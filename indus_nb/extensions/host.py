@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import inspect
 import logging
 import threading
@@ -431,7 +432,9 @@ class Extensions(SessionHooks):
         return event.messages
 
     async def request(self, payload: Any) -> Any:
-        event = ev.BeforeProviderRequest(payload)
+        if "before_provider_request" not in self.listening:
+            return payload
+        event = ev.BeforeProviderRequest(copy.deepcopy(payload))  # parts of it are the session's own
         async for _, answer in self._results(event):
             event.payload = answer
         return event.payload

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, check_image
@@ -22,7 +22,7 @@ class HostToolDefinition(WireModel):
 
     model_config = ConfigDict(strict=True)
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    name: str
     description: str
     parameters: JsonObject
     label: str | None = None

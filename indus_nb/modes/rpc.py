@@ -402,7 +402,7 @@ class RpcServer:
         return {"sessions": [info.to_wire() for info in found]}
 
     def _set_host_tools(self, command: commands.SetHostTools) -> JsonObject:
-        self._session.lend_tools({tool.name: self._host_tools.tool(tool) for tool in command.tools})
+        self._session.lend_tools([self._host_tools.tool(tool) for tool in command.tools])
         return {"toolNames": [tool.name for tool in command.tools]}
 
     async def _get_commands(self, _: commands.GetCommands) -> JsonObject:

@@ -37,6 +37,7 @@ class StreamOptions:
     """How a model is to answer.
 
     ``thinking_budgets`` (tokens by level) replaces the defaults. ``max_tokens`` limits the answer, thinking aside.
+    ``idle_timeout`` is how many seconds the server may be silent; ``None`` leaves that to the provider.
     ``on_request`` is given the body of the request and returns the one to send; ``on_response`` is told the status and
     the headers of the answer before any of it is taken.
     """
@@ -45,6 +46,7 @@ class StreamOptions:
     thinking: ThinkingLevel = "off"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     max_tokens: int | None = None
+    idle_timeout: float | None = None
     on_request: Callable[[JsonObject], Awaitable[JsonObject]] | None = None
     on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 

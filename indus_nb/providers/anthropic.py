@@ -6,14 +6,13 @@ Between them stands one request; how it can fail is told in words that a user, a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from indus_nb.errors import IndusError
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
@@ -25,10 +24,22 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers import Context, Model, StreamOptions
-from indus_nb.providers.failures import one_line, retry_after, root_cause, scrubbed, shown_url
+from indus_nb.providers.conforming import conforming, encodable
+from indus_nb.providers.failures import (
+    check_stream,
+    check_url,
+    one_line,
+    retry_after,
+    root_cause,
+    scrubbed,
+    shown_url,
+    transport_sentence,
+)
+from indus_nb.providers.refusals import explain
+from indus_nb.providers.rules import SMALLEST_BUDGET
 from indus_nb.providers.tls import tls_context
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
-from indus_nb.wire import JsonObject, clean_text
+from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     import anthropic
@@ -37,7 +48,6 @@ _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
 _NO_KEY = "none"  # for a server that wants none: the SDK refuses to send no key at all
 _OUTPUT_TOKENS = 32_000
-_SMALLEST_BUDGET = 1024
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -64,41 +74,52 @@ class AnthropicProvider:
 
     def preload(self) -> None:
         """Import the SDK with what a first request makes it load (measured: two thirds of a second together)."""
-        self._client("none", "https://localhost", {})  # making one imports the rest
+        self._client("none", "https://localhost", {}, self._idle_timeout)  # making one imports the rest
 
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
         """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
         answer = _Answer(model)
-        where = model.base_url
+        url = model.base_url
         if model.provider == "anthropic":
-            where = os.environ.get("ANTHROPIC_BASE_URL") or where
+            url = os.environ.get("ANTHROPIC_BASE_URL") or url
         key = options.api_key or ""
         secrets = [key, *model.headers.values()]
+        idle_timeout = options.idle_timeout or self._idle_timeout
+        body: JsonObject = {}
+        reached = False
         try:
-            async with self._client(key or _NO_KEY, where, model.headers) as client:
-                events = await _ask(client, model, context, options)
+            check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
+            body = await _body(model, context, options)
+            async with self._client(key or _NO_KEY, url, model.headers, idle_timeout) as client:
+                events = await _ask(client, body, options)
+                reached = True
                 async with events:
+                    await check_stream(events.response.headers, events.response.aiter_bytes())
                     async for event in events:
                         for told in answer.take(event):
                             yield told
                         if answer.complete:
                             break
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with a request is data, says the protocol
-            problem = scrubbed(_sentence(error, shown_url(where), self._idle_timeout), secrets)
+            problem = _sentence(error, shown_url(url), idle_timeout, reached=reached)
+            if isinstance(status := getattr(error, "status_code", None), int):
+                problem += explain(status, problem, body, model)
         else:
             problem = answer.problem or (
                 None
                 if answer.complete
-                else f"The stream from {shown_url(where)} ended early, before the answer was complete. Try again; "
+                else f"The stream from {shown_url(url)} ended early, before the answer was complete. Try again; "
                 "what had arrived is kept."
             )
         if not answer.started:
             yield answer.growing.start()
         yield answer.growing.fail(scrubbed(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
 
-    def _client(self, key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:
+    def _client(
+        self, key: str, base_url: str, headers: Mapping[str, str], idle_timeout: float
+    ) -> anthropic.AsyncAnthropic:
         # One client for each request: kept connections would outlive the event loop, and nobody could close them then.
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
 
@@ -110,7 +131,7 @@ class AnthropicProvider:
             base_url=base_url,
             default_headers=headers,
             max_retries=0,
-            timeout=Timeout(self._idle_timeout, connect=min(10, self._idle_timeout)),
+            timeout=Timeout(idle_timeout, connect=min(10, idle_timeout)),
             http_client=DefaultAsyncHttpxClient(verify=tls_context()),
         )
         # Left to itself it takes what is not given from the environment, and tells it to whatever server this is.
@@ -118,16 +139,18 @@ class AnthropicProvider:
         return client
 
 
+async def _body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
+    body = request_body(model, await conforming(context, model), options)
+    return body if options.on_request is None else await options.on_request(body)
+
+
 async def _ask(
-    client: anthropic.AsyncAnthropic, model: Model, context: Context, options: StreamOptions
+    client: anthropic.AsyncAnthropic, body: JsonObject, options: StreamOptions
 ) -> anthropic.AsyncStream[object]:
     # Not `messages.create`: it warns of deprecated models on the caller's screen, and its typed events cost three
     # times what the plain objects do.
     from anthropic import AsyncStream
 
-    body = request_body(model, context, options)
-    if options.on_request is not None:
-        body = await options.on_request(body)
     headers = {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
     events = await client.post(
         "/v1/messages",
@@ -148,11 +171,13 @@ async def _ask(
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
     """The JSON body of a streaming request: model, limits, thinking, system prompt, tools and messages.
 
+    ``context`` is one that conforms to the API's rules.
+
     Marks for the prompt cache stand at the end of the system prompt, of the tools, and of the last user message.
     """
     thinking = _thinking(model, options)
     keep_thinking = not (model.bound_thinking and "block_binding" not in thinking.get("thinking", {}))
-    messages = _messages(context.messages, model, keep_thinking=keep_thinking)
+    messages = _messages(context.messages, keep_thinking=keep_thinking)
     for message in reversed(messages):
         if message["role"] == "user":
             message["content"][-1]["cache_control"] = _EPHEMERAL
@@ -177,12 +202,12 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
             for tool in context.tools
         ]
         body["tools"][-1]["cache_control"] = _EPHEMERAL
-    return cast("JsonObject", _encodable(body))
+    return cast("JsonObject", encodable(body))
 
 
 def _budget(options: StreamOptions) -> int:
     budget = options.thinking_budgets.get(options.thinking, _BUDGETS.get(options.thinking, 0))
-    return 0 if options.thinking == "off" else max(budget, _SMALLEST_BUDGET)
+    return 0 if options.thinking == "off" else max(budget, SMALLEST_BUDGET)
 
 
 def _max_tokens(model: Model, options: StreamOptions) -> int:
@@ -192,13 +217,13 @@ def _max_tokens(model: Model, options: StreamOptions) -> int:
 
 
 def _thinking(model: Model, options: StreamOptions) -> JsonObject:
-    off = options.thinking == "off"
     if not model.reasoning or model.thinking_style == "none":
         return {}
+    budget = min(_budget(options), _max_tokens(model, options) - SMALLEST_BUDGET)
+    off = options.thinking == "off" or (model.thinking_style == "budget" and budget < SMALLEST_BUDGET)
     if off and model.thinking_off != "adaptive":
         return {"thinking": {"type": model.thinking_off}}
     if model.thinking_style == "budget":
-        budget = min(_budget(options), _max_tokens(model, options) - _SMALLEST_BUDGET)
         return {"thinking": {"type": "enabled", "budget_tokens": budget, "display": "summarized"}}
     thinking: JsonObject = {"type": "adaptive", "display": "summarized"}
     if model.bound_thinking:
@@ -208,70 +233,59 @@ def _thinking(model: Model, options: StreamOptions) -> JsonObject:
     return {"thinking": thinking, "output_config": {"effort": _EFFORTS.get(options.thinking, model.top_effort)}}
 
 
-def _messages(messages: Iterable[ModelMessage], model: Model, *, keep_thinking: bool) -> list[JsonObject]:
+def _messages(messages: Iterable[ModelMessage], *, keep_thinking: bool) -> list[JsonObject]:
+    """The messages in the API's words; neighbours of one role are one message, as the API itself counts them."""
     said: list[JsonObject] = []
-    results: list[JsonObject] | None = None  # of the message before, when it was made of tool results
     for message in messages:
         if isinstance(message, ToolResultMessage):
-            if results is None:
-                results = []
-                said.append({"role": "user", "content": results})
-            results.append(_tool_result(message, model))
-            continue
-        results = None
-        if isinstance(message, AssistantMessage):
-            blocks = _assistant_blocks(message, model, keep_thinking=keep_thinking)
+            blocks = [_tool_result(message)]
+        elif isinstance(message, AssistantMessage):
+            blocks = _assistant_blocks(message, keep_thinking=keep_thinking)
         else:
-            content = [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
-            blocks = _user_blocks(content, model)
-        if blocks:
-            said.append({"role": message.role, "content": blocks})
+            blocks = _user_blocks(message.content)
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+        if blocks and said and said[-1]["role"] == role:
+            said[-1]["content"] += blocks
+        elif blocks:
+            said.append({"role": role, "content": blocks})
     return said
 
 
-def _user_blocks(content: Iterable[TextContent | ImageContent], model: Model) -> list[JsonObject]:
-    blocks: list[JsonObject] = []
-    for block in content:
-        if isinstance(block, TextContent):
-            if block.text.strip():  # the API refuses blank text
-                blocks.append({"type": "text", "text": block.text})
-        elif "image" not in model.input:
-            blocks.append({"type": "text", "text": f"(An image was left out: {model.name} takes none.)"})
-        elif block.source is not None:
-            blocks.append({"type": "image", "source": {"type": "url", "url": block.source.url}})
-        else:
-            source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
-            blocks.append({"type": "image", "source": source})
-    return blocks
+def _user_blocks(content: str | Iterable[TextContent | ImageContent]) -> list[JsonObject]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [
+        {"type": "text", "text": block.text} if isinstance(block, TextContent) else _image_block(block)
+        for block in content
+    ]
 
 
-def _tool_result(message: ToolResultMessage, model: Model) -> JsonObject:
+def _image_block(image: ImageContent) -> JsonObject:
+    if image.source is not None:
+        return {"type": "image", "source": {"type": "url", "url": image.source.url}}
+    return {"type": "image", "source": {"type": "base64", "media_type": image.mime_type, "data": image.data}}
+
+
+def _tool_result(message: ToolResultMessage) -> JsonObject:
     return {
         "type": "tool_result",
-        "tool_use_id": _call_id(message.tool_call_id),
-        "content": _user_blocks(message.content, model) or [{"type": "text", "text": "(no output)"}],
+        "tool_use_id": message.tool_call_id,
+        "content": _user_blocks(message.content),
         "is_error": message.is_error,
     }
 
 
-def _assistant_blocks(message: AssistantMessage, model: Model, *, keep_thinking: bool) -> list[JsonObject]:
-    own = message.provider == model.provider and message.model == model.id
+def _assistant_blocks(message: AssistantMessage, *, keep_thinking: bool) -> list[JsonObject]:
     blocks: list[JsonObject] = []
     for block in message.content:
         match block:
             case TextContent():
-                if block.text.strip():
-                    blocks.append({"type": "text", "text": block.text})
+                blocks.append({"type": "text", "text": block.text})
             case ThinkingContent():
-                # A signature is good for the model that gave it. Without one the thought is told as text.
-                if own and block.thinking_signature:
-                    if keep_thinking:
-                        blocks.append(_signed(block))
-                elif block.thinking.strip() and not block.redacted:
-                    blocks.append({"type": "text", "text": block.thinking})
+                if keep_thinking:
+                    blocks.append(_signed(block))
             case ToolCall():
-                call_id = _call_id(block.id)
-                blocks.append({"type": "tool_use", "id": call_id, "name": block.name, "input": block.arguments})
+                blocks.append({"type": "tool_use", "id": block.id, "name": block.name, "input": block.arguments})
     return blocks
 
 
@@ -279,30 +293,6 @@ def _signed(block: ThinkingContent) -> JsonObject:
     if block.redacted:
         return {"type": "redacted_thinking", "data": block.thinking_signature}
     return {"type": "thinking", "thinking": block.thinking, "signature": block.thinking_signature}
-
-
-def _call_id(call_id: str) -> str:
-    """The id itself where the API takes it, else one that is made of it, always the same.
-
-    >>> _call_id("toolu_01"), _call_id("fc|1")
-    ('toolu_01', 'fc_1_7f56b2ebcebcf1d2')
-    """
-    if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call_id):
-        return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', call_id)[:40]}_{digest}"
-
-
-def _encodable(value: Any) -> Any:
-    match value:
-        case str():
-            return clean_text(value)
-        case dict():
-            return {_encodable(key): _encodable(item) for key, item in cast("dict[str, Any]", value).items()}
-        case list() | tuple():
-            return [_encodable(item) for item in cast("list[Any]", value)]
-        case _:
-            return value
 
 
 # --- what is answered ------------------------------------------------------------------------------------------------
@@ -451,22 +441,18 @@ def _text(fields: JsonObject, name: str) -> str:
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-def _sentence(error: Exception, where: str, idle_timeout: float) -> str:
+def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool) -> str:
     """What happened, where, and what to do. The words are those by which a passing failure is known."""
+    if isinstance(error, IndusError):
+        return str(error)
     import anthropic
 
     if isinstance(error, anthropic.APIStatusError):
         return _status_sentence(error, where)
-    # Below the SDK stands one of two HTTP libraries, by its version; both call their errors the same.
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    root = root_cause(error)
-    detail = one_line(str(root)) or type(root).__name__
-    if kinds & {"APITimeoutError", "TimeoutException"} and type(error.__cause__).__name__ != "ConnectTimeout":
-        return f"Request timed out: {where} was silent for {idle_timeout:g} s. Try again."
-    if "APIConnectionError" in kinds:
-        return f"Connection error: {where} cannot be reached ({detail}). Check the network and ANTHROPIC_BASE_URL."
-    if "TransportError" in kinds:
-        return f"Connection lost: the answer from {where} broke off ({detail}). Try again; what had arrived is kept."
+    hint = "Check the network and ANTHROPIC_BASE_URL."
+    if (sentence := transport_sentence(error, where, idle_timeout, reached=reached, hint=hint)) is not None:
+        return sentence
+    detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
     if isinstance(error, ValueError):
         return (
             f"The stream from {where} is not what the Messages API sends: {detail}. Try again, and check "

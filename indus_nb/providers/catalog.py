@@ -123,8 +123,9 @@ def builtin_models() -> tuple[Model, ...]:
     """The models of the package's own list: each provider's recommended one first, old ones last."""
     data = files("indus_nb.providers").joinpath("models.json").read_bytes()
     providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
+    shared = ("api", "baseUrl", "compat")
     return tuple(
-        Model.model_validate({"provider": name, "api": provider["api"], "baseUrl": provider["baseUrl"], **model})
+        Model.model_validate({"provider": name, **{key: provider.get(key) for key in shared}, **model})
         for name, provider in providers.items()
         for model in cast("list[dict[str, Any]]", provider["models"])
     )

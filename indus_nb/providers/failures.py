@@ -1,27 +1,178 @@
-"""What every provider's failures have in common: their cause, a wait asked for, and words without secrets."""
+"""What every provider's failures have in common: their cause, a wait asked for, and words without secrets.
+
+A sentence says what happened, where, and what to do, and its words are those by which ``indus_nb.retry`` knows a
+failure that passes. What no second attempt mends (a wrong address, a certificate) is therefore told in others.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from indus_nb.errors import UsageError
 
 _SHORTEST_SECRET = 8  # hiding anything shorter would tear holes into ordinary words
+_MAX_PAGE = 64 * 1024
+_NOT_STREAMS = ("text/html", "application/json", "application/problem+json", "application/xhtml+xml")
+_TRANSPORT = {"APIConnectionError", "TransportError", "InvalidURL", "OSError"}
+_NOT_REACHED = {"ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"}
+_UNUSABLE_URL = {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}
+
+
+class NotAStreamError(Exception):
+    """The server answered with status 200 what no API answers; ``content_type`` and the first words say what."""
+
+    def __init__(self, content_type: str, page: str) -> None:
+        super().__init__(f"{content_type} instead of a stream")
+        self.content_type = content_type
+        self.page = page
+
+
+async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]) -> None:
+    """Raise ``NotAStreamError`` if a web page or a JSON document comes where a stream of events should."""
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type not in _NOT_STREAMS:
+        return
+    page = bytearray()
+    async for piece in content:
+        page += piece
+        if len(page) > _MAX_PAGE:
+            break
+    raise NotAStreamError(content_type, page[:_MAX_PAGE].decode(errors="replace"))
+
+
+def url_problem(url: str) -> str | None:
+    """Why nothing can be sent to ``url``; ``None`` when it is well formed."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises ValueError
+    except ValueError as error:
+        return str(error)
+    if parts.scheme not in ("http", "https"):
+        return "it does not begin with http:// or https://"
+    if not parts.hostname:
+        return "it names no host"
+    return "its port is 0" if port == 0 else None
+
+
+def check_url(url: str, hint: str) -> None:
+    """Raise ``UsageError``, ending with ``hint``, for a URL that nothing can be sent to."""
+    if (problem := url_problem(url)) is not None:
+        raise UsageError(f"The address {shown_url(url)} cannot be used: {problem}. {hint}")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a server asks to be left alone; ``None`` when it asks for nothing that can be understood."""
+    """The seconds that a server asks to be left alone; ``None`` when it asks for nothing that can be understood.
+
+    It says so in seconds, in milliseconds, or as the time at which to come back (RFC 9110, section 10.2.3).
+    """
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         value = headers.get(name, "").strip()
         if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
             return float(value) / unit
-    return None
+    try:
+        then = parsedate_to_datetime(headers.get("retry-after", ""))
+    except (ValueError, TypeError):
+        return None
+    then = then if then.tzinfo is not None else then.replace(tzinfo=UTC)
+    return float(max(0, round((then - datetime.now(UTC)).total_seconds())))
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The error below all that was raised from it."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
+    """The error below all that was raised from it; of a group the first one."""
+    while True:
+        if isinstance(error, BaseExceptionGroup):
+            error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+        elif error.__cause__ is not None:
+            error = error.__cause__
+        else:
+            return error
+
+
+def _chain(error: BaseException | None) -> Iterable[BaseException]:
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+        else:
+            error = error.__cause__ or error.__context__
+
+
+def transport_sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool, hint: str) -> str | None:
+    """What to say of a failure between here and the server; ``None`` when it is of another kind.
+
+    Args:
+        error: what was raised
+        where: the server's URL, fit to be shown
+        idle_timeout: the seconds that it may be silent
+        reached: whether it had begun to answer
+        hint: what to check when the server cannot be reached
+    """
+    # Below the SDKs stands one of two HTTP libraries, by their version; both call their errors the same.
+    chain = list(_chain(error))
+    kinds = {kind.__name__ for each in chain for kind in type(each).__mro__}
+    detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
+    sentence = None
+    if isinstance(error, NotAStreamError):
+        sentence = _page_sentence(error, where)
+    elif isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        kind = "JSON" if isinstance(error, json.JSONDecodeError) else "text"
+        sentence = f"The answer from {where} broke off: a part of it is no {kind} ({detail}). Try again."
+    elif kinds & _TRANSPORT:
+        is_tls = any(isinstance(each, ssl.SSLError) for each in chain)
+        if is_tls and "EOF" not in detail and "ConnectionResetError" not in kinds:
+            sentence = (
+                f"TLS failed: {where} cannot be trusted or speaks no TLS ({detail}). Check the address, this machine's "
+                "clock, and its certificates (SSL_CERT_FILE names others)."
+            )
+        elif kinds & _UNUSABLE_URL:
+            sentence = f"The address {where} cannot be used: {detail}. {hint}"
+        elif kinds & {"APITimeoutError", "TimeoutException"} and "ConnectTimeout" not in kinds:
+            setting = "(setting retry.provider.timeoutMs)"
+            sentence = f"Request timed out: {where} was silent for {idle_timeout:g} s {setting}. Try again."
+        else:
+            sentence = _lost_sentence(kinds, detail, where, reached=reached, hint=hint)
+    return sentence
+
+
+def _lost_sentence(kinds: set[str], detail: str, where: str, *, reached: bool, hint: str) -> str:
+    if reached:
+        return f"Connection lost: the answer from {where} broke off ({detail}). Try again; what had arrived is kept."
+    if kinds & _NOT_REACHED or not kinds & {"NetworkError", "ProtocolError"}:
+        return f"Connection error: {where} cannot be reached{_by_proxy(where)} ({detail}). {hint}"
+    return f"Connection lost: {where} ended the connection before it answered ({detail}). Try again."
+
+
+def _page_sentence(error: NotAStreamError, where: str) -> str:
+    words = one_line(re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", error.page, flags=re.DOTALL | re.IGNORECASE))
+    try:
+        value: Any = json.loads(error.page)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and (told := cast("dict[str, Any]", value).get("error")):
+        words = one_line(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
+    quoted = f': "{words[:200]}"' if words else ""
+    return (
+        f"{where} did not answer as the API does: it sent {error.content_type} instead of a stream of events{quoted}. "
+        "Check the base URL, and whether the network wants you to sign in."
+    )
+
+
+def _by_proxy(where: str) -> str:
+    """A word on the proxy that the environment names for this URL."""
+    parts = urlsplit(where)
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or not parts.hostname or proxy_bypass(parts.hostname):
+        return ""
+    return f" through the proxy {shown_url(proxy)}, which the environment names"
 
 
 def one_line(text: str) -> str:

@@ -9,14 +9,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from indus_nb.errors import CredentialsError, IndusError, UsageError
 from indus_nb.providers import Context, Model, StreamOptions, openai_completions, openai_responses
-from indus_nb.providers.failures import one_line, retry_after, root_cause, scrubbed, shown_url
+from indus_nb.providers.conforming import conforming
+from indus_nb.providers.failures import (
+    check_stream,
+    check_url,
+    one_line,
+    retry_after,
+    root_cause,
+    scrubbed,
+    shown_url,
+    transport_sentence,
+)
 from indus_nb.providers.openai_common import Answer, StreamedError, object_in
+from indus_nb.providers.refusals import explain
 from indus_nb.providers.tls import tls_context
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
@@ -24,6 +35,7 @@ from indus_nb.wire import JsonObject
 if TYPE_CHECKING:
     import openai
 
+_HINT = "Check the network and the model's base URL."
 _NO_KEY = "none"  # the SDK insists on one; servers of one's own look at none
 
 
@@ -44,8 +56,8 @@ class OpenAICompletionsProvider(_SdkProvider):
     def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
         """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
         answer = openai_completions.CompletionsAnswer(model)
-        body = partial(openai_completions.request_body, model, context, options)
-        return _ask("/chat/completions", body, answer, model, options, self._idle_timeout)
+        request = _Request("/chat/completions", openai_completions.request_body, model, context, options)
+        return _ask(request, answer, options.idle_timeout or self._idle_timeout)
 
 
 class OpenAIResponsesProvider(_SdkProvider):
@@ -54,36 +66,45 @@ class OpenAIResponsesProvider(_SdkProvider):
     def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
         """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
         answer = openai_responses.ResponsesAnswer(model)
-        body = partial(openai_responses.request_body, model, context, options)
-        return _ask("/responses", body, answer, model, options, self._idle_timeout)
+        request = _Request("/responses", openai_responses.request_body, model, context, options)
+        return _ask(request, answer, options.idle_timeout or self._idle_timeout)
 
 
-async def _ask(
-    path: str,
-    body: Callable[[], JsonObject],
-    answer: Answer,
-    model: Model,
-    options: StreamOptions,
-    idle_timeout: float,
-) -> AsyncGenerator[AssistantMessageEvent]:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    path: str
+    write: Callable[[Model, Context, StreamOptions], JsonObject]
+    model: Model
+    context: Context
+    options: StreamOptions
+
+    async def body(self) -> JsonObject:
+        body = self.write(self.model, await conforming(self.context, self.model), self.options)
+        return body if self.options.on_request is None else await self.options.on_request(body)
+
+
+async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncGenerator[AssistantMessageEvent]:
+    model, options = request.model, request.options
     where = shown_url(model.base_url)
     key = (options.api_key or "").strip() or _NO_KEY
     secrets = [key, *model.headers.values()]
+    body: JsonObject = {}
     reached = False
     try:
         _check(model, key)
+        body = await request.body()
         async with _client(key, model.base_url, model.headers, idle_timeout) as client:
             from openai import AsyncStream
 
             # Not the typed methods: making their objects costs three times what the plain ones do.
-            asked = body()
-            if options.on_request is not None:
-                asked = await options.on_request(asked)
-            events = await client.post(path, cast_to=object, body=asked, stream=True, stream_cls=AsyncStream[object])
+            events = await client.post(
+                request.path, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
+            )
             reached = True
             if options.on_response is not None:
                 await options.on_response(events.response.status_code, events.response.headers)
             async with events:
+                await check_stream(events.response.headers, events.response.aiter_bytes())
                 async for event in events:
                     for told in answer.take(event):
                         yield told
@@ -94,6 +115,8 @@ async def _ask(
     except Exception as error:  # noqa: BLE001 - whatever goes wrong with a request is data, says the protocol
         lost_after_all = answer.whole and _is_transport(error)
         problem = answer.problem if lost_after_all else _sentence(error, model, where, idle_timeout, reached=reached)
+        if problem and isinstance(status := getattr(error, "status_code", None), int):
+            problem += explain(status, f"{getattr(error, 'param', None) or ''} {problem}", body, model)
     if not answer.started:
         yield answer.growing.start()
     if problem:
@@ -105,7 +128,8 @@ async def _ask(
 
 
 def _check(model: Model, key: str) -> None:
-    """Raise ``IndusError`` for what no header can hold; the SDK would do so and show the value."""
+    """Raise ``IndusError`` for a URL that is none, and for what no header can hold: the SDK would show the value."""
+    check_url(model.base_url, "Correct the model's base URL.")
     if not (key.isascii() and key.isprintable()):
         problem = f"The key for {model.provider} holds a character that no key has: set it anew."
         raise CredentialsError(model.provider, problem)
@@ -170,9 +194,9 @@ def _sentence(error: Exception, model: Model, where: str, idle_timeout: float, *
 
     if isinstance(error, openai.APIStatusError):
         return _status_sentence(error, model, where)
+    if (sentence := transport_sentence(error, where, idle_timeout, reached=reached, hint=_HINT)) is not None:
+        return sentence
     detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
-    if _kinds(error) & {"APIConnectionError", "TransportError", "InvalidURL"}:
-        return _connection_sentence(error, where, detail, idle_timeout, reached=reached)
     if isinstance(error, StreamedError | openai.APIError):
         body = error.fields if isinstance(error, StreamedError) else error.body
         return f"{_reason(body, with_number=True) or detail} (in the stream from {where})"
@@ -180,14 +204,6 @@ def _sentence(error: Exception, model: Model, where: str, idle_timeout: float, *
         detail = f"{detail}. Try again, and check the model's base URL if it goes on; what had arrived is kept."
         return f"The stream from {where} is not what {model.api} sends: {detail}"
     return f"The request to {where} failed: {type(error).__name__}: {detail}"
-
-
-def _connection_sentence(error: Exception, where: str, detail: str, idle_timeout: float, *, reached: bool) -> str:
-    if _kinds(error) & {"APITimeoutError", "TimeoutException"} and type(error.__cause__).__name__ != "ConnectTimeout":
-        return f"Request timed out: {where} was silent for {idle_timeout:g} s. Try again."
-    if reached:
-        return f"Connection lost: the answer from {where} broke off ({detail}). Try again; what had arrived is kept."
-    return f"Connection error: {where} cannot be reached ({detail}). Check the network and the model's base URL."
 
 
 def _status_sentence(error: openai.APIStatusError, model: Model, where: str) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
-from indus_nb.messages import AssistantMessage, ImageContent, StopReason, TextContent, ThinkingLevel
+from indus_nb.messages import AssistantMessage, ImageContent, StopReason, ThinkingLevel
 from indus_nb.providers import Model, StreamOptions
 from indus_nb.providers.failures import one_line
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
-from indus_nb.wire import JsonObject, clean_text
+from indus_nb.wire import JsonObject
 
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 FILTERED = "The provider's content filter stopped the answer. Rephrase the request, or take another model."
@@ -39,19 +37,6 @@ def answer_limit(model: Model, options: StreamOptions) -> int | None:
     return min(options.max_tokens + thinking, model.max_tokens)
 
 
-def visible(content: str | Iterable[TextContent | ImageContent], model: Model) -> list[TextContent | ImageContent]:
-    """What of a message the model can be shown: no blank text, and a note for an image that it would not see."""
-    if isinstance(content, str):
-        content = [TextContent(text=content)]
-    blocks: list[TextContent | ImageContent] = []
-    for block in content:
-        if isinstance(block, ImageContent) and "image" not in model.input:
-            blocks.append(TextContent(text=f"(An image was left out: {model.name} takes none.)"))
-        elif isinstance(block, ImageContent) or block.text.strip():
-            blocks.append(block)
-    return blocks
-
-
 def image_url(image: ImageContent) -> str:
     """Where the image lies, or the image itself as a data URL."""
     return image.source.url if image.source is not None else f"data:{image.mime_type};base64,{image.data}"
@@ -60,31 +45,6 @@ def image_url(image: ImageContent) -> str:
 def is_own(message: AssistantMessage, model: Model) -> bool:
     """Whether ``model`` said ``message`` by this API, so that what it signed is good for it."""
     return (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
-
-
-def valid_call_id(call_id: str, longest: int) -> str:
-    """The id itself where the API takes it, else one that is made of it, always the same.
-
-    >>> valid_call_id("toolu_01", 40), valid_call_id("fc|1", 40)
-    ('toolu_01', 'fc_1_7f56b2ebcebcf1d2')
-    """
-    if re.fullmatch(r"[a-zA-Z0-9_-]+", call_id) and len(call_id) <= longest:
-        return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', call_id)[: longest - 17]}_{digest}"
-
-
-def encodable(value: Any) -> Any:
-    """``value`` with half characters replaced, so that it can be sent."""
-    match value:
-        case str():
-            return clean_text(value)
-        case dict():
-            return {encodable(key): encodable(item) for key, item in cast("dict[str, Any]", value).items()}
-        case list() | tuple():
-            return [encodable(item) for item in cast("list[Any]", value)]
-        case _:
-            return value
 
 
 # --- what is answered ------------------------------------------------------------------------------------------------

@@ -5,7 +5,10 @@ https://platform.openai.com/docs/api-reference/chat. What a server does otherwis
 - ``{"maxTokensField": "max_tokens"}``: what the limit of an answer is called, by default ``max_completion_tokens``
 - ``{"supportsReasoningEffort": false}``: it refuses ``reasoning_effort``
 - ``{"supportsUsageInStreaming": false}``: it refuses ``stream_options``, and does not tell what was used
+- ``{"requiresToolResultName": true}``: the result of a tool is sent with the tool's name
 - ``{"replayReasoning": false}``: it refuses to be sent the reasoning that led to its tool calls
+
+What it accepts besides is told in ``indus_nb.providers.rules``.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers import Context, Model, StreamOptions
+from indus_nb.providers.conforming import encodable
 from indus_nb.providers.openai_common import (
     FILTERED,
     Answer,
     BadEventError,
     answer_limit,
     effort,
-    encodable,
     image_url,
     is_own,
     list_in,
@@ -40,13 +43,10 @@ from indus_nb.providers.openai_common import (
     object_in,
     refusal,
     text_in,
-    valid_call_id,
-    visible,
 )
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 
-_LONGEST_CALL_ID = 40
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _STOP_REASONS: Mapping[str, StopReason] = {"length": "length", "tool_calls": "toolUse", "function_call": "toolUse"}
 
@@ -55,7 +55,10 @@ _STOP_REASONS: Mapping[str, StopReason] = {"length": "length", "tool_calls": "to
 
 
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
-    """The JSON body of a streaming request: model, limit, thinking, tools and messages."""
+    """The JSON body of a streaming request: model, limit, thinking, tools and messages.
+
+    ``context`` is one that conforms to the API's rules.
+    """
     compat = model.compat or {}
     body: JsonObject = {"model": model.id, "stream": True, "messages": list(_messages(context, model))}
     if compat.get("supportsUsageInStreaming") is not False:
@@ -78,32 +81,24 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
 def _messages(context: Context, model: Model) -> Iterator[JsonObject]:
     if context.system_prompt.strip():
         yield {"role": "system", "content": context.system_prompt}
-    images: list[TextContent | ImageContent] = []  # of the results before: a tool's message takes text only
+    named = (model.compat or {}).get("requiresToolResultName") is True
     for message in context.messages:
         if isinstance(message, ToolResultMessage):
-            shown = visible(message.content, model)
-            pictures = [block for block in shown if isinstance(block, ImageContent)]
-            text = "\n".join(block.text for block in shown if isinstance(block, TextContent))
             yield {
                 "role": "tool",
-                "tool_call_id": valid_call_id(message.tool_call_id, _LONGEST_CALL_ID),
-                "content": text or ("(the image follows)" if pictures else "(no output)"),
+                **({"name": message.tool_name} if named else {}),
+                "tool_call_id": message.tool_call_id,
+                "content": "\n".join(block.text for block in message.content if isinstance(block, TextContent)),
             }
-            if pictures:
-                images += [TextContent(text=f"What {message.tool_name} gave back:"), *pictures]
-            continue
-        if images:
-            yield _user_message(images)
-            images = []
-        if isinstance(message, AssistantMessage):
-            yield from _assistant_message(message, model)
-        elif shown := visible(message.content, model):
-            yield _user_message(shown)
-    if images:
-        yield _user_message(images)
+        elif isinstance(message, AssistantMessage):
+            yield _assistant_message(message, model)
+        else:
+            yield _user_message(message.content)
 
 
-def _user_message(content: Iterable[TextContent | ImageContent]) -> JsonObject:
+def _user_message(content: str | Iterable[TextContent | ImageContent]) -> JsonObject:
+    if isinstance(content, str):
+        return {"role": "user", "content": content}
     parts = [
         {"type": "text", "text": block.text}
         if isinstance(block, TextContent)
@@ -115,17 +110,16 @@ def _user_message(content: Iterable[TextContent | ImageContent]) -> JsonObject:
     return {"role": "user", "content": parts}
 
 
-def _assistant_message(message: AssistantMessage, model: Model) -> Iterator[JsonObject]:
+def _assistant_message(message: AssistantMessage, model: Model) -> JsonObject:
     own = is_own(message, model)
-    text = "\n".join(block.text for block in message.content if isinstance(block, TextContent) and block.text.strip())
+    text = "\n".join(block.text for block in message.content if isinstance(block, TextContent))
     calls = message.tool_calls
-    if text or calls:
-        yield {
-            "role": "assistant",
-            "content": text or None,
-            **({"tool_calls": [_call(call, own=own) for call in calls]} if calls else {}),
-            **(_reasoning(message, model) if calls and own else {}),
-        }
+    return {
+        "role": "assistant",
+        "content": text or None,
+        **({"tool_calls": [_call(call, own=own) for call in calls]} if calls else {}),
+        **(_reasoning(message, model) if calls and own else {}),
+    }
 
 
 def _reasoning(message: AssistantMessage, model: Model) -> JsonObject:
@@ -143,7 +137,7 @@ def _reasoning(message: AssistantMessage, model: Model) -> JsonObject:
 def _call(call: ToolCall, *, own: bool) -> JsonObject:
     arguments = json.dumps(encodable(call.arguments), ensure_ascii=False)
     return {
-        "id": valid_call_id(call.id, _LONGEST_CALL_ID),
+        "id": call.id,
         "type": "function",
         "function": {"name": call.name, "arguments": arguments},
         **({"extra_content": extra} if own and (extra := _signed(call)["extra_content"]) else {}),

@@ -24,6 +24,7 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers import Context, Model, StreamOptions
+from indus_nb.providers.conforming import encodable
 from indus_nb.providers.openai_common import (
     FILTERED,
     Answer,
@@ -31,7 +32,6 @@ from indus_nb.providers.openai_common import (
     StreamedError,
     answer_limit,
     effort,
-    encodable,
     image_url,
     is_own,
     list_in,
@@ -39,13 +39,10 @@ from indus_nb.providers.openai_common import (
     object_in,
     refusal,
     text_in,
-    valid_call_id,
-    visible,
 )
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 
-_LONGEST_CALL_ID = 64
 _SMALLEST_LIMIT = 16
 _PHASES = ("commentary", "final_answer")
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
@@ -60,7 +57,10 @@ _UNDERSTOOD = {*_TEXT_DELTAS, *_THINKING_DELTAS, _ARGUMENTS_DELTA, *_ITEMS, *_EN
 
 
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
-    """The JSON body of a streaming request: model, limit, reasoning, instructions, tools and the conversation."""
+    """The JSON body of a streaming request: model, limit, reasoning, instructions, tools and the conversation.
+
+    ``context`` is one that conforms to the API's rules.
+    """
     body: JsonObject = {"model": model.id, "stream": True, "store": False, "input": list(_items(context, model))}
     if context.system_prompt.strip():
         body["instructions"] = context.system_prompt
@@ -91,14 +91,15 @@ def _items(context: Context, model: Model) -> Iterator[JsonObject]:
         if isinstance(message, AssistantMessage):
             yield from _assistant_items(message, model)
         elif isinstance(message, ToolResultMessage):
-            content = visible(message.content, model)
-            plain = "\n".join(block.text for block in content if isinstance(block, TextContent)) or "(no output)"
+            content = message.content
+            plain = "\n".join(block.text for block in content if isinstance(block, TextContent))
             yield {
                 "type": "function_call_output",
-                "call_id": valid_call_id(message.tool_call_id, _LONGEST_CALL_ID),
+                "call_id": message.tool_call_id,
                 "output": _parts(content) if any(isinstance(block, ImageContent) for block in content) else plain,
             }
-        elif content := visible(message.content, model):
+        else:
+            content = [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
             yield {"role": "user", "content": _parts(content)}
 
 
@@ -121,15 +122,13 @@ def _assistant_items(message: AssistantMessage, model: Model) -> Iterator[JsonOb
                     reasoning.append(item)
                 continue
             case TextContent():
-                if not block.text.strip():
-                    continue
                 item = {"role": "assistant", "content": block.text}
                 if own and block.text_signature in _PHASES:
                     item["phase"] = block.text_signature
             case ToolCall():
                 item = {
                     "type": "function_call",
-                    "call_id": valid_call_id(block.id, _LONGEST_CALL_ID),
+                    "call_id": block.id,
                     "name": block.name,
                     "arguments": json.dumps(encodable(block.arguments), ensure_ascii=False),
                 }

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import os
 import shlex
 import stat
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from pydantic import Field
 
 from indus_nb.events import ToolOutput
+from indus_nb.images import ImageError, fit, image_type
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.tools.paths import failure, resolve
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_text
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 _BLOCK = 1 << 20
-_MAX_SIDE = 2000
-# 5 MB of base64 is what the Anthropic API takes for an image; this leaves some room.
-_MAX_IMAGE = 4_500_000 * 3 // 4
 _MAX_IMAGE_FILE = 64 << 20
-_MAX_PIXELS = 100_000_000
 
 
 class ReadArguments(Arguments):
@@ -163,23 +154,13 @@ def _select(file: BinaryIO, first: int, wanted: int, stop: threading.Event) -> _
     )
 
 
-def _image_type(start: bytes) -> str | None:
-    if start.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else None
-
-
 def read_image(path: Path, name: str, *, resize: bool = True) -> ToolOutput | None:
     """A note and the image in the file at ``path``, or ``None`` when it holds no image.
 
     Raises ``OSError``, and ``ToolError`` for an image that cannot be shown; both texts call it ``name``.
     """
     with path.open("rb") as file:
-        mime_type = _image_type(file.read(12))
+        mime_type = image_type(file.read(12))
         file.seek(0)
         return None if mime_type is None else _image_output(name, file, mime_type, resize=resize)
 
@@ -194,67 +175,8 @@ def _image_output(path: str, file: BinaryIO, mime_type: str, *, resize: bool) ->
 
 
 def fit_image(data: bytes, name: str, *, resize: bool = True) -> tuple[ImageContent, str]:
-    """An image small enough for a model unless ``resize`` is off, and a note on both sizes if it was larger.
-
-    Raises ``ToolError``, which calls it ``name``, for one that cannot be shown.
-    """
-    from PIL import Image, UnidentifiedImageError
-
-    mime_type = _image_type(data[:12])
-    if mime_type is None:
-        raise ToolError(f"{name} holds no image. PNG, JPEG, GIF and WebP are known.")
-    if not resize:
-        return _content(data, mime_type), ""
+    """``indus_nb.images.fit`` for tools: raises ``ToolError``."""
     try:
-        fitted, fitted_type, sizes = _fitted(data, mime_type)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ToolError(f"{name} was not read: its image is too large when unpacked. {error}") from error
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:  # what Pillow raises for bad files
-        raise ToolError(f"{name} looks like {mime_type} but cannot be decoded: {error}.") from error
-    return _content(fitted, fitted_type), sizes
-
-
-def _content(data: bytes, mime_type: str) -> ImageContent:
-    return ImageContent(data=base64.b64encode(data).decode("ascii"), mime_type=mime_type)
-
-
-def _fitted(data: bytes, mime_type: str) -> tuple[bytes, str, str]:
-    """The image, made small enough for a model: its bytes, their type, and a note on both sizes if they differ."""
-    from PIL import Image, ImageOps
-
-    with Image.open(io.BytesIO(data)) as opened:
-        width, height = opened.size
-        if max(width, height) <= _MAX_SIDE and len(data) <= _MAX_IMAGE:
-            return data, mime_type, ""
-        if width * height > _MAX_PIXELS:
-            raise Image.DecompressionBombError(f"It has {width} x {height} pixels; make it smaller with bash first.")
-        # JPEG can be decoded at a fraction of its size.
-        opened.draft(None, (_MAX_SIDE, _MAX_SIDE))
-        image = ImageOps.exif_transpose(opened)
-        if (image.width > image.height) != (width > height):
-            width, height = height, width
-    if image.mode not in ("RGB", "RGBA", "L"):
-        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
-    side = _MAX_SIDE
-    while True:
-        image.thumbnail((side, side), Image.Resampling.LANCZOS)
-        for encoded, encoded_type in _encodings(image, prefer_jpeg=mime_type == "image/jpeg"):
-            if len(encoded) <= _MAX_IMAGE:
-                note = (
-                    f"\n[Shown with {image.width} x {image.height} of {width} x {height} pixels. "
-                    f"Multiply coordinates by {width / image.width:.2f} to get those of the file.]"
-                )
-                return encoded, encoded_type, note if image.width != width else ""
-        side = max(image.size) * 3 // 4
-
-
-def _encodings(image: Image, *, prefer_jpeg: bool) -> Iterator[tuple[bytes, str]]:
-    """The image in ways that get smaller and smaller."""
-    if not prefer_jpeg:
-        buffer = io.BytesIO()
-        image.save(buffer, "PNG", optimize=True)
-        yield buffer.getvalue(), "image/png"
-    for quality in (85, 60, 40):
-        buffer = io.BytesIO()
-        image.convert("RGB").save(buffer, "JPEG", quality=quality)
-        yield buffer.getvalue(), "image/jpeg"
+        return fit(data, name, resize=resize)
+    except ImageError as error:
+        raise ToolError(str(error)) from error

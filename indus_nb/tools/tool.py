@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -145,6 +146,7 @@ class FunctionTool(Generic[ArgumentsT]):
         return await self.run(arguments, context)
 
 
+@lru_cache(maxsize=256)
 def _schema(arguments: type[BaseModel]) -> JsonObject:
     schema = arguments.model_json_schema(by_alias=True)
     schema.pop("title", None)

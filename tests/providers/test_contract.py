@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import re
+import socket
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -17,6 +22,7 @@ from messages_api import (
     End,
     Gate,
     HttpError,
+    Page,
     Raw,
     Redacted,
     Reply,
@@ -26,6 +32,7 @@ from messages_api import (
     ToolUse,
 )
 from openai_api import OpenAIApi
+from pictures import DOT
 
 from indus_nb.messages import (
     AssistantMessage,
@@ -86,7 +93,7 @@ PROVIDERS: dict[str, Callable[..., Provider]] = {
     "openai-responses": OpenAIResponsesProvider,
 }
 LS = ToolSpec("ls", "Lists.", {"type": "object", "properties": {"path": {"type": "string"}}})
-IMAGE = ImageContent(data="aGk=", mime_type="image/png")
+IMAGE = ImageContent(data=DOT, mime_type="image/png")
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +123,8 @@ class Asked:
     def stream(self, *messages: ModelMessage, idle_timeout: float = 10, tools=(), model=None, **options):
         context = Context("Be brief.", messages or (UserMessage(content="Hi"),), tools)
         provider = PROVIDERS[self.api](idle_timeout=idle_timeout)
+        if "idle_timeout_of_options" in options:
+            options["idle_timeout"] = options.pop("idle_timeout_of_options")
         return provider.stream(model or self.model, context, StreamOptions(**{"api_key": KEY, **options}))
 
     async def events(self, *messages: ModelMessage, **wishes) -> list[AssistantMessageEvent]:
@@ -131,6 +140,22 @@ class Asked:
         assert isinstance(events[0], StreamStart)
         assert isinstance(events[-1], StreamError), events[-1]
         return events[-1].error
+
+
+@contextmanager
+def closing_server() -> Iterator[str]:
+    """A server that takes a request and closes the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(100_000)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join()
 
 
 @pytest.fixture(params=MODELS)
@@ -248,7 +273,7 @@ async def test_the_request_names_model_key_and_headers(asked):
 async def test_images_of_a_user_are_sent(asked):
     asked.server.add("x")
     await asked.answer(UserMessage(content=[TextContent(text="What is this?"), IMAGE]))
-    assert "aGk=" in json.dumps(asked.server.requests[0].body)
+    assert DOT in json.dumps(asked.server.requests[0].body)
 
 
 async def test_a_model_that_sees_nothing_is_told_of_images(asked):
@@ -258,7 +283,7 @@ async def test_a_model_that_sees_nothing_is_told_of_images(asked):
     asking = AssistantMessage(content=[call], api=blind.api, provider=blind.provider, model=blind.id)
     await asked.answer(UserMessage(content=[IMAGE]), asking, result(call, IMAGE), model=blind)
     body = json.dumps(asked.server.requests[0].body)
-    assert "aGk=" not in body
+    assert DOT not in body
     assert body.count("image was left out") == 2
 
 
@@ -374,9 +399,9 @@ ACCIDENTS: list[tuple[Control, str]] = [
     (Cut(), "Connection lost: the answer from {url} broke off"),
     (End(), "The stream from {url} ended early"),
     (SseError("overloaded_error", "Overloaded"), "overloaded_error: Overloaded (in the stream from {url})"),
-    (Raw(b"data: {nonsense\n\n"), "The stream from {url} is not what"),
+    (Raw(b"data: {nonsense\n\n"), "The answer from {url} broke off: a part of it is no JSON"),
     (Raw(b"event: response.output_text.delta\ndata: 5\n\n"), "The stream from {url} is not what"),
-    (Raw(b"\xff\xff\n\n"), "The stream from {url} is not what"),
+    (Raw(b"\xff\xff\n\n"), "The answer from {url} broke off: a part of it is no text"),
 ]
 
 
@@ -393,21 +418,40 @@ async def test_a_stream_that_breaks_keeps_what_had_arrived(asked, accident, mess
 
 
 async def test_only_accidents_of_the_line_are_tried_again(asked):
-    for accident in (Cut(), End(), SseError("overloaded_error", "Overloaded")):
+    for accident in (
+        Cut(),
+        End(),
+        SseError("overloaded_error", "Overloaded"),
+        Raw(b'event: content_block_delta\ndata: {"ty\n\n'),
+    ):
         asked.server.add(Reply(Text("Half", accident)))
         assert is_passing(await asked.failure())
 
 
-async def test_a_page_instead_of_a_stream_is_an_error(asked):
-    asked.server.add(HttpError(200, body="<html>Please log in</html>"))
-    assert "ended early" in (await asked.failure()).error_message
+async def test_a_page_instead_of_a_stream_is_told_with_its_kind_and_words(asked):
+    asked.server.add(Page("<html><style>p {}</style><p>Please <b>log in</b></p></html>"))
+    failed = await asked.failure()
+    assert failed.error_message == (
+        f"{asked.model.base_url} did not answer as the API does: it sent text/html instead of a stream of events: "
+        '"Please log in". Check the base URL, and whether the network wants you to sign in.'
+    )
+    assert not is_passing(failed)
+
+
+async def test_an_error_with_status_200_is_told_in_its_own_words(asked):
+    asked.server.add(Page('{"error": {"message": "Quota used up"}}', "application/json"))
+    failed = await asked.failure()
+    assert "application/json instead of a stream of events" in failed.error_message
+    assert "Quota used up" in failed.error_message
 
 
 async def test_a_server_that_falls_silent_times_out(asked):
     asked.server.add(Reply(Text("Half", Gate())))
     async with asyncio.timeout(5):
         failed = await asked.failure(idle_timeout=0.1)
-    assert failed.error_message == f"Request timed out: {asked.model.base_url} was silent for 0.1 s. Try again."
+    assert failed.error_message == (
+        f"Request timed out: {asked.model.base_url} was silent for 0.1 s (setting retry.provider.timeoutMs). Try again."
+    )
     assert failed.text == "Half"
     assert is_passing(failed)
 
@@ -423,11 +467,62 @@ async def test_a_server_that_is_slow_but_not_silent_is_waited_for(asked):
     assert (await answer).text == "abcd"
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "not a url", "http://[bad"])
-async def test_a_server_that_cannot_be_reached_is_named(asked, url):
+async def test_the_request_may_say_how_long_the_server_may_be_silent(asked):
+    asked.server.add(Reply(Text("Half", Gate())))
+    failed = await asked.failure(idle_timeout=60, idle_timeout_of_options=0.1)
+    assert "was silent for 0.1 s" in failed.error_message
+
+
+async def test_a_server_that_cannot_be_reached_is_named(asked):
+    url = "http://127.0.0.1:1"
     failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
     assert failed.error_message.startswith(f"Connection error: {url} cannot be reached (")
     assert is_passing(failed)
+
+
+@pytest.mark.parametrize("url", ["not a url", "http://[bad", "http://127.0.0.1:99999", "ftp://example.org", "http://"])
+async def test_an_address_that_is_none_is_named_and_not_tried_again(asked, url):
+    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    assert failed.error_message.startswith(f"The address {url.rstrip('/')} cannot be used: ")
+    assert "TaskGroup" not in failed.error_message
+    assert not is_passing(failed)
+
+
+async def test_a_proxy_that_is_not_there_is_named(asked, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://user:hidden@127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": "http://example.invalid"}))
+    assert "through the proxy http://127.0.0.1:1, which the environment names" in failed.error_message
+    assert "hidden" not in failed.error_message
+
+
+async def test_a_connection_that_is_reset_before_an_answer_was_reached_all_the_same(asked):
+    with closing_server() as url:
+        failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    assert failed.error_message.startswith(f"Connection lost: {url} ended the connection before it answered (")
+    assert is_passing(failed)
+
+
+async def test_a_server_without_tls_is_told_so_and_not_tried_again(asked):
+    url = asked.server.url.replace("http:", "https:")
+    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    assert failed.error_message.startswith(f"TLS failed: {url} cannot be trusted or speaks no TLS (")
+    assert not is_passing(failed)
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("7", 7), ("soon", None)])
+async def test_a_wait_may_be_asked_for_as_a_time_of_day(asked, value, seconds):
+    asked.server.add(HttpError(529, "overloaded_error", "Overloaded", headers={"retry-after": value}))
+    told = (await asked.failure()).error_message
+    assert (f"(retry after {seconds:g} s)" in told) if seconds is not None else ("retry after" not in told)
+
+
+async def test_a_time_of_day_that_is_to_come_is_waited_for(asked):
+    then = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    asked.server.add(HttpError(529, "overloaded_error", "Overloaded", headers={"retry-after": then}))
+    found = re.search(r"retry after (\d+) s", (await asked.failure()).error_message)
+    assert found is not None
+    assert 60 <= int(found[1]) <= 101
 
 
 # --- the end of a request --------------------------------------------------------------------------------------------
@@ -542,7 +637,7 @@ async def test_a_conversation_goes_on_elsewhere_and_back(server, apis):
         assert f"question {turn}" in text
         assert f"listing {turn}" in text
         assert f"dir{turn}" in text
-    assert text.count("aGk=") == 3
+    assert text.count(DOT) == 3
     assert "answer 0" in text
     assert "answer 1" in text
 
@@ -561,10 +656,14 @@ async def test_from_anthropic_to_completions_and_back_nothing_signed_strays(serv
         ],
     }
     assert second["reasoning_content"] == "thought 1"
-    assert there["messages"][3] == {"role": "tool", "tool_call_id": "toolu_01_1", "content": "listing 0"}
+    assert there["messages"][3] == {
+        "role": "tool",
+        "tool_call_id": "toolu_01_1",
+        "content": "listing 0\n(The image follows behind the results.)",
+    }
     assert there["messages"][4]["content"][1] == {
         "type": "image_url",
-        "image_url": {"url": "data:image/png;base64,aGk="},
+        "image_url": {"url": f"data:image/png;base64,{DOT}"},
     }
     assert "c2ln" not in json.dumps(there)
     signed = [
@@ -594,7 +693,7 @@ async def test_from_anthropic_to_responses_and_back_nothing_signed_strays(server
         "call_id": "toolu_01_1",
         "output": [
             {"type": "input_text", "text": "listing 0"},
-            {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,aGk="},
+            {"type": "input_image", "detail": "auto", "image_url": f"data:image/png;base64,{DOT}"},
         ],
     }
     assert "encrypted" not in json.dumps(back)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from messages_api import Cut, End, Gate, HttpError, Raw, Reply, SseError, Text, Thinking, ToolUse, sse
 from openai_api import OpenAIApi, data
+from pictures import DOT
 from work import counting_work
 
 from indus_nb.messages import (
@@ -32,9 +33,9 @@ from indus_nb.retry import is_overflow, is_passing
 from indus_nb.streaming import StreamDone, StreamError
 
 KEY = "sk-very-secret-indeed"
-LS = ToolSpec("ls", "Lists.", {"type": "object"})
-IMAGE = ImageContent(data="aGk=", mime_type="image/png")
-PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+LS = ToolSpec("ls", "Lists.", {"type": "object", "properties": {}})
+IMAGE = ImageContent(data=DOT, mime_type="image/png")
+PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DOT}"}}
 HI = UserMessage(content="Hi")
 
 
@@ -99,7 +100,10 @@ async def test_a_request_for_completions_holds_what_every_server_understands(ser
         "stream_options": {"include_usage": True},
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
         "tools": [
-            {"type": "function", "function": {"name": "ls", "description": "Lists.", "parameters": {"type": "object"}}}
+            {
+                "type": "function",
+                "function": {"name": "ls", "description": "Lists.", "parameters": {"type": "object", "properties": {}}},
+            }
         ],
     }
 
@@ -181,8 +185,8 @@ async def test_images_of_results_follow_the_last_result_of_the_turn(server):
         UserMessage(content="Well?"),
     )
     assert body["messages"][2:] == [
-        {"role": "tool", "tool_call_id": "c1", "content": "one"},
-        {"role": "tool", "tool_call_id": "c2", "content": "(the image follows)"},
+        {"role": "tool", "tool_call_id": "c1", "content": "one\n(The image follows behind the results.)"},
+        {"role": "tool", "tool_call_id": "c2", "content": "(The image follows behind the results.)"},
         {"role": "tool", "tool_call_id": "c3", "content": "(no output)"},
         {
             "role": "user",
@@ -436,7 +440,7 @@ async def test_a_request_for_a_response_stores_nothing(server):
                 "type": "function",
                 "name": "ls",
                 "description": "Lists.",
-                "parameters": {"type": "object"},
+                "parameters": {"type": "object", "properties": {}},
                 "strict": False,
             }
         ],

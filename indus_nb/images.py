@@ -1,0 +1,310 @@
+"""Images for models: what kind one is, whether it can be decoded, and how it becomes small enough.
+
+An image that an API refuses is refused again with every later request, since it stays in the conversation. Therefore
+each image is looked at twice: ``admit`` scales or rejects it where it enters a session, and ``inspect`` tells what is
+known of one that a session holds already (see ``indus_nb.providers.conforming``). Both decode in a thread, one image at
+a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from indus_nb.errors import UsageError
+from indus_nb.messages import ImageContent, TextContent, check_image
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_SIDE = 2000
+"""Pixels of an image that was scaled: what the strictest API takes in a request with many images."""
+MAX_ENCODED_BYTES = 5 * 1024 * 1024
+"""Bytes of base64 in one image, as the Anthropic API counts them."""
+MAX_UNSCALED_SIDE = 8000
+MAX_PIXELS = 40_000_000
+"""Pixels that are decoded at most: with four bytes each, 160 MB."""
+_MAX_BYTES = 4_500_000 * 3 // 4  # of a scaled image: its base64 leaves some room to MAX_ENCODED_BYTES
+_MAX_KNOWN = 4096
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")  # what Pillow may take the data for: its other decoders are not needed here
+_decoding = threading.Lock()
+
+
+class ImageError(ValueError):
+    """An image that no model can be shown; the text is a whole sentence that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What is known of an image's data; ``problem`` says why no API would take it."""
+
+    mime_type: str | None = None
+    width: int = 0
+    height: int = 0
+    encoded_bytes: int = 0
+    problem: str | None = None
+
+
+def image_type(start: bytes) -> str | None:
+    """The MIME type of a file that begins with these (at least 12) bytes, if it is one that models take."""
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else None
+
+
+def image_type_of(image: ImageContent) -> str | None:
+    """The MIME type of the image's own bytes, whatever it is said to be; ``None`` for bytes of another kind."""
+    try:
+        return image_type(base64.b64decode((image.data or "")[:16]))
+    except binascii.Error:
+        return None
+
+
+def fit(data: bytes, name: str, *, resize: bool = True) -> tuple[ImageContent, str]:
+    """Make an image small enough for every API.
+
+    Args:
+        data: the file's bytes
+        name: what a sentence about the image calls it
+        resize: whether it may be scaled; otherwise it stays as it is, or is rejected
+
+    Returns:
+        The image, and a note on both sizes if it was scaled.
+
+    Raises:
+        ImageError: it is no image, cannot be decoded, or is too large and may not be scaled.
+    """
+    mime_type = image_type(data[:12])
+    if mime_type is None:
+        raise ImageError(f"{name} holds no image. PNG, JPEG, GIF and WebP are known.")
+    with _decoding:
+        fitted = _fitted(data, mime_type, name, resize=resize)
+    image = ImageContent(data=base64.b64encode(fitted.data).decode("ascii"), mime_type=fitted.mime_type)
+    _remember(image, ImageFacts(fitted.mime_type, fitted.width, fitted.height, len(image.data or "")))
+    return image, fitted.note
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    data: bytes
+    mime_type: str
+    width: int
+    height: int
+    note: str = ""
+
+
+def _fitted(data: bytes, mime_type: str, name: str, *, resize: bool) -> _Fitted:
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as opened:
+            width, height = opened.size
+            fits = _fits(opened.size, len(data), name, resize=resize)
+            if not fits:
+                opened.draft(None, (MAX_SIDE, MAX_SIDE))  # JPEG can be decoded at a fraction of its size
+            _check_pixels(opened.size, name)
+            opened.load()
+            if fits:
+                return _Fitted(data, mime_type, width, height)
+            image = ImageOps.exif_transpose(opened)
+            if (image.width > image.height) != (width > height):
+                width, height = height, width
+        return _scaled(image, (width, height), prefer_jpeg=mime_type == "image/jpeg")
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageError(f"{name} was not read: its image is too large when unpacked. {error}") from error
+    except ImageError:
+        raise
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:  # what Pillow raises for bad files
+        raise ImageError(f"{name} looks like {mime_type} but cannot be decoded: {error}.") from error
+
+
+def _fits(size: tuple[int, int], count: int, name: str, *, resize: bool) -> bool:
+    """Whether an image may stay as it is; raises ``ImageError`` when it may not, and may not be scaled either."""
+    max_side, max_bytes = (MAX_SIDE, _MAX_BYTES) if resize else (MAX_UNSCALED_SIDE, MAX_ENCODED_BYTES * 3 // 4)
+    fits = max(size) <= max_side and count <= max_bytes
+    if not fits and not resize:
+        raise ImageError(
+            f"{name} is too large: {size[0]} x {size[1]} pixels, {count / 1e6:.1f} MB. Models take up to {max_side} "
+            f"pixels a side and {max_bytes / 1e6:.1f} MB. Make it smaller, or let it be scaled (setting "
+            "images.autoResize)."
+        )
+    return fits
+
+
+def _check_pixels(size: tuple[int, int], name: str) -> None:
+    if size[0] * size[1] > MAX_PIXELS:
+        raise ImageError(
+            f"{name} was not read: its image is too large when unpacked, {size[0]} x {size[1]} pixels. Make it smaller "
+            "first."
+        )
+
+
+def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitted:
+    from PIL import Image
+
+    width, height = size
+    if image.mode not in ("RGB", "RGBA", "L"):
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    side = MAX_SIDE
+    while True:
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+        for encoded, encoded_type in _encodings(image, prefer_jpeg=prefer_jpeg):
+            if len(encoded) <= _MAX_BYTES:
+                note = (
+                    f"\n[Shown with {image.width} x {image.height} of {width} x {height} pixels. "
+                    f"Multiply coordinates by {width / image.width:.2f} to get those of the file.]"
+                )
+                scaled = image.width != width
+                return _Fitted(encoded, encoded_type, image.width, image.height, note if scaled else "")
+        side = max(image.size) * 3 // 4
+
+
+def _encodings(image: Image, *, prefer_jpeg: bool) -> Iterator[tuple[bytes, str]]:
+    """The image in ways that get smaller and smaller."""
+    if not prefer_jpeg:
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", optimize=True)
+        yield buffer.getvalue(), "image/png"
+    for quality in (85, 60, 40):
+        buffer = io.BytesIO()
+        image.convert("RGB").save(buffer, "JPEG", quality=quality)
+        yield buffer.getvalue(), "image/jpeg"
+
+
+# --- where images enter a session ------------------------------------------------------------------------------------
+
+
+class Admission:
+    """Lets images into one session, one call after the other, so that messages stay in the order in which they came."""
+
+    def __init__(self, *, resize: bool = True) -> None:
+        self.resize = resize
+        self._turn = asyncio.Lock()
+
+    async def admit(self, images: Sequence[ImageContent]) -> list[ImageContent]:
+        """Return the images as they may be sent to a model.
+
+        Raises ``UsageError`` naming the first one that no model could be shown.
+        """
+        async with self._turn:
+            if not any(_is_inline(image) for image in images):
+                for number, image in enumerate(images, 1):
+                    _check(image, _name(number, len(images)))
+                return [*images]
+            return await asyncio.to_thread(self._admitted, images)
+
+    def _admitted(self, images: Sequence[ImageContent]) -> list[ImageContent]:
+        return [self._one(image, _name(number, len(images))) for number, image in enumerate(images, 1)]
+
+    def _one(self, image: ImageContent, name: str) -> ImageContent:
+        _check(image, name)
+        if not _is_inline(image):
+            return image
+        try:
+            return fit(base64.b64decode(image.data or ""), name, resize=self.resize)[0]
+        except ImageError as error:
+            raise UsageError(f"{error} Nothing was sent.") from error
+
+
+def _name(number: int, count: int) -> str:
+    return "The image" if count == 1 else f"Image {number} of {count}"
+
+
+def _check(image: ImageContent, name: str) -> None:
+    try:
+        check_image(image)
+    except ValueError as error:
+        raise UsageError(f"{name} cannot be sent: {error}. Nothing was sent.") from error
+
+
+async def admit_blocks(
+    admission: Admission, blocks: Sequence[TextContent | ImageContent]
+) -> list[TextContent | ImageContent]:
+    """The blocks with their images as ``admission`` lets them in; raises ``UsageError`` as it does."""
+    images = iter(await admission.admit([block for block in blocks if isinstance(block, ImageContent)]))
+    return [next(images) if isinstance(block, ImageContent) else block for block in blocks]
+
+
+async def fit_output(
+    admission: Admission, blocks: Sequence[TextContent | ImageContent], name: str
+) -> list[TextContent | ImageContent]:
+    """What a tool gave, with images that a model can be shown, and a note in the place of each other one."""
+    fitted: list[TextContent | ImageContent] = []
+    for block in blocks:
+        try:
+            fitted += [block] if isinstance(block, TextContent) else await admission.admit([block])
+        except UsageError as error:
+            reason = str(error).removesuffix(" Nothing was sent.")
+            fitted.append(TextContent(text=f"(An image that {name} gave was left out. {reason})"))
+    return fitted
+
+
+# --- what a session holds already ------------------------------------------------------------------------------------
+
+_known: OrderedDict[tuple[int, int, str], ImageFacts] = OrderedDict()
+
+
+async def inspect(images: Iterable[ImageContent]) -> dict[int, ImageFacts]:
+    """Return what is known of each image, by its ``id()``; what was never looked at is decoded in a thread."""
+    inline = [image for image in images if _is_inline(image)]
+    new = [image for image in inline if _key(image) not in _known]
+    if new:
+        await asyncio.to_thread(_look_at, new)
+    return {id(image): _known.get(_key(image)) or _facts(image) for image in inline}
+
+
+def _look_at(images: Iterable[ImageContent]) -> None:
+    for image in images:
+        _remember(image, _facts(image))
+
+
+def _remember(image: ImageContent, facts: ImageFacts) -> None:
+    _known[_key(image)] = facts
+    while len(_known) > _MAX_KNOWN:
+        _known.popitem(last=False)
+
+
+def _facts(image: ImageContent) -> ImageFacts:
+    from PIL import Image
+
+    encoded = image.data or ""
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except binascii.Error as error:
+        return ImageFacts(encoded_bytes=len(encoded), problem=f"its data is no base64 ({error})")
+    mime_type = image_type(data[:12])
+    if mime_type is None:
+        return ImageFacts(encoded_bytes=len(encoded), problem="it is none of PNG, JPEG, GIF and WebP")
+    with _decoding:
+        try:
+            with Image.open(io.BytesIO(data), formats=_FORMATS) as opened:
+                width, height = opened.size
+                problem = None
+                if width * height > MAX_PIXELS:
+                    problem = f"it has {width} x {height} pixels"
+                else:
+                    opened.load()
+        except Exception as error:  # noqa: BLE001 - what Pillow raises for bad files has no common base
+            return ImageFacts(mime_type, encoded_bytes=len(encoded), problem=f"it cannot be decoded ({error})")
+    return ImageFacts(mime_type, width, height, len(encoded), problem)
+
+
+def _is_inline(image: ImageContent) -> bool:
+    return image.source is None
+
+
+def _key(image: ImageContent) -> tuple[int, int, str]:
+    """Stands for the data without keeping it; text remembers its own hash, so this is cheap the second time."""
+    data = image.data or ""
+    return hash(data), len(data), data[-16:]

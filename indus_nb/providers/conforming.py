@@ -1,0 +1,352 @@
+"""The one place where a request is made such as its API accepts it.
+
+What an API refuses with 400 it refuses again with every later request, for the conversation still holds it. So whatever
+a session contains (old files, results of tools, messages of extensions, answers that broke off), each provider passes
+its context through ``conforming`` first, and what that returns keeps the rules of ``indus_nb.providers.rules``. What
+cannot be sent is replaced by a note that the model reads; the session itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
+
+from indus_nb.errors import UsageError
+from indus_nb.images import ImageFacts, image_type_of, inspect
+from indus_nb.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    ImageContent,
+    ModelMessage,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+from indus_nb.providers import Context, Model, ToolSpec
+from indus_nb.providers.refusals import refused
+from indus_nb.providers.rules import MAX_TOOL_NAME, ApiRules, rules_of
+from indus_nb.providers.tool_schemas import check_tool, sound_schema
+from indus_nb.wire import clean_text, dump
+
+_Content: TypeAlias = list[TextContent | ImageContent]
+
+_RESERVE = 100_000  # bytes of a request besides messages and tools
+_NO_TEXT = "(This message has no text.)"
+_NO_BEGINNING = "(The conversation began with what the assistant said.)"
+_GO_ON = "(The results were taken note of.)"
+
+
+async def conforming(context: Context, model: Model) -> Context:
+    """Return ``context`` such as the model's API accepts it."""
+    rules = rules_of(model)
+    tools = _tools(context.tools, model)
+    facts: Mapping[int, ImageFacts] = {}
+    images = [image for message in context.messages for image in _images(message)]
+    if images and "image" in model.input:
+        facts = await inspect(images)
+    other_bytes = _RESERVE + _size(context.system_prompt) + sum(len(dump(tool.parameters)) for tool in tools)
+    left_out = _left_out(context.messages, model, rules, facts, other_bytes)
+    return replace(context, messages=_Conforming(model, rules, left_out).messages(context.messages), tools=tools)
+
+
+def _images(message: ModelMessage) -> list[ImageContent]:
+    if isinstance(message, AssistantMessage) or isinstance(message.content, str):
+        return []
+    return [block for block in message.content if isinstance(block, ImageContent)]
+
+
+# --- images ----------------------------------------------------------------------------------------------------------
+
+
+def _left_out(
+    messages: Sequence[ModelMessage],
+    model: Model,
+    rules: ApiRules,
+    facts: Mapping[int, ImageFacts],
+    other_bytes: int,
+) -> dict[int, str]:
+    """Why images are not sent, by their ``id()``: what is wrong with them, or that there are too many, oldest first."""
+    images = [image for message in messages for image in _images(message)]
+    if "image" not in model.input:
+        return {id(image): f"{model.name} takes none" for image in images}
+    reasons: dict[int, str] = {}
+    room = rules.max_request_bytes - other_bytes - sum(_text_bytes(message) for message in messages)
+    count = 0
+    for image in reversed(images):
+        problem = _image_problem(image, model, rules, facts.get(id(image)))
+        if problem is not None:
+            reasons[id(image)] = problem
+            continue
+        size = facts[id(image)].encoded_bytes if id(image) in facts else 0
+        if count >= rules.images.max_images:
+            reasons[id(image)] = f"there are more than {rules.images.max_images} in the conversation"
+        elif size > room:
+            reasons[id(image)] = "the conversation holds more than fits into a request"
+            room = 0  # what is older is left out as well, or the beginning of the conversation would change each time
+        else:
+            count += 1
+            room -= size
+    if rules.images.many is not None and count > rules.images.many:
+        for image in images:
+            known = facts.get(id(image))
+            if id(image) not in reasons and known and max(known.width, known.height) > rules.images.many_max_side:
+                reasons[id(image)] = f"it is {known.width} x {known.height} pixels large, and there are many others"
+    return reasons
+
+
+def _image_problem(image: ImageContent, model: Model, rules: ApiRules, facts: ImageFacts | None) -> str | None:
+    if refused(model, image):
+        return "the API refused it before"
+    if image.source is not None:
+        is_web = image.source.url.lower().startswith(("http://", "https://"))
+        return None if is_web else "its URL does not begin with http:// or https://"
+    if facts is None or facts.problem is not None:
+        return facts.problem if facts is not None else "it could not be looked at"
+    limits = rules.images
+    problem = None
+    if facts.mime_type not in limits.types:
+        problem = f"{model.name} takes no {facts.mime_type}"
+    elif facts.encoded_bytes > limits.max_bytes:
+        size, largest = facts.encoded_bytes / 1e6, limits.max_bytes / 1e6
+        problem = f"it has {size:.1f} MB of base64, and {largest:.1f} MB are accepted"
+    elif limits.max_side is not None and max(facts.width, facts.height) > limits.max_side:
+        problem = f"it is {facts.width} x {facts.height} pixels large, and {limits.max_side} a side are accepted"
+    return problem
+
+
+def _typed(image: ImageContent) -> ImageContent:
+    """The image with the type that its bytes have; APIs compare the two."""
+    if image.source is not None or (mime_type := image_type_of(image)) in (None, image.mime_type):
+        return image
+    return image.model_copy(update={"mime_type": mime_type})
+
+
+def _text_bytes(message: ModelMessage) -> int:
+    """About how much of a request the message's text is."""
+    if isinstance(message, AssistantMessage):
+        return sum(_block_bytes(block) for block in message.content)
+    if isinstance(message.content, str):
+        return _size(message.content)
+    return sum(_size(block.text) for block in message.content if isinstance(block, TextContent))
+
+
+def _block_bytes(block: AssistantBlock) -> int:
+    match block:
+        case TextContent():
+            return _size(block.text)
+        case ThinkingContent():
+            return _size(block.thinking) + len(block.thinking_signature or "")
+        case ToolCall():
+            return sum(_size(value) if isinstance(value, str) else 100 for value in block.arguments.values())
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else 3 * len(text)
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+class _Conforming:
+    """One pass over the messages of a request."""
+
+    def __init__(self, model: Model, rules: ApiRules, left_out: Mapping[int, str]) -> None:
+        self._model = model
+        self._rules = rules
+        self._left_out = left_out
+        self._ids: set[str] = set()  # of all tool calls so far, as they are sent
+        self._sent_as: dict[str, str] = {}  # the ids of the latest calls
+
+    def messages(self, messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+        said: list[ModelMessage] = []
+        pictures: _Content = []  # of the results before, which may not hold them
+
+        def show_pictures() -> None:
+            if pictures:
+                self._say(said, UserMessage(content=[*pictures]))
+                pictures.clear()
+
+        for message in messages:
+            if isinstance(message, ToolResultMessage):
+                result, moved = self._result(message)
+                said.append(result)
+                pictures += moved
+                continue
+            show_pictures()
+            if isinstance(message, AssistantMessage):
+                if (answer := self._answer(message)) is not None:
+                    said.append(answer)
+            elif content := self._visible(message.content):
+                self._say(said, message.model_copy(update={"content": content}))
+        show_pictures()
+        if not said or isinstance(said[-1], AssistantMessage):
+            said.append(UserMessage(content=[TextContent(text=_NO_TEXT)]))
+        if isinstance(said[0], AssistantMessage):
+            said.insert(0, UserMessage(content=[TextContent(text=_NO_BEGINNING)]))
+        return said
+
+    def _say(self, said: list[ModelMessage], message: UserMessage) -> None:
+        if self._rules.assistant_after_results and said and isinstance(said[-1], ToolResultMessage):
+            model = self._model
+            said.append(
+                AssistantMessage(
+                    content=[TextContent(text=_GO_ON)], api=model.api, provider=model.provider, model=model.id
+                )
+            )
+        said.append(message)
+
+    def _visible(self, content: str | Iterable[TextContent | ImageContent]) -> _Content:
+        """What of a message can be shown: no blank text, and a note in the place of an image that cannot be sent."""
+        if isinstance(content, str):
+            content = [TextContent(text=content)]
+        blocks: _Content = []
+        for block in content:
+            if isinstance(block, TextContent):
+                if block.text.strip():
+                    blocks.append(block)
+            elif (reason := self._left_out.get(id(block))) is not None:
+                blocks.append(TextContent(text=f"(An image was left out: {reason}.)"))
+            else:
+                blocks.append(_typed(block))
+        return blocks
+
+    def _result(self, message: ToolResultMessage) -> tuple[ToolResultMessage, _Content]:
+        """The result as it may be, and what of it has to stand behind all results."""
+        content = self._visible(message.content)
+        moved: _Content = []
+        where = self._rules.result_images
+        if where == "outside" or (where == "outside_failed" and message.is_error):
+            moved = [block for block in content if isinstance(block, ImageContent)]
+            content = [block for block in content if isinstance(block, TextContent)]
+        if moved:
+            several = "The image follows" if len(moved) == 1 else f"The {len(moved)} images follow"
+            content.append(TextContent(text=f"({several} behind the results.)"))
+            moved.insert(0, TextContent(text=f"What {message.tool_name} gave back:"))
+        update = {
+            "content": content or [TextContent(text="(no output)")],
+            "tool_call_id": self._sent_as.get(message.tool_call_id, message.tool_call_id),
+            "tool_name": _valid_name(message.tool_name),
+        }
+        return message.model_copy(update=update), moved
+
+    def _answer(self, message: AssistantMessage) -> AssistantMessage | None:
+        """The answer as it may be replayed; ``None`` when nothing of it can be."""
+        self._sent_as = {}
+        blocks = [kept for block in message.content if (kept := self._block(block, message)) is not None]
+        while self._rules.signed_thinking and blocks and isinstance(blocks[-1], ThinkingContent):
+            blocks.pop()
+        if all(isinstance(block, ThinkingContent) for block in blocks):
+            return None
+        return message if blocks == message.content else message.model_copy(update={"content": blocks})
+
+    def _block(self, block: AssistantBlock, message: AssistantMessage) -> AssistantBlock | None:
+        match block:
+            case TextContent():
+                return block if block.text.strip() else None
+            case ThinkingContent():
+                return self._thinking(block, message) if self._rules.signed_thinking else block
+            case ToolCall():
+                return self._call(block)
+
+    def _thinking(self, block: ThinkingContent, message: AssistantMessage) -> AssistantBlock | None:
+        # A signature is good for the model that gave it. Without one the thought is told as text.
+        own = (message.provider, message.model) == (self._model.provider, self._model.id)
+        if own and block.thinking_signature:
+            return None if refused(self._model, block) else block
+        if block.redacted or not block.thinking.strip():
+            return None
+        return TextContent(text=block.thinking)
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        sent = call_id(call.id, self._rules.max_call_id)
+        attempt = 1
+        while sent in self._ids:  # a server that counts anew in each answer
+            attempt += 1
+            sent = call_id(f"{call.id}#{attempt}", self._rules.max_call_id)
+        self._ids.add(sent)
+        self._sent_as[call.id] = sent
+        name = _valid_name(call.name)
+        if (sent, name) == (call.id, call.name):
+            return call
+        return call.model_copy(update={"id": sent, "name": name})
+
+
+def call_id(wanted: str, longest: int) -> str:
+    """The id of a tool call itself where the API takes it, else one that is made of it, always the same.
+
+    With ``longest`` 0 it is nine letters and digits, which is what Mistral takes.
+
+    >>> call_id("toolu_01", 40), call_id("fc|1", 40), call_id("toolu_01", 0)
+    ('toolu_01', 'fc_1_7f56b2ebcebcf1d2', '7a95b7039')
+    """
+    digest = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()
+    if not longest:
+        return wanted if re.fullmatch(r"[a-zA-Z0-9]{9}", wanted) else digest[:9]
+    if re.fullmatch(r"[a-zA-Z0-9_-]+", wanted) and len(wanted) <= longest:
+        return wanted
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', wanted)[: longest - 17]}_{digest[:16]}"
+
+
+def _valid_name(name: str) -> str:
+    """The name of a tool as APIs take it back: models call tools that do not exist by any name."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:MAX_TOOL_NAME] or "_"
+
+
+# --- tools -----------------------------------------------------------------------------------------------------------
+
+
+def _tools(tools: Iterable[ToolSpec], model: Model) -> list[ToolSpec]:
+    """The tools with sound schemas. One that none can be made of was rejected where it was registered."""
+    sound: dict[str, ToolSpec] = {}
+    for tool in tools:
+        try:
+            check_tool(tool)
+        except UsageError:
+            continue
+        offered = replace(tool, parameters=sound_schema(tool.parameters))
+        if not refused(model, offered):
+            sound.setdefault(tool.name, offered)
+    return [*sound.values()]
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def encodable(value: Any) -> Any:
+    """``value`` as JSON can hold it, half characters and non-finite numbers replaced; itself if there are none."""
+    return value if _is_encodable(value) else _cleaned(value)
+
+
+def _is_encodable(value: Any) -> bool:
+    match value:
+        case str():
+            return value.isascii() or clean_text(value) is value
+        case float():
+            return math.isfinite(value)
+        case dict():
+            fields = cast("dict[str, Any]", value)
+            return all(map(_is_encodable, fields)) and all(map(_is_encodable, fields.values()))
+        case list() | tuple():
+            return all(map(_is_encodable, cast("list[Any]", value)))
+        case _:
+            return True
+
+
+def _cleaned(value: Any) -> Any:
+    match value:
+        case str():
+            return clean_text(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {_cleaned(key): _cleaned(item) for key, item in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            return [_cleaned(item) for item in cast("list[Any]", value)]
+        case _:
+            return value

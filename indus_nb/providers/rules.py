@@ -1,0 +1,97 @@
+"""What the APIs accept in a request: their rules as data, with sources in docs/requests.md.
+
+``rules_of`` gives the rules of one model: those of its API, changed by its ``compat``:
+
+- ``maxImages``, ``maxImageBytes`` (of base64), ``imageTypes``, ``maxRequestBytes``: the server's limits
+- ``requiresMistralToolIds``: ids of tool calls are nine letters and digits
+- ``requiresAssistantAfterToolResult``: a user message may not follow the result of a tool
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from indus_nb.providers.catalog import Model
+
+ALL_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+MAX_TOOL_NAME = 64
+SMALLEST_BUDGET = 1024
+"""Tokens of thinking below which the Messages API takes no budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLimits:
+    """What images a request may hold; sizes are those of the base64 text, sides are in pixels."""
+
+    types: Collection[str] = ALL_IMAGE_TYPES
+    max_bytes: int = 20_000_000
+    max_side: int | None = None
+    max_images: int = 500
+    many: int | None = None
+    """With more images than that in a request, none may be larger than ``many_max_side``."""
+    many_max_side: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRules:
+    """What a request must be like so that it is not refused.
+
+    ``result_images`` says where the images of tool results stand: within them, outside of failed ones, or outside of
+    all. With ``signed_thinking`` only thinking that the model itself signed is replayed as such, and never as the last
+    block of a message. ``max_call_id`` is the longest id of a tool call, 0 where it must be nine letters and digits.
+    """
+
+    result_images: Literal["within", "outside_failed", "outside"]
+    images: ImageLimits
+    max_request_bytes: int
+    max_call_id: int
+    signed_thinking: bool = False
+    assistant_after_results: bool = False
+
+
+_RULES: Mapping[str, ApiRules] = {
+    "anthropic-messages": ApiRules(
+        result_images="outside_failed",
+        images=ImageLimits(max_bytes=5 * 1024 * 1024, max_side=8000, max_images=100, many=20),
+        max_request_bytes=32_000_000,
+        max_call_id=64,
+        signed_thinking=True,
+    ),
+    "openai-completions": ApiRules(
+        result_images="outside", images=ImageLimits(), max_request_bytes=50_000_000, max_call_id=40
+    ),
+    "openai-responses": ApiRules(
+        result_images="within", images=ImageLimits(), max_request_bytes=50_000_000, max_call_id=64
+    ),
+}
+
+
+def rules_of(model: Model) -> ApiRules:
+    """The rules of the model's API, with what its ``compat`` says of the server."""
+    rules = _RULES[model.api]
+    compat: Mapping[str, Any] = model.compat or {}
+    images = replace(
+        rules.images,
+        max_images=_count(compat, "maxImages", rules.images.max_images),
+        max_bytes=_count(compat, "maxImageBytes", rules.images.max_bytes),
+        types=_types(compat, rules.images.types),
+    )
+    return replace(
+        rules,
+        images=images,
+        max_request_bytes=_count(compat, "maxRequestBytes", rules.max_request_bytes),
+        max_call_id=0 if compat.get("requiresMistralToolIds") is True else rules.max_call_id,
+        assistant_after_results=compat.get("requiresAssistantAfterToolResult") is True,
+    )
+
+
+def _count(compat: Mapping[str, Any], name: str, usual: int) -> int:
+    value = compat.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else usual
+
+
+def _types(compat: Mapping[str, Any], usual: Collection[str]) -> Collection[str]:
+    value = compat.get("imageTypes")
+    return frozenset(map(str, cast("list[object]", value))) if isinstance(value, list) else usual
