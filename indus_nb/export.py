@@ -16,6 +16,7 @@ from indus_nb import markup
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.messages import (
     AssistantMessage,
+    Attachment,
     BashExecutionMessage,
     BranchSummaryMessage,
     CompactionSummaryMessage,
@@ -165,7 +166,7 @@ def _shown(message: Message) -> tuple[str, str, str]:  # noqa: PLR0911 - one for
     """Its class, whose it is, and its body."""
     match message:
         case UserMessage():
-            return "user", "User", _content(message.content)
+            return "user", "User", _content(message.content) + "".join(map(_attachment, message.attachments or ()))
         case AssistantMessage():
             body = "".join(map(_block, message.content))
             if message.error_message:
@@ -213,6 +214,16 @@ def _content(content: str | list[TextContent | ImageContent]) -> str:
     if isinstance(content, str):
         return _markdown(content)
     return "".join(_markdown(block.text) if isinstance(block, TextContent) else _image(block) for block in content)
+
+
+def _attachment(attachment: Attachment) -> str:
+    try:
+        block = attachment.block()
+    except ValueError:
+        return f"<p>{_escaped(attachment.title)}</p>"
+    if isinstance(block, ImageContent):
+        return f"<p>{_escaped(attachment.title)}</p>{_image(block)}"
+    return _folded(attachment.title, markup.preformatted(block.text.partition("\n")[2], "output"))
 
 
 def _image(image: ImageContent) -> str:

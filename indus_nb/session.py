@@ -52,6 +52,7 @@ from indus_nb.hooks import (
 from indus_nb.loop import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
 from indus_nb.messages import (
     AssistantMessage,
+    Attachment,
     BashExecutionMessage,
     CustomMessage,
     ImageContent,
@@ -150,10 +151,12 @@ class Navigation:
     summary_entry: Entry | None = None
 
 
-def _user_message(text: str, images: Sequence[ImageContent]) -> UserMessage:
-    if not text.strip() and not images:
+def _user_message(
+    text: str, images: Sequence[ImageContent], attachments: Sequence[Attachment] | None = None
+) -> UserMessage:
+    if not text.strip() and not images and not attachments:
         raise UsageError("The message is empty. Write something, or attach an image.")
-    return UserMessage(content=[TextContent(text=text), *images])
+    return UserMessage(content=[TextContent(text=text), *images], attachments=list(attachments or ()) or None)
 
 
 async def _interruptible(signal: AbortSignal, work: Awaitable[T]) -> T:
@@ -302,6 +305,7 @@ class AgentSession:
         text: str,
         images: Sequence[ImageContent] = (),
         *,
+        attachments: Sequence[Attachment] = (),
         streaming_behavior: StreamingBehavior | None = None,
         on_accepted: Callable[[], None] | None = None,
         source: InputSource = "interactive",
@@ -312,6 +316,7 @@ class AgentSession:
         delivers after the tool call at hand, ``followUp`` when the model has nothing more to do. ``on_accepted`` is
         called when nothing can refuse the prompt any more, before its first event. Cancelling the call aborts the run.
         Commands of extensions, skills and prompt templates are looked up, unless the ``source`` is an extension.
+        The model is shown the text of ``attachments`` that are documents, and the others as images.
 
         Raises ``SessionBusyError``, ``CredentialsError`` or ``UsageError`` when the prompt is refused; nothing has
         happened then.
@@ -322,7 +327,7 @@ class AgentSession:
             await self.start()
             if source != "extension" and self.hooks.is_command(text):
                 message = None
-            elif (message := await self._heard(_user_message(text, images), source)) is None:
+            elif (message := await self._heard(_user_message(text, images, attachments), source)) is None:
                 accept()
                 return
             else:
@@ -345,16 +350,21 @@ class AgentSession:
             )
 
     async def abort_and_prompt(
-        self, text: str, images: Sequence[ImageContent] = (), *, on_accepted: Callable[[], None] | None = None
+        self,
+        text: str,
+        images: Sequence[ImageContent] = (),
+        *,
+        attachments: Sequence[Attachment] = (),
+        on_accepted: Callable[[], None] | None = None,
     ) -> None:
         """End what goes on and then ``prompt``; raises ``SessionBusyError`` when it is aborted before it has begun."""
-        _user_message(text, images)  # what cannot be said must not abort anything
+        _user_message(text, images, attachments)  # what cannot be said must not abort anything
         self._request_abort()
         since = self._aborts
         if self._task is not None:
             await asyncio.wait([self._task])
         await self._wait_for_turn(since)
-        await self.prompt(text, images, on_accepted=on_accepted)
+        await self.prompt(text, images, attachments=attachments, on_accepted=on_accepted)
 
     async def _wait_for_turn(self, since: int) -> None:
         """Return when a run may begin or be joined, unless an abort was asked for ``since``."""
@@ -363,22 +373,26 @@ class AgentSession:
         if self._aborts != since:
             raise SessionBusyError("The prompt was aborted before it had begun. Nothing was said.")
 
-    async def steer(self, text: str, images: Sequence[ImageContent] = ()) -> None:
+    async def steer(
+        self, text: str, images: Sequence[ImageContent] = (), attachments: Sequence[Attachment] = ()
+    ) -> None:
         """Queue a message for after the tool call at hand; while idle it waits for the next run.
 
         Raises ``UsageError`` for an empty one.
         """
-        await self._enqueue(self.steering, self._queueable(text, images))
+        await self._enqueue(self.steering, self._queueable(_user_message(text, images, attachments)))
 
-    async def follow_up(self, text: str, images: Sequence[ImageContent] = ()) -> None:
+    async def follow_up(
+        self, text: str, images: Sequence[ImageContent] = (), attachments: Sequence[Attachment] = ()
+    ) -> None:
         """Queue a message for when the model has nothing more to do; while idle it waits for the next run.
 
         Raises ``UsageError`` for an empty one.
         """
-        await self._enqueue(self.follow_up_queue, self._queueable(text, images))
+        await self._enqueue(self.follow_up_queue, self._queueable(_user_message(text, images, attachments)))
 
-    def _queueable(self, text: str, images: Sequence[ImageContent]) -> UserMessage:
-        message = _user_message(text, images)
+    def _queueable(self, message: UserMessage) -> UserMessage:
+        text = text_of(message.content)
         if self.hooks.is_command(text):
             raise UsageError(f"{text.split(maxsplit=1)[0]} is a command and cannot be queued. Send it as a prompt.")
         return self._expanded(message)
@@ -389,7 +403,7 @@ class AgentSession:
         said = await self.hooks.input(Said(text, images), source)
         if said is None:
             return None
-        heard = _user_message(said.text, said.images)
+        heard = _user_message(said.text, said.images, message.attachments)
         return heard if source == "extension" else self._expanded(heard)
 
     def _expanded(self, message: UserMessage) -> UserMessage:
@@ -399,7 +413,7 @@ class AgentSession:
         from indus_nb.resources import expand
 
         images = [block for block in message.content if isinstance(block, ImageContent)]
-        return _user_message(expand(text, self.equipment.resources), images)
+        return _user_message(expand(text, self.equipment.resources), images, message.attachments)
 
     async def send_message(
         self,

@@ -286,7 +286,9 @@ class Transcript:
         """Something that is said by nobody's turn: the user, an extension, a summary, a command of the user's."""
         match message:
             case UserMessage():
-                self._add_line(blocks.said(text_of(message.content), _images(message.content)))
+                titles = [attachment.title for attachment in message.attachments or ()]
+                text = "\n".join(filter(None, (text_of(message.content), *titles)))
+                self._add_line(blocks.said(text, _images(message.content)))
             case CustomMessage():
                 if message.display:
                     self._add_line(self._drawn(message))
