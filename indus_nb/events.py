@@ -22,7 +22,9 @@ The life of one prompt::
 
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
 whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``, ``session_info_changed``,
-``bash_execution_update``. What an event tells is stored before any subscriber hears of it.
+``bash_execution_update``, ``todo_auto_clear``. Between two turns of one run ``ttsr_triggered`` follows the turn whose
+answer a stream rule stopped, and ``todo_reminder`` one that would have been the last. What an event tells is stored
+before any subscriber hears of it.
 """
 
 from __future__ import annotations
@@ -214,6 +216,28 @@ class ExtensionError(WireModel):
     error: str
 
 
+class TodoReminder(WireModel):
+    """The model stopped with open tasks, and is reminded of ``todos``; at most ``max_attempts`` times for a prompt."""
+
+    type: Literal["todo_reminder"] = "todo_reminder"
+    todos: list[JsonObject]
+    attempt: int
+    max_attempts: int
+
+
+class TodoAutoClear(WireModel):
+    """Every task was closed for a while, and the list was emptied."""
+
+    type: Literal["todo_auto_clear"] = "todo_auto_clear"
+
+
+class TtsrTriggered(WireModel):
+    """An answer was stopped because these stream rules apply to it; the model is told them and asked again."""
+
+    type: Literal["ttsr_triggered"] = "ttsr_triggered"
+    rules: list[JsonObject]
+
+
 class SessionInfoChanged(WireModel):
     """The session was given a name."""
 
@@ -252,6 +276,9 @@ SessionEvent: TypeAlias = Annotated[
     | CompactionStart
     | CompactionEnd
     | SessionInfoChanged
+    | TodoReminder
+    | TodoAutoClear
+    | TtsrTriggered
     | ExtensionError
     | BashExecutionUpdate,
     Field(discriminator="type"),

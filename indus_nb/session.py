@@ -74,6 +74,7 @@ from indus_nb.tools.bash import ShellResult
 from indus_nb.tools.tool import Tool
 from indus_nb.ui import Ui
 from indus_nb.user_shell import UserShell
+from indus_nb.watchers import RunWatcher
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ class AgentSession:
         self.on_shutdown: Callable[[], None] = lambda: None  # whoever owns the process may end it then
         self.closed = False
         self.hooks = SessionHooks()
+        self.watchers: list[RunWatcher] = []
         self._make_hooks = hooks
         self.ui = Ui()
         self.steering = MessageQueue()
@@ -1014,6 +1016,7 @@ class AgentSession:
             follow_up=self.follow_up_queue,
             queues_changed=self._queues_changed,
             hooks=self.hooks,
+            watchers=self.watchers,
         )
 
     def _options(self, model: Model) -> StreamOptions:

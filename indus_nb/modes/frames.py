@@ -22,6 +22,7 @@ from indus_nb.events import (
     SessionEvent,
     SessionInfoChanged,
     ThinkingLevelChanged,
+    TodoAutoClear,
 )
 from indus_nb.messages import Usage
 from indus_nb.streaming import (
@@ -45,7 +46,15 @@ from indus_nb.wire import JsonObject, dump
 
 Wire = Literal["snapshot", "delta", "strict"]
 
-_NEWER = (AgentSettled, QueueUpdate, ModelChanged, ThinkingLevelChanged, SessionInfoChanged, BashExecutionUpdate)
+_NEWER = (
+    AgentSettled,
+    QueueUpdate,
+    ModelChanged,
+    ThinkingLevelChanged,
+    SessionInfoChanged,
+    BashExecutionUpdate,
+    TodoAutoClear,
+)
 """Events that the protocol's first documents do not name."""
 DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 

@@ -22,9 +22,11 @@ from indus_nb.events import (
     MessageStart,
     MessageUpdate,
     SessionEvent,
+    TodoReminder,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
+    TtsrTriggered,
     TurnStart,
 )
 from indus_nb.markup import plain
@@ -58,6 +60,8 @@ from indus_nb.streaming import (
     ToolCallEnd,
     ToolCallStart,
 )
+from indus_nb.tools.todo import NAME as TODO
+from indus_nb.tools.todo import TodoList, read_list
 from indus_nb.wire import JsonObject, dump
 
 Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
@@ -166,6 +170,13 @@ class Transcript:
                 self._execute(event)
             case AutoRetryStart() | AutoRetryEnd() | CompactionStart() | CompactionEnd():
                 self._recover(event)
+            case TodoReminder():
+                count = len(event.todos)
+                tasks = "1 task is open" if count == 1 else f"{count} tasks are open"
+                self.add_notice(f"{tasks}: the model is reminded ({event.attempt} of {event.max_attempts}).")
+            case TtsrTriggered():
+                names = ", ".join(str(rule.get("name")) for rule in event.rules)
+                self.add_notice(f"The answer was stopped by a rule ({names}). Asking again …")
             case _:
                 pass
 
@@ -330,6 +341,7 @@ class Transcript:
                 card = self._card(event.tool_call_id, event.tool_name, {})
                 card.output = event.result.content
                 card.call.diff = _diff(event.result.details)
+                card.call.checklist = _checklist(event.tool_name, event.result.details)
                 card.call.seconds = None if card.started is None else self.clock() - card.started
                 self._end_card(card, "failed" if event.is_error else "done")
         card.version += 1
@@ -383,6 +395,7 @@ class Transcript:
         if card is not None:
             card.output = result.content
             card.call.diff = _diff(result.details)
+            card.call.checklist = _checklist(result.tool_name, result.details)
             self._end_card(card, "failed" if result.is_error else "done")
 
     # What follows a run by itself
@@ -458,6 +471,10 @@ def _diff(details: object) -> str | None:
         if isinstance(diff, str):
             return diff
     return None
+
+
+def _checklist(name: str, details: object) -> TodoList | None:
+    return read_list(details) if name == TODO else None
 
 
 def _images(content: object) -> list[ImageContent]:
