@@ -188,7 +188,10 @@ def _extensions(
     from indus_nb.extensions.host import Extensions
     from indus_nb.extensions.loader import Scope, Source, discover, installed
     from indus_nb.extensions.permission_gate import permission_gate
+    from indus_nb.extensions.rule_keeper import RuleKeeper
 
+    rules = RuleKeeper(session, settings.ttsr, agent_dir)
+    session.watchers.append(rules)
     gate = Source("the permission gate", "user", permission_gate(agent_dir))
 
     def sources() -> Iterator[Source]:
@@ -198,6 +201,8 @@ def _extensions(
             yield Source("mcpServers", "user", mcp_extension(settings.mcp_servers))
         if keeper is not None:
             yield Source("the to-do list", "user", keeper.extension(session))
+        if settings.ttsr.enabled:
+            yield Source("the stream rules", "user", rules.extension)
         yield from others()
         yield gate  # last, when nobody changes a call any more
 
