@@ -13,6 +13,8 @@ The life of one prompt::
         tool_execution_end                in order of completion
         message_start, message_end        one tool result per call, in the model's order
       turn_end                            the answer and its tool results
+      ttsr_triggered                      a stream rule stopped the answer: the model is told it in a further turn
+      todo_reminder                       the model would stop with open tasks: it is told so in a further turn
       turn_start ... turn_end             until the model calls no more tools and nothing is queued
     agent_end                             the messages of this run; willRetry says that another follows by itself
     auto_retry_start                      the answer failed for a reason that may pass: a wait, then a new run
@@ -22,9 +24,7 @@ The life of one prompt::
 
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
 whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``, ``session_info_changed``,
-``bash_execution_update``, ``todo_auto_clear``. Between two turns of one run ``ttsr_triggered`` follows the turn whose
-answer a stream rule stopped, and ``todo_reminder`` one that would have been the last. What an event tells is stored
-before any subscriber hears of it.
+``bash_execution_update``. What an event tells is stored before any subscriber hears of it.
 """
 
 from __future__ import annotations
@@ -271,14 +271,14 @@ SessionEvent: TypeAlias = Annotated[
     | QueueUpdate
     | ModelChanged
     | ThinkingLevelChanged
+    | TtsrTriggered
+    | TodoReminder
+    | TodoAutoClear
     | AutoRetryStart
     | AutoRetryEnd
     | CompactionStart
     | CompactionEnd
     | SessionInfoChanged
-    | TodoReminder
-    | TodoAutoClear
-    | TtsrTriggered
     | ExtensionError
     | BashExecutionUpdate,
     Field(discriminator="type"),

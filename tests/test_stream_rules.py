@@ -11,6 +11,7 @@ from messages_api import MessagesApi, Reply, Thinking, ToolUse
 from rpc_process import RpcProcess
 
 from indus_nb.messages import AssistantMessage, ToolResultMessage
+from indus_nb.notebook.transcript import Line, Transcript
 from indus_nb.session import AgentSession
 from indus_nb.settings import load_settings
 from indus_nb.start import SessionOptions, open_session
@@ -126,7 +127,7 @@ async def test_an_answer_is_stopped_told_the_rule_and_asked_for_again(
     open_, messages_api: MessagesApi, agent_dir: Path
 ):
     rule(agent_dir, "log", NO_PRINT)
-    messages_api.add(Reply("Then console.", "log(x) and more, ", "much more", chunk=4), Reply("log.info(x)"))
+    messages_api.add(Reply("Then console.log(x) and more, much more", chunk=4), Reply("log.info(x)"))
     session = open_()
     events = watch(session)
     await session.prompt("log x")
@@ -141,8 +142,15 @@ async def test_an_answer_is_stopped_told_the_rule_and_asked_for_again(
     types = [event.type for event in events]
     assert (types.count("agent_start"), types.count("agent_end"), types.count("turn_end")) == (1, 1, 2)
     assert types.index("turn_end") < types.index("ttsr_triggered")
+    transcript = Transcript("claude")
+    for event in events:
+        transcript.feed(event)
+    transcript.close()
+    shown = [block.shown["text/plain"] for block in transcript.blocks if isinstance(block, Line)]
+    assert shown[0] == "The answer was stopped by a rule (log). Asking again …"
+    assert "stopped" not in shown[-1], "it ended well"
     asked = messages_api.requests[1].body["messages"]
-    assert [message["role"] for message in asked] == ["user"], "the discarded answer is not sent"
+    assert {message["role"] for message in asked} == {"user"}, "the discarded answer is not sent"
     assert "Use the logger of the project." in json.dumps(asked)
 
 

@@ -48,12 +48,12 @@ Wire = Literal["snapshot", "delta", "strict"]
 
 _NEWER = (
     AgentSettled,
+    TodoAutoClear,
     QueueUpdate,
     ModelChanged,
     ThinkingLevelChanged,
     SessionInfoChanged,
     BashExecutionUpdate,
-    TodoAutoClear,
 )
 """Events that the protocol's first documents do not name."""
 DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)

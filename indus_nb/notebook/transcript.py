@@ -168,8 +168,6 @@ class Transcript:
                 self._end_message(event.message)
             case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
                 self._execute(event)
-            case AutoRetryStart() | AutoRetryEnd() | CompactionStart() | CompactionEnd():
-                self._recover(event)
             case TodoReminder():
                 count = len(event.todos)
                 tasks = "1 task is open" if count == 1 else f"{count} tasks are open"
@@ -177,6 +175,8 @@ class Transcript:
             case TtsrTriggered():
                 names = ", ".join(str(rule.get("name")) for rule in event.rules)
                 self.add_notice(f"The answer was stopped by a rule ({names}). Asking again …")
+            case AutoRetryStart() | AutoRetryEnd() | CompactionStart() | CompactionEnd():
+                self._recover(event)
             case _:
                 pass
 
