@@ -137,7 +137,7 @@ def _characters(message: Message) -> int:
         case BranchSummaryMessage() | CompactionSummaryMessage():
             return len(message.summary)
         case UserMessage():
-            return len(text_of(message.content))
+            return len(text_of(message.whole_content))
         case ToolResultMessage() | CustomMessage():
             content = message.content
             images = 0 if isinstance(content, str) else sum(isinstance(block, ImageContent) for block in content)
@@ -449,7 +449,9 @@ def _conversation(messages: Iterable[Message]) -> str:
 
 def _lines(message: Message) -> Iterable[str]:
     match message:
-        case UserMessage() | CustomMessage():
+        case UserMessage():
+            yield f"[User]: {text_of(message.whole_content)}"
+        case CustomMessage():
             yield f"[User]: {text_of(message.content)}"
         case AssistantMessage():
             if thought := "\n".join(

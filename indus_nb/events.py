@@ -13,6 +13,8 @@ The life of one prompt::
         tool_execution_end                in order of completion
         message_start, message_end        one tool result per call, in the model's order
       turn_end                            the answer and its tool results
+      ttsr_triggered                      a stream rule stopped the answer: the model is told it in a further turn
+      todo_reminder                       the model would stop with open tasks: it is told so in a further turn
       turn_start ... turn_end             until the model calls no more tools and nothing is queued
     agent_end                             the messages of this run; willRetry says that it is asked again after a wait
     auto_retry_start                      the answer failed for a reason that may pass: a wait, then a new run
@@ -219,6 +221,28 @@ class ExtensionError(WireModel):
     error: str
 
 
+class TodoReminder(WireModel):
+    """The model stopped with open tasks, and is reminded of ``todos``; at most ``max_attempts`` times for a prompt."""
+
+    type: Literal["todo_reminder"] = "todo_reminder"
+    todos: list[JsonObject]
+    attempt: int
+    max_attempts: int
+
+
+class TodoAutoClear(WireModel):
+    """Every task was closed for a while, and the list was emptied."""
+
+    type: Literal["todo_auto_clear"] = "todo_auto_clear"
+
+
+class TtsrTriggered(WireModel):
+    """An answer was stopped because these stream rules apply to it; the model is told them and asked again."""
+
+    type: Literal["ttsr_triggered"] = "ttsr_triggered"
+    rules: list[JsonObject]
+
+
 class SessionInfoChanged(WireModel):
     """The session was given a name."""
 
@@ -260,6 +284,9 @@ SessionEvent: TypeAlias = Annotated[
     | QueueUpdate
     | ModelChanged
     | ThinkingLevelChanged
+    | TtsrTriggered
+    | TodoReminder
+    | TodoAutoClear
     | AutoRetryStart
     | AutoRetryEnd
     | CompactionStart

@@ -16,6 +16,7 @@ from indus_nb import markup
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.messages import (
     AssistantMessage,
+    Attachment,
     BashExecutionMessage,
     BranchSummaryMessage,
     CompactionSummaryMessage,
@@ -33,6 +34,8 @@ from indus_nb.messages import (
 from indus_nb.session_format import milliseconds
 from indus_nb.stats import session_stats
 from indus_nb.store import SessionStore, TreeNode
+from indus_nb.tools.todo import NAME as TODO
+from indus_nb.tools.todo import read_list
 from indus_nb.wire import dump
 
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -166,7 +169,7 @@ def _shown(message: Message) -> tuple[str, str, str]:  # noqa: PLR0911 - one for
     """Its class, whose it is, and its body."""
     match message:
         case UserMessage():
-            return "user", "User", _content(message.content)
+            return "user", "User", _content(message.content) + "".join(map(_attachment, message.attachments or ()))
         case AssistantMessage():
             body = "".join(map(_block, message.content))
             if message.error_message:
@@ -205,6 +208,9 @@ def _result(message: ToolResultMessage) -> str:
     else:
         inner = markup.preformatted(text_of(message.content), "failed-output" if message.is_error else "output")
     title = f"{'✗' if message.is_error else '✓'} {message.tool_name}"
+    if message.tool_name == TODO and (todos := read_list(message.details)) is not None:
+        title += f" · {todos.summary}"
+        return _folded(title, markup.preformatted(todos.checklist(), "output"), opened=True)
     return _folded(title, inner) + "".join(
         _image(block) for block in message.content if isinstance(block, ImageContent)
     )
@@ -214,6 +220,16 @@ def _content(content: str | list[TextContent | ImageContent]) -> str:
     if isinstance(content, str):
         return _markdown(content)
     return "".join(_markdown(block.text) if isinstance(block, TextContent) else _image(block) for block in content)
+
+
+def _attachment(attachment: Attachment) -> str:
+    try:
+        block = attachment.block()
+    except ValueError:
+        return f"<p>{_escaped(attachment.title)}</p>"
+    if isinstance(block, ImageContent):
+        return f"<p>{_escaped(attachment.title)}</p>{_image(block)}"
+    return _folded(attachment.title, markup.preformatted(block.text.partition("\n")[2], "output"))
 
 
 def _image(image: ImageContent) -> str:
@@ -232,12 +248,14 @@ def _markdown(text: str) -> str:
     return markup.page(markup.element("div", markup.markdown_html(text), "answer", "answer"))
 
 
-def _folded(title: str, body: str, aside: str = "") -> str:
+def _folded(title: str, body: str, aside: str = "", *, opened: bool = False) -> str:
     shown = markup.escape(_one_line(title))
     if aside:
         shown = markup.element("span", markup.escape(aside), "aside") + shown
     summary = markup.element("summary", shown, "head")
-    return markup.page(markup.element("div", f"<details>{summary}{body}</details>", "card", "call"))
+    return markup.page(
+        markup.element("div", f"<details{' open' if opened else ''}>{summary}{body}</details>", "card", "call")
+    )
 
 
 def _paid(usage: Usage) -> str:

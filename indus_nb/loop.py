@@ -42,6 +42,7 @@ from indus_nb.messages import (
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
 from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
+from indus_nb.watchers import RunWatcher
 from indus_nb.wire import JsonObject
 
 ToolExecution = Literal["auto", "parallel", "sequential"]
@@ -156,6 +157,7 @@ class Run:
     queues_changed: Callable[[], Awaitable[None]] = _nothing
     hooks: RunHooks = field(default_factory=RunHooks)
     images: Admission = field(default_factory=Admission)
+    watchers: Sequence[RunWatcher] = ()
 
 
 async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[Message]:
@@ -179,14 +181,26 @@ async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[
         results, enough = ([], False) if failed else await _run_tool_calls(run, answer.tool_calls)
         await run.emit(TurnEnd(message=answer, tool_results=results))
         queued = not run.abort.requested and bool(run.steering.waiting or run.follow_up.waiting)
-        if failed or not ((results and not enough) or queued):
+        goes_on = not failed and ((bool(results) and not enough) or queued)
+        added = [] if goes_on else await _added_by_watchers(run, answer)
+        if not goes_on and not added:
             break
         await run.emit(TurnStart())
-        if not await _deliver(run, run.steering) and (enough or not results):
+        for message in added:
+            await _say(run, message)
+        if not await _deliver(run, run.steering) and (enough or not results) and not added:
             await _deliver(run, run.follow_up)
-    added = run.messages[first:]
-    await run.emit(AgentEnd(messages=added))
-    return added
+    messages = run.messages[first:]
+    await run.emit(AgentEnd(messages=messages))
+    return messages
+
+
+async def _added_by_watchers(run: Run, answer: AssistantMessage) -> list[CustomMessage]:
+    added: list[CustomMessage] = []
+    for watcher in run.watchers:
+        if not run.abort.requested:
+            added += await watcher.after_turn(answer)
+    return [] if run.abort.requested else added
 
 
 async def _deliver(run: Run, queue: MessageQueue) -> bool:
@@ -248,6 +262,10 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
             yield event
             if isinstance(event, StreamDone | StreamError):
                 return
+            objections = (watcher.objection(event) for watcher in run.watchers)
+            if (objection := next(filter(None, objections), None)) is not None:
+                end = growing.fail(objection, "aborted")
+                break
     except RunAborted:
         end = growing.fail(run.abort.reason, "aborted")
     except StopAsyncIteration:

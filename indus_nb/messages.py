@@ -10,7 +10,16 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from indus_nb.wire import JsonObject, WireModel
 
@@ -74,6 +83,7 @@ class ImageContent(WireModel):
         return self
 
 
+_MAX_NAME_CHARACTERS = 200
 _IMAGE_TYPES = {
     "image/jpeg": rb"\xff\xd8\xff",
     "image/png": rb"\x89PNG\r\n\x1a\n",
@@ -155,12 +165,89 @@ class Usage(WireModel):
         )
 
 
+class Attachment(WireModel):
+    """A file that was sent along with a message: its bytes in base64 (``content``), and the text that is in them.
+
+    An ``image`` is shown to the model as an image. Any other type is a document, of which the model is told the name
+    and the text: ``extracted_text``, or ``content`` where that is text already. ``preview`` is for front ends.
+    """
+
+    id: str = ""
+    type: str = "document"
+    file_name: str
+    mime_type: str = "application/octet-stream"
+    size: int = 0
+    content: str = ""
+    extracted_text: str | None = None
+    preview: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _with_absent(self, write: SerializerFunctionWrapHandler) -> JsonObject:
+        written: JsonObject = write(self)
+        return {**written, "extractedText": self.extracted_text, "preview": self.preview}
+
+    @property
+    def title(self) -> str:
+        """Its kind and name, on one line."""
+        kind = "Image" if self.type == "image" else "Document"
+        return f"[{kind}: {' '.join(self.file_name.split())[:_MAX_NAME_CHARACTERS]}]"
+
+    def block(self) -> TextContent | ImageContent:
+        """What a model is shown of it; raises ``ValueError`` when there is nothing that it could be shown."""
+        if self.type == "image":
+            if not self.content:
+                raise ValueError("content is empty")
+            image = ImageContent(data=self.content, mime_type=self.mime_type)
+            check_image(image)
+            return image
+        return TextContent(text=f"{self.title}\n{self._text()}")
+
+    def _text(self) -> str:
+        if self.extracted_text:
+            return self.extracted_text
+        if not self.content:
+            raise ValueError("content and extractedText are empty")
+        try:
+            text = base64.b64decode(self.content, validate=True).decode()
+        except binascii.Error as error:
+            raise ValueError(f"content must be base64 ({error})") from error
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise ValueError("content is no text in UTF-8: send its text as extractedText")
+        return text
+
+
 class UserMessage(WireModel):
     """What the user said."""
 
     role: Literal["user"] = "user"
     content: str | list[UserBlock]
+    attachments: list[Attachment] | None = None
     timestamp: int = Field(default_factory=now_ms)
+
+    @field_validator("attachments", mode="wrap")
+    @classmethod
+    def _tolerate(cls, value: Any, check: ValidatorFunctionWrapHandler) -> list[Attachment] | None:
+        try:
+            return check(value)
+        except ValidationError:
+            return None  # a file may hold anything there; what was said is still to be read
+
+    @property
+    def whole_content(self) -> str | list[UserBlock]:
+        """The content, and behind it what a model is shown of the attachments."""
+        if not self.attachments:
+            return self.content
+        said: list[UserBlock] = [TextContent(text=self.content)] if isinstance(self.content, str) else [*self.content]
+        return [*said, *map(_attached, self.attachments)]
+
+
+def _attached(attachment: Attachment) -> TextContent | ImageContent:
+    try:
+        return attachment.block()
+    except ValueError as error:
+        return TextContent(text=f"{attachment.title}\n(It cannot be shown: {error}.)")
 
 
 class AssistantMessage(WireModel):
@@ -213,6 +300,12 @@ class BashExecutionMessage(WireModel):
     full_output_problem: str | None = None
     exclude_from_context: bool | None = None
     timestamp: int = Field(default_factory=now_ms)
+
+    @model_serializer(mode="wrap")
+    def _with_path(self, write: SerializerFunctionWrapHandler) -> JsonObject:
+        written: JsonObject = write(self)
+        written.setdefault("fullOutputPath", None)  # as the protocol's documents print it
+        return written
 
 
 class CustomMessage(WireModel):
@@ -317,7 +410,9 @@ def _as_user(
 ) -> UserMessage | None:
     match message:
         case UserMessage():
-            return message
+            if not message.attachments:
+                return message
+            return message.model_copy(update={"content": message.whole_content, "attachments": None})
         case BashExecutionMessage():
             if message.exclude_from_context:
                 return None

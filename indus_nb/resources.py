@@ -15,17 +15,17 @@ from fnmatch import fnmatchcase
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, cast
+from typing import Literal, Protocol, TypeVar
 
 from indus_nb.errors import UsageError
 from indus_nb.files import expand_user
+from indus_nb.frontmatter import UnusableFileError, read_text, simple_fields, split_frontmatter, yaml_fields
 from indus_nb.settings import PROJECT_FOLDER
 from indus_nb.wire import clean_text
 
 Scope = Literal["project", "user", "temporary"]
 _Kind = Literal["file", "folder"]
 
-_LARGEST_FILE = 1 << 20
 _LARGEST_PROMPT = 8 << 20
 _LONGEST_FRONTMATTER = 16 << 10
 _LONGEST_NAME = 64
@@ -39,7 +39,6 @@ _A_LITTLE = 10
 _MANY = 20
 _LONGEST_PATTERN = 4096
 _MOST_DIAGNOSTICS = 100
-_MOST_BRACKETS = 100
 _DEEPEST = 32
 
 _SKILL_FILE = "SKILL.md"
@@ -47,8 +46,6 @@ _CONTEXT_NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "
 _IGNORE_NAMES = (".gitignore", ".ignore", ".fdignore")
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_SIMPLE_LINE = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,63}):[ ]+([^\W\d_].*)")
 _CALL = re.compile(r"/(\S+)(?:\s(.*))?", re.DOTALL)
 _ARGUMENT = re.compile(r"""(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^ \t"'])+""")
 _QUOTED = re.compile(r""""([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)""")
@@ -197,9 +194,9 @@ def expand(text: str, resources: Resources) -> str:
 
 def _skill_prompt(skill: Skill, arguments: str) -> str:
     try:
-        _, body = _split(_read_text(skill.path))
-    except (OSError, _UnusableError) as error:
-        problem = error if isinstance(error, _UnusableError) else f"cannot be read any more ({error.strerror})"
+        _, body = split_frontmatter(read_text(skill.path))
+    except (OSError, UnusableFileError) as error:
+        problem = error if isinstance(error, UnusableFileError) else f"cannot be read any more ({error.strerror})"
         raise UsageError(
             f"The skill {skill.name} was not used and nothing was sent: {skill.path} {problem}. "
             "Mend the file, or ask without the skill."
@@ -246,10 +243,6 @@ def _chosen(found: re.Match[str], arguments: Sequence[str], everything: str) -> 
 
 def _position(digits: str) -> int:
     return int(digits[-9:]) if len(digits.lstrip("0")) < 10 else 10**9
-
-
-class _UnusableError(ValueError):
-    """A file that cannot be used; the text follows its path in a sentence."""
 
 
 class _Named(Protocol):
@@ -400,17 +393,17 @@ class _Loading:
         text = self._text(path)
         if text is None:
             return None
-        front, body = _split(text)
+        front, body = split_frontmatter(text)
         if len(front) > _LONGEST_FRONTMATTER:
             self._report(path, "is not used: its frontmatter is longer than 16 KiB. Move text to the body")
             return None
-        fields = _simple_fields(front)
+        fields = simple_fields(front)
         if fields is None:
             if not self._spend("characters of YAML", len(front), path):
                 return None
             try:
-                fields = _yaml_fields(front)
-            except _UnusableError as error:
+                fields = yaml_fields(front)
+            except UnusableFileError as error:
                 self._report(path, f"is not used: {error}")
                 return None
         return {key: value for key, value in fields.items() if value not in ("null", "~")}, body
@@ -419,8 +412,8 @@ class _Loading:
         if self._left["characters of files"] < 0:
             return None
         try:
-            text = _read_text(path)
-        except _UnusableError as error:
+            text = read_text(path)
+        except UnusableFileError as error:
             self._report(path, f"is not used: it {error}")
             return None
         except OSError as error:
@@ -683,71 +676,3 @@ def _kind(path: Path | os.DirEntry[str]) -> _Kind | None:
     except (OSError, ValueError):
         return None
     return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else None
-
-
-def _read_text(path: Path) -> str:
-    """The file's text with plain line ends; raises ``OSError`` or ``_UnusableError``."""
-    with open(path, "rb", opener=_open_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise _UnusableError("is no ordinary file")
-        content = file.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise _UnusableError("is larger than 1 MiB; shorten it")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _UnusableError(f"is not UTF-8 at byte {error.start}; save it as UTF-8") from error
-    if "\0" in text:
-        raise _UnusableError("is no text, for it holds zero bytes; replace it")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    # A named pipe would have us wait for somebody who writes to it.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _split(text: str) -> tuple[str, str]:
-    found = _FRONTMATTER.match(text)
-    return (found[1], text[found.end() :].strip()) if found else ("", text.strip())
-
-
-def _simple_fields(front: str) -> dict[str, str] | None:
-    """The frontmatter's fields if all of its lines are plain, which most are and which needs no YAML; else ``None``."""
-    fields: dict[str, str] = {}
-    for line in front.split("\n"):
-        found = _SIMPLE_LINE.fullmatch(line)
-        if found is None:
-            if line.strip(" "):
-                return None
-            continue
-        value = found[2].rstrip(" ")
-        if not line.isprintable() or ": " in value or " #" in value or value.endswith(":"):
-            return None
-        fields[found[1]] = value
-    return fields
-
-
-def _yaml_fields(front: str) -> dict[str, str]:
-    if front.count("[") + front.count("{") > _MOST_BRACKETS:
-        raise _UnusableError(f"its frontmatter has more than {_MOST_BRACKETS} brackets; quote them or leave them out")
-    import yaml
-
-    try:
-        # It knows only strings, lists and mappings: no tags to obey, no merge keys to multiply, no numbers to compute.
-        value: object = yaml.load(front, Loader=yaml.BaseLoader)  # noqa: S506 - safer than the safe one
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        mark: object = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 2}" if isinstance(mark, yaml.Mark) else ""
-        what = getattr(error, "problem", None) or type(error).__name__
-        raise _UnusableError(
-            f"its frontmatter is no YAML{where} ({what}); quote texts that hold `: ` or `#`"
-        ) from error
-    if value is None or value == "":
-        return {}
-    if not isinstance(value, dict):
-        raise _UnusableError("its frontmatter must be lines of `key: value`")
-    fields = cast("dict[object, object]", value)
-    return {
-        key: clean_text(text.strip()) for key, text in fields.items() if isinstance(key, str) and isinstance(text, str)
-    }

@@ -55,6 +55,7 @@ from indus_nb.images import Admission, admit_blocks
 from indus_nb.loop import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
 from indus_nb.messages import (
     AssistantMessage,
+    Attachment,
     BashExecutionMessage,
     CustomMessage,
     ImageContent,
@@ -79,6 +80,7 @@ from indus_nb.tools.tool import Tool
 from indus_nb.turns import Activity, Turns
 from indus_nb.ui import Ui
 from indus_nb.user_shell import UserShell
+from indus_nb.watchers import RunWatcher
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -159,10 +161,12 @@ class Navigation:
     summary_entry: Entry | None = None
 
 
-def _user_message(text: str, images: Sequence[ImageContent]) -> UserMessage:
-    if not text.strip() and not images:
+def _user_message(
+    text: str, images: Sequence[ImageContent], attachments: Sequence[Attachment] | None = None
+) -> UserMessage:
+    if not text.strip() and not images and not attachments:
         raise UsageError("The message is empty. Write something, or attach an image.")
-    return UserMessage(content=[TextContent(text=text), *images])
+    return UserMessage(content=[TextContent(text=text), *images], attachments=list(attachments or ()) or None)
 
 
 class AgentSession:
@@ -196,6 +200,7 @@ class AgentSession:
         self.closed = False
         self.save_problem: str | None = None  # what ``close`` could not put into the session's own file
         self.hooks = SessionHooks()
+        self.watchers: list[RunWatcher] = []
         self._make_hooks = hooks
         self.ui = Ui()
         self.steering = MessageQueue()
@@ -311,6 +316,7 @@ class AgentSession:
         text: str,
         images: Sequence[ImageContent] = (),
         *,
+        attachments: Sequence[Attachment] = (),
         streaming_behavior: StreamingBehavior | None = None,
         on_accepted: Callable[[], None] | None = None,
         source: InputSource = "interactive",
@@ -321,31 +327,41 @@ class AgentSession:
         delivers after the tool call at hand, ``followUp`` when the model has nothing more to do. ``on_accepted`` is
         called when nothing can refuse the prompt any more, before its first event. Cancelling the call aborts the run.
         Commands of extensions, skills and prompt templates are looked up, unless the ``source`` is an extension.
+        The model is shown the text of ``attachments`` that are documents, and the others as images.
 
         Raises ``SessionBusyError``, ``CredentialsError`` or ``UsageError`` when the prompt is refused; nothing has
         happened then.
         """
-        await self._submit(text, images, streaming_behavior=streaming_behavior, on_accepted=on_accepted, source=source)
+        await self._submit(
+            _user_message(text, images, attachments),
+            streaming_behavior=streaming_behavior,
+            on_accepted=on_accepted,
+            source=source,
+        )
 
     async def abort_and_prompt(
-        self, text: str, images: Sequence[ImageContent] = (), *, on_accepted: Callable[[], None] | None = None
+        self,
+        text: str,
+        images: Sequence[ImageContent] = (),
+        *,
+        attachments: Sequence[Attachment] = (),
+        on_accepted: Callable[[], None] | None = None,
     ) -> None:
         """End what goes on and then ``prompt``; raises ``SessionBusyError`` when it is aborted before it has begun."""
-        images = await self._images.admit(images)
-        _user_message(text, images)  # what cannot be said must not abort anything
+        said = await self._admitted(_user_message(text, images, attachments))  # what cannot be said aborts nothing
         self._request_abort()
-        await self._submit(text, images, on_accepted=on_accepted, when_idle=True)
+        await self._submit(said, on_accepted=on_accepted, when_idle=True)
 
     async def _submit(
         self,
-        text: str,
-        images: Sequence[ImageContent],
+        said: UserMessage,
         *,
         streaming_behavior: StreamingBehavior | None = None,
         on_accepted: Callable[[], None] | None = None,
         source: InputSource = "interactive",
         when_idle: bool = False,
     ) -> None:
+        text = text_of(said.content)
         accept = on_accepted or (lambda: None)
         ticket = self._turns.ticket
         async with self._turns.admission():
@@ -354,7 +370,7 @@ class AgentSession:
                 await self._turns.wait_until_idle()
             if source != "extension" and self.hooks.is_command(text):
                 message = running = None
-            elif (message := await self._heard(text, await self._images.admit(images), source)) is None:
+            elif (message := await self._heard(await self._admitted(said), source)) is None:
                 accept()
                 return
             else:
@@ -374,34 +390,46 @@ class AgentSession:
                 '"steer" (after the tool call at hand) or "followUp" (when it has finished).'
             )
 
-    async def steer(self, text: str, images: Sequence[ImageContent] = ()) -> None:
+    async def steer(
+        self, text: str, images: Sequence[ImageContent] = (), attachments: Sequence[Attachment] = ()
+    ) -> None:
         """Queue a message for after the tool call at hand; while idle it waits for the next run.
 
         Raises ``UsageError`` for an empty one.
         """
-        await self._enqueue(self.steering, self._queueable(text, await self._images.admit(images)))
+        message = await self._admitted(_user_message(text, images, attachments))
+        await self._enqueue(self.steering, self._queueable(message))
 
-    async def follow_up(self, text: str, images: Sequence[ImageContent] = ()) -> None:
+    async def follow_up(
+        self, text: str, images: Sequence[ImageContent] = (), attachments: Sequence[Attachment] = ()
+    ) -> None:
         """Queue a message for when the model has nothing more to do; while idle it waits for the next run.
 
         Raises ``UsageError`` for an empty one.
         """
-        await self._enqueue(self.follow_up_queue, self._queueable(text, await self._images.admit(images)))
+        message = await self._admitted(_user_message(text, images, attachments))
+        await self._enqueue(self.follow_up_queue, self._queueable(message))
 
-    def _queueable(self, text: str, images: Sequence[ImageContent]) -> UserMessage:
-        message = _user_message(text, images)
+    def _queueable(self, message: UserMessage) -> UserMessage:
+        text = text_of(message.content)
         if self.hooks.is_command(text):
             raise UsageError(f"{text.split(maxsplit=1)[0]} is a command and cannot be queued. Send it as a prompt.")
         return self._expanded(message)
 
-    async def _heard(self, text: str, images: Sequence[ImageContent], source: InputSource) -> UserMessage | None:
+    async def _admitted(self, message: UserMessage) -> UserMessage:
+        """The message with images that a model can be shown; raises ``UsageError`` for one that cannot be."""
+        if isinstance(message.content, str):
+            return message
+        return message.model_copy(update={"content": await admit_blocks(self._images, message.content)})
+
+    async def _heard(self, message: UserMessage, source: InputSource) -> UserMessage | None:
         """The message as extensions leave it and with what it names put in; ``None`` when nothing is left to do."""
-        _user_message(text, images)
+        text, images = text_of(message.content), [b for b in message.content if isinstance(b, ImageContent)]
         said = await self.hooks.input(Said(text, images), source)
         if said is None:
             return None
-        changed = said.images is not images
-        heard = _user_message(said.text, await self._images.admit(said.images) if changed else images)
+        admitted = images if said.images is images else await self._images.admit(said.images)
+        heard = _user_message(said.text, admitted, message.attachments)
         return heard if source == "extension" else self._expanded(heard)
 
     def _expanded(self, message: UserMessage) -> UserMessage:
@@ -411,7 +439,7 @@ class AgentSession:
         from indus_nb.resources import expand
 
         images = [block for block in message.content if isinstance(block, ImageContent)]
-        return _user_message(expand(text, self.equipment.resources), images)
+        return _user_message(expand(text, self.equipment.resources), images, message.attachments)
 
     async def send_message(
         self,
@@ -1032,6 +1060,7 @@ class AgentSession:
             queues_changed=self._queues_changed,
             hooks=self.hooks,
             images=self._images,
+            watchers=self.watchers,
         )
 
     def _options(self, model: Model) -> StreamOptions:

@@ -44,6 +44,23 @@ class ExtensionHandlerSettings(WireModel):
     timeout_ms: int = Field(default=30_000, gt=0)
 
 
+class TodoSettings(WireModel):
+    """How the list of the tool ``todo`` is looked after; a list without open tasks is never emptied with ``None``."""
+
+    reminders: bool = True
+    max_reminders: int = Field(default=3, ge=0)
+    clear_delay_seconds: float | None = Field(default=60, ge=0, allow_inf_nan=False)
+
+
+class StreamRuleSettings(WireModel):
+    """Whether stream rules hold, and when one that was applied may be applied again."""
+
+    enabled: bool = True
+    repeat_mode: Literal["once", "after-gap"] = "once"
+    repeat_gap: int = Field(default=10, ge=1)
+    """In answers, for ``after-gap``."""
+
+
 class Settings(WireModel):
     """``settings.json``; keys it does not know are kept. Absent values mean: choose for me.
 
@@ -74,6 +91,8 @@ class Settings(WireModel):
     retry: RetrySettings = Field(default_factory=RetrySettings)
     images: ImageSettings = Field(default_factory=ImageSettings)
     notebook: NotebookSettings = Field(default_factory=NotebookSettings)
+    todo: TodoSettings = Field(default_factory=TodoSettings)
+    ttsr: StreamRuleSettings = Field(default_factory=StreamRuleSettings)
     shell_path: str | None = None
     shell_command_prefix: str | None = None
     session_dir: str | None = None
@@ -133,6 +152,8 @@ def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
         is_project = path.parent.name == PROJECT_FOLDER
         if is_project and "approve" in settings and _strictness(settings) <= max(_strictness(merged), 0):
             del settings["approve"]  # a project may ask for more care, not for less
+        if is_project:
+            settings.pop("ttsr", None)  # nor may it let the user's own rules rest
         for key in _RESOURCES:
             if key in settings:
                 settings[key] = [*(_absolute(entry, path.parent) for entry in settings[key]), *merged.get(key, [])]

@@ -27,8 +27,10 @@ from indus_nb.settings import (
 )
 from indus_nb.store import SessionStore, find_session, most_recent_session, session_directory
 from indus_nb.tools import DEFAULT_TOOLS, Shell, Tool, builtin_tools
+from indus_nb.tools.todo import NAME as TODO
 
 if TYPE_CHECKING:
+    from indus_nb.extensions.todo_keeper import TodoKeeper
     from indus_nb.resources import Resources
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
@@ -106,13 +108,16 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
             registry.api_keys[model.provider] = wishes.api_key
         level = level or wishes.thinking or stored.thinking_level or settings.default_thinking_level
         usual_tools = _usual_tools(loaded, cwd, problems)
-        _check_tools(wishes.tools or (), [*builtin_tools(cwd), *wishes.more_tools])
+        _check_tools(wishes.tools or (), [*builtin_tools(cwd), TODO, *wishes.more_tools])
+        # Only who asks for it has it: a host or an extension may have a tool of that name.
+        keeper = _todo_keeper(settings, usual_tools if wishes.tools is None else wishes.tools)
         base = _text_or_file(wishes.system_prompt) if wishes.system_prompt is not None else None
         appended = [_text_or_file(text) for text in wishes.append_system_prompt]
 
         def equip(cwd: Path) -> Equipment:
             names = usual_tools if wishes.tools is None else wishes.tools
             tools = builtin_tools(cwd, shell=_shell(settings), auto_resize_images=settings.images.auto_resize)
+            tools |= {TODO: keeper.tool()} if keeper is not None else {}
 
             def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
                 from indus_nb.resources import load_resources
@@ -163,11 +168,12 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
             thinking_level=_thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
             new_store=lambda cwd, parent: _new_store(wishes, directory, cwd, parent),
-            hooks=lambda session: _extensions(session, wishes, settings, agent_dir),
+            hooks=lambda session: _extensions(session, wishes, settings, agent_dir, keeper),
         )
     except BaseException:
         store.close()
         raise
+    session.watchers += [keeper] if keeper is not None else []
     if wishes.tools is not None:
         session.set_active_tools(wishes.tools)
     session.problems[:0] = problems
@@ -176,13 +182,18 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
     return session
 
 
-def _extensions(session: AgentSession, wishes: SessionOptions, settings: Settings, agent_dir: Path) -> SessionHooks:
+def _extensions(
+    session: AgentSession, wishes: SessionOptions, settings: Settings, agent_dir: Path, keeper: TodoKeeper | None
+) -> SessionHooks:
     """What fills the hooks of a session; the extensions come in the order in which they are asked."""
     from indus_nb.extensions.definitions import agent
     from indus_nb.extensions.host import Extensions
     from indus_nb.extensions.loader import Scope, Source, discover, installed
     from indus_nb.extensions.permission_gate import permission_gate
+    from indus_nb.extensions.rule_keeper import RuleKeeper
 
+    rules = RuleKeeper(session, settings.ttsr, agent_dir)
+    session.watchers.append(rules)
     gate = Source("the permission gate", "user", permission_gate(agent_dir))
 
     def sources() -> Iterator[Source]:
@@ -190,6 +201,10 @@ def _extensions(session: AgentSession, wishes: SessionOptions, settings: Setting
             from indus_nb.extensions.mcp_tools import mcp_extension
 
             yield Source("mcpServers", "user", mcp_extension(settings.mcp_servers))
+        if keeper is not None:
+            yield Source("the to-do list", "user", keeper.extension(session))
+        if settings.ttsr.enabled:
+            yield Source("the stream rules", "user", rules.extension)
         yield from others()
         yield gate  # last, when nobody changes a call any more
 
@@ -214,6 +229,14 @@ def _extensions(session: AgentSession, wishes: SessionOptions, settings: Setting
 
     seconds = settings.extension_handlers.timeout_ms / 1000
     return Extensions(session, sources, flag_values=wishes.flags, seconds=seconds)
+
+
+def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:
+    if TODO not in tools:
+        return None
+    from indus_nb.extensions.todo_keeper import TodoKeeper
+
+    return TodoKeeper(settings.todo)
 
 
 def _session_directory(wishes: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
@@ -327,7 +350,7 @@ def _usual_tools(loaded: LoadedSettings, cwd: Path, problems: list[str]) -> Sequ
     names = loaded.settings.default_tools
     if names is None:
         return DEFAULT_TOOLS
-    known = builtin_tools(cwd)
+    known = [*builtin_tools(cwd), TODO]
     if unknown := [name for name in names if name not in known]:
         names = [name for name in names if name in known]
         told = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."

@@ -440,6 +440,9 @@ EVENT_NAMES: frozenset[str] = frozenset(
         "compaction_start",
         "compaction_end",
         "queue_update",
+        "todo_reminder",
+        "todo_auto_clear",
+        "ttsr_triggered",
     }
 )
 """All that a handler can be registered for."""

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from pydantic import ConfigDict, Field, field_validator
 
 from indus_nb.loop import InterruptMode, QueueMode
-from indus_nb.messages import ImageContent, ThinkingLevel, check_image
+from indus_nb.messages import Attachment, ImageContent, ThinkingLevel, check_image
 from indus_nb.modes.host_tools import HostToolDefinition
 from indus_nb.session import StreamingBehavior
 from indus_nb.wire import WireModel
@@ -29,6 +29,7 @@ class Command(WireModel):
 class _WithMessage(Command):
     message: str
     images: list[ImageContent] = Field(default_factory=list[ImageContent])
+    attachments: list[Attachment] = Field(default_factory=list[Attachment])
 
     @field_validator("images")
     @classmethod
@@ -36,6 +37,13 @@ class _WithMessage(Command):
         for image in images:
             check_image(image)
         return images
+
+    @field_validator("attachments")
+    @classmethod
+    def _check_attachments(cls, attachments: list[Attachment]) -> list[Attachment]:
+        for attachment in attachments:
+            attachment.block()
+        return attachments
 
 
 class Prompt(_WithMessage):

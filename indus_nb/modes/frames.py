@@ -23,6 +23,7 @@ from indus_nb.events import (
     SessionInfoChanged,
     SessionSaveFailed,
     ThinkingLevelChanged,
+    TodoAutoClear,
 )
 from indus_nb.messages import Usage
 from indus_nb.streaming import (
@@ -48,6 +49,7 @@ Wire = Literal["snapshot", "delta", "strict"]
 
 _NEWER = (
     AgentSettled,
+    TodoAutoClear,
     QueueUpdate,
     ModelChanged,
     ThinkingLevelChanged,

@@ -190,10 +190,17 @@ class RpcServer:
             if isinstance(command, commands.Prompt):
                 behavior = command.streaming_behavior
                 prompt = self._session.prompt(
-                    command.message, command.images, streaming_behavior=behavior, on_accepted=accept, source="rpc"
+                    command.message,
+                    command.images,
+                    attachments=command.attachments,
+                    streaming_behavior=behavior,
+                    on_accepted=accept,
+                    source="rpc",
                 )
             else:
-                prompt = self._session.abort_and_prompt(command.message, command.images, on_accepted=accept)
+                prompt = self._session.abort_and_prompt(
+                    command.message, command.images, attachments=command.attachments, on_accepted=accept
+                )
             await prompt
         except Exception:
             if not accepted:
@@ -203,10 +210,10 @@ class RpcServer:
         return _ANSWERED
 
     async def _steer(self, command: commands.Steer) -> None:
-        await self._session.steer(command.message, command.images)
+        await self._session.steer(command.message, command.images, command.attachments)
 
     async def _follow_up(self, command: commands.FollowUp) -> None:
-        await self._session.follow_up(command.message, command.images)
+        await self._session.follow_up(command.message, command.images, command.attachments)
 
     async def _clear_queue(self, _: commands.ClearQueue) -> JsonObject:
         steering, follow_up = await self._session.clear_queue()

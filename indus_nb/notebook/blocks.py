@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from indus_nb import markup
 from indus_nb.messages import ImageContent, Usage
+from indus_nb.tools.todo import TodoList
 from indus_nb.wire import JsonObject
 
 MimeBundle: TypeAlias = dict[str, str]
@@ -46,7 +47,7 @@ class Call:
     """A tool call as far as it is known: what the model asked for, and what became of it.
 
     ``written`` counts the characters of arguments that still arrive; ``begun`` says that it reported something;
-    ``seconds`` is the time it ran so far.
+    ``seconds`` is the time it ran so far. ``diff`` and ``checklist`` say better than arguments and output what it did.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Call:
     begun: bool = False
     output: str = ""
     diff: str | None = None
+    checklist: TodoList | None = None
     seconds: float | None = None
 
 
@@ -123,7 +125,8 @@ def call(shown: Call) -> MimeBundle:
         body += markup.preformatted(output, "failed-output" if shown.state == "failed" else "output")
     summary = markup.element("summary", "".join(head), "head")
     lines = sum(text.count("\n") for text in (code, arguments, output))
-    opened = shown.state != "done" or shown.diff is not None or lines < _OPEN_LINES
+    told = shown.diff is not None or shown.checklist is not None
+    opened = shown.state != "done" or told or lines < _OPEN_LINES
     card = _folded(summary, body, opened=opened) if body else markup.element("div", "".join(head), "head")
 
     shown_output = markup.cut(shown.diff) if shown.diff is not None else output
@@ -134,7 +137,10 @@ def call(shown: Call) -> MimeBundle:
     parts = [title + (f" · {aside}" if aside else "")]
     parts += [markup.fenced(code, "python")] if code else []
     parts += [markup.fenced(arguments)] if arguments else []
-    parts += [markup.fenced(shown_output, "text" if shown.diff is None else "diff")] if shown_output else []
+    if shown.checklist is not None:
+        parts.append(_task_list(shown.checklist))
+    elif shown_output:
+        parts.append(markup.fenced(shown_output, "text" if shown.diff is None else "diff"))
     rows = [
         f"{icon} {markup.plain(name)}" + (f"  {markup.plain(main)}" if main else "") + (f"  ({aside})" if aside else "")
     ]
@@ -249,6 +255,9 @@ def _split_arguments(shown: Call, *, shows_code: bool) -> tuple[str, str]:
         if isinstance(value, str) and value.strip() and "\n" not in value and len(value) <= _MAIN_LENGTH:
             main = str(arguments.pop(key))
             break
+    if shown.checklist is not None:
+        chosen = (arguments.get(key) for key in ("op", "task", "phase"))
+        return " ".join(" ".join(value.split()) for value in chosen if isinstance(value, str))[:_MAIN_LENGTH], ""
     if shown.diff is not None:
         return main, ""
     rows: list[str] = []
@@ -268,7 +277,22 @@ def _may_be_asked_about(shown: Call) -> bool:
     return undecided and shown.name in ("python", "write", "edit")
 
 
+def _task_list(todos: TodoList) -> str:
+    """The list as Markdown: viewers draw boxes for what stands in brackets."""
+    rows: list[str] = []
+    for phase in todos.phases:
+        rows += [f"{markup.tame_line(phase.name)}", ""]
+        for task in phase.tasks:
+            text = markup.tame_line(task.content)
+            mark = {"abandoned": "~~", "in_progress": "**"}.get(task.status, "")
+            rows.append(f"- [{' ' if task.is_open else 'x'}] {mark}{text}{mark}")
+        rows.append("")
+    return "\n".join(rows).rstrip()
+
+
 def _output(shown: Call) -> str:
+    if shown.checklist is not None:
+        return markup.plain(shown.checklist.checklist())
     if shown.state != "running":
         return markup.cut(markup.plain(shown.output).rstrip())
     end = markup.plain(shown.output[-_OUTPUT_TAIL:]).rstrip()

@@ -23,9 +23,11 @@ from indus_nb.events import (
     MessageUpdate,
     SessionEvent,
     SessionSaveFailed,
+    TodoReminder,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
+    TtsrTriggered,
     TurnStart,
 )
 from indus_nb.markup import plain
@@ -59,6 +61,8 @@ from indus_nb.streaming import (
     ToolCallEnd,
     ToolCallStart,
 )
+from indus_nb.tools.todo import NAME as TODO
+from indus_nb.tools.todo import TodoList, read_list
 from indus_nb.wire import JsonObject, dump
 
 Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
@@ -167,8 +171,8 @@ class Transcript:
                 self._execute(event)
             case AutoRetryStart() | AutoRetryEnd() | CompactionStart() | CompactionEnd():
                 self._recover(event)
-            case SessionSaveFailed():
-                self.add_notice(f"Not saved: {event.error}")
+            case TodoReminder() | TtsrTriggered() | SessionSaveFailed():
+                self.add_notice(_notice(event))
             case _:
                 pass
 
@@ -289,7 +293,9 @@ class Transcript:
         """Something that is said by nobody's turn: the user, an extension, a summary, a command of the user's."""
         match message:
             case UserMessage():
-                self._add_line(blocks.said(text_of(message.content), _images(message.content)))
+                titles = [attachment.title for attachment in message.attachments or ()]
+                text = "\n".join(filter(None, (text_of(message.content), *titles)))
+                self._add_line(blocks.said(text, _images(message.content)))
             case CustomMessage():
                 if message.display:
                     self._add_line(self._drawn(message))
@@ -331,6 +337,7 @@ class Transcript:
                 card = self._card(event.tool_call_id, event.tool_name, {})
                 card.output = event.result.content
                 card.call.diff = _diff(event.result.details)
+                card.call.checklist = _checklist(event.tool_name, event.result.details)
                 card.call.seconds = None if card.started is None else self.clock() - card.started
                 self._end_card(card, "failed" if event.is_error else "done")
         card.version += 1
@@ -384,6 +391,7 @@ class Transcript:
         if card is not None:
             card.output = result.content
             card.call.diff = _diff(result.details)
+            card.call.checklist = _checklist(result.tool_name, result.details)
             self._end_card(card, "failed" if result.is_error else "done")
 
     # What follows a run by itself
@@ -449,6 +457,19 @@ def _bundle(drawn: object, text: str) -> MimeBundle | None:
     return cast("MimeBundle", bundle) if whole else None
 
 
+def _notice(event: TodoReminder | TtsrTriggered | SessionSaveFailed) -> str:
+    match event:
+        case TodoReminder():
+            count = len(event.todos)
+            tasks = "1 task is open" if count == 1 else f"{count} tasks are open"
+            return f"{tasks}: the model is reminded ({event.attempt} of {event.max_attempts})."
+        case TtsrTriggered():
+            names = ", ".join(str(rule.get("name")) for rule in event.rules)
+            return f"The answer was stopped by a rule ({names}). Asking again …"
+        case SessionSaveFailed():
+            return f"Not saved: {event.error}"
+
+
 def _arguments(call: ToolCall) -> JsonObject:
     return call.arguments if call.malformed is None else {"arguments (not JSON)": call.malformed}
 
@@ -459,6 +480,10 @@ def _diff(details: object) -> str | None:
         if isinstance(diff, str):
             return diff
     return None
+
+
+def _checklist(name: str, details: object) -> TodoList | None:
+    return read_list(details) if name == TODO else None
 
 
 def _images(content: object) -> list[ImageContent]:

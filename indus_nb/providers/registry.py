@@ -517,7 +517,9 @@ def _laid_over(
     for number, entry in enumerate(config.models or ()):
         model = _new_model(name, config, entry, first, f"{dot}models.{number}")
         own[model.id] = model
-    at = next((index for index, model in enumerate(models) if model.provider == name), len(models))
+    at = next((index for index, model in enumerate(models) if model.provider == name), None)
+    if at is None:  # the demonstration stays last: nobody who added a model means that one
+        at = next((index for index, model in enumerate(models) if model.api == "offline"), len(models))
     before = [model for model in models[:at] if model.provider != name]
     return [*before, *own.values(), *(model for model in models[at:] if model.provider != name)]
 

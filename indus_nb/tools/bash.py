@@ -194,7 +194,9 @@ def bash_tool(cwd: Path, shell: Shell) -> FunctionTool[BashArguments]:
     async def run(arguments: BashArguments, context: ToolContext) -> ToolOutput:
         def report(result: ShellResult) -> None:
             content = text_output(result.output).content if result.output else []
-            context.report(ToolOutput(content=content, details=_details(result) or {}))
+            # The protocol's documents print both keys in updates, null while nothing is left out.
+            details = {"truncation": None, "fullOutputPath": None, **(_details(result) or {})}
+            context.report(ToolOutput(content=content, details=details))
 
         result = await shell.run(arguments.command, cwd=cwd, timeout=arguments.timeout, on_output=report)
         text = result.output + _notice(result)

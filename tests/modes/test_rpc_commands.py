@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from messages_api import Gate, HttpError, MessagesApi, Reply, Text
+from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 from rpc_process import RpcProcess
 
 SETTINGS = {"retry": {"baseDelayMs": 10}, "compaction": {"keepRecentTokens": 100, "reserveTokens": 2000}}
@@ -293,6 +293,18 @@ def test_a_command_during_a_run_waits_for_its_place_in_the_conversation(claude, 
     gate.open()
     claude.wait("agent_settled")
     assert texts(claude) == ["talk", "one two", "hidden\n"]
+
+
+def test_keys_of_output_that_was_not_cut_are_there_and_null(claude, messages_api):
+    messages_api.add(Reply(ToolUse("bash", {"command": "echo hi"})), Reply("Done."))
+    data(claude, "bash", command="echo mine")
+    claude.ask("prompt", message="go")
+    claude.wait("agent_settled")
+    updates = [frame["partialResult"]["details"] for frame in claude.frames if frame["type"] == "tool_execution_update"]
+    assert updates
+    assert all(details == {"truncation": None, "fullOutputPath": None} for details in updates)
+    ran = data(claude, "get_messages")["messages"][0]
+    assert (ran["role"], ran["output"], ran["fullOutputPath"]) == ("bashExecution", "mine\n", None)
 
 
 def test_long_output_is_cut_and_kept_whole_in_a_file(claude):

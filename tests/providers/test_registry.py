@@ -208,6 +208,14 @@ def test_available_are_the_models_with_a_key_and_those_that_need_none(make: Make
     assert make(providers(ollama=LOCAL), {}).first_available() == registry.default("ollama")
 
 
+def test_the_users_own_models_are_listed_before_the_demonstration(make: Make):
+    registry = make(providers(ollama=LOCAL), {})
+    registry.register("late", {"baseUrl": "http://localhost:1", "api": "openai-completions", "models": [{"id": "m"}]})
+    assert [model.provider for model in registry.available()][-2:] == ["late", "offline"]
+    assert registry.models[-1].provider == "offline"
+    assert registry.available()[0] == registry.first_available() == registry.default("ollama")
+
+
 def test_nothing_but_the_offline_model_is_no_model_to_begin_with(make: Make):
     assert make().first_available() is None
 

@@ -1,0 +1,89 @@
+"""Stops the answers of a session for its stream rules, and has the model asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from indus_nb.events import TtsrTriggered
+from indus_nb.extensions.api import Context, ExtensionApi
+from indus_nb.extensions.events import BeforeAgentStart, SessionStart, SessionTree
+from indus_nb.messages import AssistantMessage, CustomMessage, Message
+from indus_nb.session import AgentSession
+from indus_nb.session_format import Entry
+from indus_nb.settings import StreamRuleSettings
+from indus_nb.stream_rules import MAX_STOPS, RuleWatch, StreamRule, load_rules, reminder
+from indus_nb.streaming import AssistantMessageEvent
+from indus_nb.watchers import RunWatcher
+
+_GAVE_UP = (
+    "An answer was not watched to its end for stream rules: their conditions met too much that was new to them. "
+    "Make the conditions shorter, or repeat less in them."
+)
+
+
+class RuleKeeper(RunWatcher):
+    """The stream rules of one session. ``extension`` lets it follow the session: what was applied is its branch's."""
+
+    def __init__(self, session: AgentSession, settings: StreamRuleSettings, agent_dir: Path) -> None:
+        self._session = session
+        self._settings = settings
+        self._agent_dir = agent_dir
+        self._watch: RuleWatch | None = None
+        self._matched: list[StreamRule] = []
+        self._stops = 0
+
+    def extension(self, api: ExtensionApi) -> None:
+        """Let it follow the session."""
+
+        @api.on("session_start")
+        @api.on("session_tree")
+        def begin(_event: SessionStart | SessionTree, _ctx: Context) -> None:
+            self._load()
+
+        @api.on("before_agent_start")
+        def count(_event: BeforeAgentStart, _ctx: Context) -> None:
+            self._stops = 0
+
+    def _load(self) -> None:
+        found = load_rules(self._session.store.cwd, self._agent_dir)
+        for problem in found.problems:
+            self._tell(problem)
+        self._watch = RuleWatch(found.rules, self._settings) if found.rules else None
+        if self._watch is not None:
+            self._watch.recall(_messages(self._session.store.branch()))
+
+    def _tell(self, problem: str) -> None:
+        if problem not in self._session.problems:
+            self._session.problems.append(problem)
+
+    def objection(self, event: AssistantMessageEvent) -> str | None:
+        """Stop an answer to which rules apply."""
+        if self._watch is None or self._stops >= MAX_STOPS:
+            return None
+        self._matched = self._watch.feed(event)
+        if self._watch.gave_up:
+            self._tell(_GAVE_UP)
+        if not self._matched:
+            return None
+        return f"Stopped by a stream rule: {', '.join(rule.name for rule in self._matched)}."
+
+    async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
+        """Tell the model the rules for which its answer was stopped."""
+        matched, self._matched = self._matched, []
+        if self._watch is None or not matched or answer.stop_reason != "aborted":
+            return ()
+        self._stops += 1
+        self._watch.apply(matched)
+        await self._session.emit(TtsrTriggered(rules=[rule.to_wire() for rule in matched]))
+        return [reminder(matched)]
+
+
+def _messages(branch: Iterable[Entry]) -> Iterator[Message]:
+    for entry in branch:
+        try:
+            message = entry.message
+        except ValueError:  # of a kind unknown here
+            continue
+        if message is not None:
+            yield message

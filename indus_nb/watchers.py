@@ -1,0 +1,29 @@
+"""What looks at the answers of a run: it may stop one, and it may have something to say when the run would end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from indus_nb.messages import AssistantMessage, CustomMessage
+from indus_nb.streaming import AssistantMessageEvent
+
+
+class RunWatcher:
+    """Asked by the loop on the session's event loop; this one changes nothing. None of its methods may raise."""
+
+    def objection(self, event: AssistantMessageEvent) -> str | None:
+        """Return why the answer must end here, before anything that ``event`` completes is acted upon.
+
+        It is asked about every piece of every answer, right after the piece was emitted, so it must be quick. The
+        answer ends as aborted with that reason, and ``after_turn`` is asked how to go on.
+        """
+        del event
+        return None
+
+    async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
+        """Return what is to be said to the model although the run would end now; with it the run goes on.
+
+        It is not asked after an abort of the user's, nor while the model goes on anyhow.
+        """
+        del answer
+        return ()
