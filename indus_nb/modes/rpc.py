@@ -25,7 +25,7 @@ from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_sig
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
 from indus_nb.store import TreeNode, list_sessions, user_text
-from indus_nb.ui import UiFrame
+from indus_nb.ui import Host, SetWorkingMessage, UiFrame
 from indus_nb.wire import JsonObject, dump, load_object
 
 _log = logging.getLogger("indus_nb")
@@ -471,6 +471,22 @@ async def _end(session: AgentSession) -> None:
         session.close()
 
 
+def _host(writer: FrameWriter) -> Host:
+    """Show dialogs and signs to the client. To be made on the event loop that writes."""
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def show(frame: UiFrame) -> None:
+        if isinstance(frame, SetWorkingMessage):
+            return
+        line = dump(frame)
+        if threading.get_ident() == thread:
+            writer.send_line(line)
+        else:  # a tool's function works in a thread of its own
+            loop.call_soon_threadsafe(writer.send_line, line)
+
+    return show
+
+
 async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
     """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
     loop = asyncio.get_running_loop()
@@ -495,22 +511,13 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
         finally:
             end(0)
 
-    thread = threading.get_ident()
-
-    def show(frame: UiFrame) -> None:
-        line = dump(frame)
-        if threading.get_ident() == thread:
-            writer.send_line(line)
-        else:  # a tool's function works in a thread of its own
-            loop.call_soon_threadsafe(writer.send_line, line)
-
     async def leave() -> None:
         await session.wait_until_idle()
         end(0)
 
     leaving: list[asyncio.Task[None]] = []
     session.on_shutdown = lambda: leaving.append(asyncio.create_task(leave()))
-    session.ui.attach(show)
+    session.ui.attach(_host(writer), place="RPC mode")
     on_signals(end)
     reading = asyncio.create_task(read())
     starting = asyncio.create_task(_start(session))
