@@ -22,10 +22,11 @@ from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.host_tools import HostTools
 from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, on_signals, preload, read_lines
+from indus_nb.modes.strict import DATA, kept
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
 from indus_nb.store import TreeNode, list_sessions, user_text
-from indus_nb.ui import Host, SetWorkingMessage, UiFrame
+from indus_nb.ui import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.wire import JsonObject, dump, load_object
 
 _log = logging.getLogger("indus_nb")
@@ -160,6 +161,8 @@ class RpcServer:
         elif data is not None:
             frame["data"] = None if data is _NULL else data
         try:
+            if self._writer.wire == "strict" and frame.get("data") is not None:
+                frame["data"] = kept(load_object(dump({"data": data}))["data"], DATA.get(name))
             line = dump(frame)
         except Exception as defect:  # noqa: BLE001 - the id must be answered
             _log.exception("The answer to %s could not be written", name)
@@ -476,7 +479,7 @@ def _host(writer: FrameWriter) -> Host:
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def show(frame: UiFrame) -> None:
-        if isinstance(frame, SetWorkingMessage):
+        if isinstance(frame, SetWorkingMessage) or (isinstance(frame, Cancel) and writer.wire == "strict"):
             return
         line = dump(frame)
         if threading.get_ident() == thread:
