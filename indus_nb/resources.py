@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Literal, Protocol, TypeVar
 from indus_nb.errors import UsageError
 from indus_nb.files import expand_user
 from indus_nb.frontmatter import UnusableFileError, read_text, simple_fields, split_frontmatter, yaml_fields
+from indus_nb.ignore import MAX_LINE, IgnoreFile, fits
 from indus_nb.settings import PROJECT_FOLDER
 from indus_nb.wire import clean_text
 
@@ -37,7 +39,6 @@ _BUDGETS = {"characters of files": 32 << 20, "characters of YAML": 512 << 10, **
 # A pattern costs its length and a little each time that it is tried, and as much as many tries to be understood.
 _A_LITTLE = 10
 _MANY = 20
-_LONGEST_PATTERN = 4096
 _MOST_DIAGNOSTICS = 100
 _DEEPEST = 32
 
@@ -275,41 +276,11 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Ignored:
-    """The lines of the ignore files in ``folder``, last first, and what holds in the folders above it."""
+    """The lines of the ignore files in ``folder``, and what holds in the folders above it."""
 
     folder: Path
-    patterns: list[_IgnorePattern]
-    cost: int
+    file: IgnoreFile
     above: _Ignored | None
-
-
-class _IgnorePattern:
-    """A line of an ignore file, as https://git-scm.com/docs/gitignore has it.
-
-    Libraries make a regular expression of it, which a hostile line can keep busy for ever; ``_fits`` cannot be.
-    """
-
-    def __init__(self, line: str) -> None:
-        self.hides = not line.startswith("!")
-        line = line.removeprefix("!")
-        kept = line.rstrip(" ")
-        line = f"{kept} " if kept.endswith("\\") and kept != line else kept
-        self._folders_only = line.endswith("/")
-        line = line.removesuffix("/")
-        parts = [re.sub(r"\\(.)|\[\^", _as_for_names, part) for part in line.removeprefix("/").split("/")]
-        if "/" not in line:
-            parts = ["**", *parts]
-        # What two stars at the end fit is something in the folder, not the folder.
-        self._parts = [*parts, "*"] if parts[-1] == "**" else parts
-
-    def fits(self, parts: Sequence[str], *, folder: bool) -> bool:
-        return (folder or not self._folders_only) and _fits(self._parts, parts)
-
-
-def _as_for_names(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return "[!"
-    return f"[{found[1]}]" if found[1] in "*?[" else found[1]
 
 
 class _Loading:
@@ -497,24 +468,19 @@ class _Loading:
         lines: list[str] = []
         for name in _IGNORE_NAMES:
             lines += (self._text(folder / name) or "").split("\n")
-        lines = [
-            line
-            for line in reversed(lines)
-            if line.strip(" /!") and not line.startswith("#") and len(line) <= _LONGEST_PATTERN
-        ]
-        cost = _cost(lines)
-        if not lines or not self._spend("characters of patterns", cost * _MANY, folder):
+        file = IgnoreFile(lines)
+        if not file or not self._spend("characters of patterns", file.size * _MANY, folder):
             return above
-        return _Ignored(folder, [_IgnorePattern(line) for line in lines], cost, above)
+        return _Ignored(folder, file, above)
 
     def _hidden(self, path: Path, ignored: _Ignored | None, *, folder: bool) -> bool:
         while ignored:
-            if not self._spend("characters of patterns", ignored.cost, path):
+            if not self._spend("characters of patterns", ignored.file.size, path):
                 return False
-            parts = path.parts[len(ignored.folder.parts) :]
-            for pattern in ignored.patterns:
-                if pattern.fits(parts, folder=folder):
-                    return pattern.hides
+            name = path.relative_to(ignored.folder).as_posix()
+            decision = ignored.file.hides(f"{name}/" if folder else name)
+            if decision is not None:
+                return decision
             ignored = ignored.above
         return False
 
@@ -602,7 +568,7 @@ class _Choice:
         self._excluded_here: list[Path] = []
         for entry in source.listed:
             sign, text = _sign(entry) if source.scope != "temporary" else ("", entry)
-            if not text.strip() or len(text) > _LONGEST_PATTERN:
+            if not text.strip() or len(text) > MAX_LINE:
                 continue
             named = home / text[2:] if text == "~" or text.startswith("~/") else Path(text)
             path = Path(os.path.normpath(source.folder / named))
@@ -651,16 +617,12 @@ def _cost(patterns: Iterable[str]) -> int:
 
 
 def _fits(glob: Sequence[str], parts: Sequence[str]) -> bool:
-    # Part by part, and fnmatch never goes back behind a star: however many there are, they are soon done with.
-    reached = {0}
-    for wanted in glob:
-        if wanted == "**":
-            reached = set(range(min(reached), len(parts) + 1))
-        else:
-            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], wanted)}
-        if not reached:
-            return False
-    return len(parts) in reached
+    # Fnmatch never goes back behind a star: however many there are, they are soon done with.
+    return fits([None if part == "**" else partial(_is_named, glob=part) for part in glob], parts)
+
+
+def _is_named(name: str, glob: str) -> bool:
+    return fnmatchcase(name, glob)
 
 
 def _up_to_repository(cwd: Path) -> Iterator[Path]:

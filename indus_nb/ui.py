@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
@@ -115,6 +115,13 @@ class SetEditorText(UiFrame):
     text: str
 
 
+class SetWorkingMessage(UiFrame):
+    """What is said to go on during a run. No method of RPC: clients are not told."""
+
+    method: Literal["setWorkingMessage"] = "setWorkingMessage"
+    text: str | None = None
+
+
 class Host(Protocol):
     """Somebody who shows frames; called on the session's event loop, and must not raise."""
 
@@ -142,7 +149,61 @@ class _Open:
     by_user: bool = False
 
 
-class Ui:
+class _TerminalUi:
+    """Methods for programs that own a terminal. Extensions written for one call them, so each has a harmless answer."""
+
+    async def custom(self, factory: Callable[..., Any] | None = None, **_: Any) -> None:
+        """Show a component of one's own in the terminal; here nothing is shown."""
+
+    def set_footer(self, factory: Callable[..., Any] | None = None) -> None:
+        """Without effect, as the other setters here."""
+
+    set_header = set_editor_component = set_footer
+
+    def set_working_visible(self, visible: bool) -> None:  # noqa: FBT001 - as everywhere in this family of programs
+        """Without effect."""
+
+    set_tools_expanded = set_working_visible
+
+    def set_working_indicator(self, options: Any = None) -> None:
+        """Without effect."""
+
+    set_hidden_thinking_label = set_working_indicator
+
+    def add_autocomplete_provider(self, factory: Callable[..., Any]) -> None:
+        """Without effect; commands have ``complete``."""
+
+    def on_terminal_input(self, _handler: Callable[..., Any]) -> Callable[[], None]:
+        """Never call it; returns what would end that."""
+        return lambda: None
+
+    def get_editor_text(self) -> str:
+        """Always empty: nobody tells what the user is writing."""
+        return ""
+
+    def get_tools_expanded(self) -> bool:
+        """Always false."""
+        return False
+
+    @property
+    def theme(self) -> None:
+        """There are no themes."""
+
+    def get_all_themes(self) -> list[JsonObject]:
+        """Always empty."""
+        return []
+
+    def get_theme(self, name: str) -> None:
+        """Always ``None``."""
+
+    def set_theme(self, _theme: Any) -> JsonObject:
+        """Say that it cannot be done."""
+        return {"success": False, "error": f"Theme switching not supported in {self._place}"}
+
+    _place = "this interface"
+
+
+class Ui(_TerminalUi):
     """One session's dialogs and signs. Without a host dialogs answer themselves at once, with what no user said.
 
     ``timeout`` is in seconds; out of time, aborted by ``signal`` or with the run, a dialog answers ``None`` (a
@@ -165,11 +226,18 @@ class Ui:
         """What the user has not answered yet, oldest first."""
         return [dialog.frame for dialog in self._open.values()]
 
-    def attach(self, host: Host, *, asks: bool = True) -> Callable[[], None]:
-        """Show ``host`` everything from now on, and what stands or is open already; returns what ends that.
+    def attach(self, host: Host, *, asks: bool = True, place: str | None = None) -> Callable[[], None]:
+        """Show ``host`` everything from now on, and what stands or is open already.
 
-        Where nobody is there who could answer, it ``asks`` nothing and is shown signs only.
+        Args:
+            host: Called with each frame.
+            asks: Off where nobody could answer; then it is shown signs only.
+            place: What the interface is called in sentences about what it cannot do.
+
+        Returns:
+            What ends that.
         """
+        self._place = place or self._place
         hosts = self._hosts if asks else self._watchers
         hosts.append(host)
         for frame in (*self._standing.values(), *(self.open_dialogs if asks else ())):
@@ -280,10 +348,30 @@ class Ui:
         """Show a short text until it is replaced, or with ``None`` taken away."""
         self._stand(("status", key), SetStatus(id=_new_id(), status_key=key, status_text=text), stays=text is not None)
 
-    def set_widget(self, key: str, lines: Sequence[str] | None, placement: WidgetPlacement | None = None) -> None:
-        """Show lines until they are replaced, or with ``None`` taken away."""
+    def set_working_message(self, message: str | None = None) -> None:
+        """Say what goes on, until ``None`` or the end of the run; a notebook's panel shows it, other hosts do not."""
+        if message is not None or ("working", "") in self._standing:
+            frame = SetWorkingMessage(id=_new_id(), text=message)
+            self._stand(("working", ""), frame, stays=message is not None)
+
+    def set_widget(
+        self,
+        key: str,
+        lines: Sequence[str] | Callable[..., Any] | None,
+        placement: WidgetPlacement | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Show lines until they are replaced, or with ``None`` taken away.
+
+        Args:
+            key: Names what is shown.
+            lines: The lines. What makes a terminal component of them is ignored: there is nothing to put it in.
+            placement: Where it is best shown, also as ``{"placement": …}``.
+        """
+        if callable(lines):
+            return
+        where = placement.get("placement") if isinstance(placement, Mapping) else placement
         shown = None if lines is None else list(lines)
-        frame = SetWidget(id=_new_id(), widget_key=key, widget_lines=shown, widget_placement=placement)
+        frame = SetWidget(id=_new_id(), widget_key=key, widget_lines=shown, widget_placement=where)
         self._stand(("widget", key), frame, stays=lines is not None)
 
     def set_title(self, title: str) -> None:
@@ -304,6 +392,8 @@ class Ui:
                 self.set_status(key, None)
             elif kind == "widget":
                 self.set_widget(key, None)
+            elif kind == "working":
+                self.set_working_message(None)
         self._standing.clear()
 
     def _stand(self, key: tuple[str, str], frame: UiFrame, *, stays: bool) -> None:

@@ -506,7 +506,7 @@ def test_plain_frontmatter_needs_no_yaml_and_nothing_else_is_loaded_either(disk:
     script = (
         "import sys; from pathlib import Path; from indus_nb.resources import load_resources\n"
         "found = load_resources(Path(sys.argv[1]), Path(sys.argv[2]), home=Path(sys.argv[3]))\n"
-        "print(len(found.skills), sorted({'yaml', 'pathspec'} & set(sys.modules)))"
+        "print(len(found.skills), sorted({'yaml'} & set(sys.modules)))"
     )
     arguments = [sys.executable, "-c", script, disk.cwd, disk.agent, disk.home]
     assert subprocess.run(arguments, capture_output=True, check=True, text=True).stdout == "1 []\n"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from indus_nb.errors import CredentialsError, UsageError
 from indus_nb.events import ToolOutput
-from indus_nb.extensions.events import EVENT_NAMES
+from indus_nb.extensions.events import unknown_event
 from indus_nb.extensions.loader import Source
-from indus_nb.messages import CustomMessage, ImageContent, TextContent, ThinkingLevel
+from indus_nb.messages import CustomMessage, ImageContent, TextContent, ThinkingLevel, text_of
 from indus_nb.providers import Model, ToolSpec
 from indus_nb.providers.tool_schemas import check_tool
 from indus_nb.session_format import Entry
@@ -25,6 +25,7 @@ from indus_nb.tools.process import Child
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
+    from indus_nb.compaction import CompactionResult
     from indus_nb.conversation import ContextUsage
     from indus_nb.extensions.host import Extensions
     from indus_nb.loop import AbortSignal
@@ -270,21 +271,30 @@ class Context(Guarded):
         self,
         custom_instructions: str | None = None,
         *,
-        on_complete: Callable[[Any], None] | None = None,
-        on_error: Callable[[BaseException], None] | None = None,
+        on_complete: Callable[[CompactionResult], Any] | None = None,
+        on_error: Callable[[Exception], Any] | None = None,
     ) -> None:
-        """Compact the conversation; does not wait for that."""
+        """Compact the conversation; does not wait for that. A run that is going on is aborted first.
+
+        Args:
+            custom_instructions: What the summary should mind.
+            on_complete: Called with the result, plain or async.
+            on_error: Called with the reason when nothing was compacted, plain or async. Without it the failure is
+                reported as the extension's.
+        """
+        session = self._session
 
         async def work() -> None:
             try:
-                result = await self._session.compact(custom_instructions)
-            except UsageError as error:
+                result = await session.compact(custom_instructions)
+            except Exception as error:
                 if on_error is None:
                     raise
-                on_error(error)
+                answer = on_error(error)
             else:
-                if on_complete is not None:
-                    on_complete(result)
+                answer = None if on_complete is None else on_complete(result)
+            if inspect.isawaitable(answer):
+                await answer
 
         self._host.background(work(), "compact")
 
@@ -342,10 +352,8 @@ class ExtensionApi(Guarded):
     def on(self, event: str, handler: Handler | None = None) -> Any:
         """Call ``handler(event, ctx)``, sync or async, when it happens; also a decorator. Returns what ends that.
 
-        Raises ``UsageError`` for an event that does not exist.
+        An event that does not exist is reported as a problem of the extension, and the handler is never called.
         """
-        if event not in EVENT_NAMES:
-            raise UsageError(f"There is no event named {event!r}. Events: {', '.join(sorted(EVENT_NAMES))}.")
         if handler is None:
 
             def decorate(function: HandlerT) -> HandlerT:
@@ -353,6 +361,8 @@ class ExtensionApi(Guarded):
                 return function
 
             return decorate
+        if (problem := unknown_event(event)) is not None:
+            self._host.report_soon(event, UsageError(problem), self._extension)
         handlers = self._extension.handlers.setdefault(event, [])
         handlers.append(handler)
         self._host.listening.add(event)
@@ -471,7 +481,25 @@ class ExtensionApi(Guarded):
 
         During a run it is delivered as steering, as a follow-up, or with the user's next prompt. Otherwise it is added
         at once, and a run starts only with ``trigger_turn``.
+
+        Args:
+            custom_type: What kind of message it is, for renderers and for extensions that read it again.
+            content: What the model reads.
+            display: Whether the user sees it too.
+            details: What is saved with it and no model reads.
+            trigger_turn: Whether the model answers at once when it is idle.
+            deliver_as: When it is delivered during a run.
+
+        Raises:
+            UsageError: The content is blank; models refuse such messages.
         """
+        if not isinstance(content, str) and any(isinstance(block, ImageContent) for block in content):
+            pass
+        elif not text_of(content).strip():
+            raise UsageError(
+                f"The message {custom_type!r} is blank and was not sent: models refuse such messages. Give it a text, "
+                "or save what only the extension reads with append_entry."
+            )
         message = CustomMessage(custom_type=custom_type, content=content, display=display, details=details)
         work = self._acting.send_message(message, trigger_turn=trigger_turn, deliver_as=deliver_as)
         self._host.background(work, "send_message", self._extension)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 from indus_nb.errors import UsageError
 from indus_nb.extensions.api import CommandContext, Context, ExtensionApi, StaleExtensionError
-from indus_nb.extensions.events import EVENT_NAMES
+from indus_nb.extensions.events import unknown_event
 from indus_nb.tools.function import function_tool
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -90,8 +90,8 @@ class Definitions:
 
     def on(self, event: str) -> Callable[[FunctionT], FunctionT]:
         """Call ``function(event, ctx)`` when it happens; raises ``UsageError`` for an event that does not exist."""
-        if event not in EVENT_NAMES:
-            raise UsageError(f"There is no event named {event!r}. Events: {', '.join(sorted(EVENT_NAMES))}.")
+        if (problem := unknown_event(event)) is not None:
+            raise UsageError(problem)
 
         def decorate(function: FunctionT) -> FunctionT:
             key = f"{event}: {function.__module__}.{function.__qualname__}"

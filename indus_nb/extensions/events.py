@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -65,6 +66,31 @@ class SessionBeforeFork:
     type: ClassVar[str] = "session_before_fork"
     entry_id: str
     position: Literal["before", "at"]
+
+
+@dataclass(slots=True)
+class SessionBeforeBranch:
+    """The same as `session_before_fork`, by its other name; asked after it."""
+
+    type: ClassVar[str] = "session_before_branch"
+    entry_id: str
+
+
+@dataclass(slots=True)
+class SessionSwitch:
+    """Another session has taken the place of the one before; told after `session_start`."""
+
+    type: ClassVar[str] = "session_switch"
+    reason: Literal["new", "resume"]
+    previous_session_file: Path | None = None
+
+
+@dataclass(slots=True)
+class SessionBranch:
+    """A session that was forked off has taken the place of the one before; told after `session_start`."""
+
+    type: ClassVar[str] = "session_branch"
+    previous_session_file: Path | None = None
 
 
 @dataclass(slots=True)
@@ -245,6 +271,9 @@ ExtensionEvent = (
     | SessionStart
     | SessionBeforeSwitch
     | SessionBeforeFork
+    | SessionBeforeBranch
+    | SessionSwitch
+    | SessionBranch
     | SessionBeforeCompact
     | SessionCompact
     | SessionBeforeTree
@@ -400,6 +429,7 @@ ANSWERS: Mapping[str, type[Answer]] = {
     "resources_discover": ResourcesAnswer,
     "session_before_switch": CancelAnswer,
     "session_before_fork": ForkAnswer,
+    "session_before_branch": ForkAnswer,
     "session_before_compact": CompactAnswer,
     "session_before_tree": TreeAnswer,
     "input": InputAnswer,
@@ -416,6 +446,8 @@ EVENT_NAMES: frozenset[str] = frozenset(
     {
         *ANSWERS,
         "session_start",
+        "session_switch",
+        "session_branch",
         "session_compact",
         "session_tree",
         "session_shutdown",
@@ -446,3 +478,12 @@ EVENT_NAMES: frozenset[str] = frozenset(
     }
 )
 """All that a handler can be registered for."""
+
+
+def unknown_event(name: str) -> str | None:
+    """What is wrong with ``name`` when no event is called that."""
+    if name in EVENT_NAMES:
+        return None
+    close = get_close_matches(name, EVENT_NAMES, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Events: {', '.join(sorted(EVENT_NAMES))}."
+    return f"There is no event named {name!r}, so its handler is never called. {hint}"

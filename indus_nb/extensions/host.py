@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import inspect
 import logging
 import threading
-import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -18,6 +16,7 @@ from pydantic import ValidationError
 from indus_nb.compaction import CompactionResult, Preparation
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
+    AgentEnd,
     ExtensionError,
     MessageEnd,
     ModelChanged,
@@ -29,6 +28,7 @@ from indus_nb.events import (
 )
 from indus_nb.extensions import events as ev
 from indus_nb.extensions.api import Command, CommandContext, Context, Events, Extension, ExtensionApi, Handler
+from indus_nb.extensions.calling import Calls
 from indus_nb.extensions.loader import Source, load
 from indus_nb.hooks import (
     BranchChange,
@@ -47,7 +47,6 @@ from indus_nb.session import AgentSession
 from indus_nb.session_format import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
 from indus_nb.tools.truncate import Truncation, byte_size
-from indus_nb.ui import clock
 from indus_nb.wire import JsonObject
 
 _log = logging.getLogger("indus_nb")
@@ -56,36 +55,6 @@ _SHUTDOWN_SECONDS = 2.0
 _INTERRUPTED = (ev.UserInput, ev.BeforeAgentStart, ev.ModelContext, ev.BeforeProviderRequest, ev.ToolCallEvent)
 """What an abort need not wait for."""
 _KEPT_PROBLEMS = 50
-
-
-class _Clock:
-    """Counts the seconds that a handler takes, but for those in which it waits for the user."""
-
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
-        self._since: float | None = time.monotonic()
-        self._dialogs = 0
-        self.changed = asyncio.Event()
-
-    @contextlib.contextmanager
-    def paused(self) -> Generator[None]:
-        self._dialogs += 1
-        if self._dialogs == 1:
-            self._left = self.left or 0
-            self._since = None
-            self.changed.set()
-        try:
-            yield
-        finally:
-            self._dialogs -= 1
-            if self._dialogs == 0:
-                self._since = time.monotonic()
-                self.changed.set()
-
-    @property
-    def left(self) -> float | None:
-        """``None`` while it stands still."""
-        return None if self._since is None else max(0.0, self._left - (time.monotonic() - self._since))
 
 
 class Extensions(SessionHooks):
@@ -108,7 +77,7 @@ class Extensions(SessionHooks):
         self.flag_values = flag_values
         self.listening: set[str] = set()
         self.system_prompt = ""
-        self.bus = Events(self._report_soon)
+        self.bus = Events(self.report_soon)
         self._sources = sources
         self._seconds = seconds
         self._extensions: list[Extension] = []
@@ -117,7 +86,7 @@ class Extensions(SessionHooks):
         self._thread: int | None = None
         self._providers: list[str] = []
         self._problems: list[str] = []
-        self._background: set[asyncio.Task[None]] = set()
+        self._calls = Calls()
         self._turn = -1
         self._model = session.model
         self._level: ThinkingLevel = session.thinking_level
@@ -128,6 +97,10 @@ class Extensions(SessionHooks):
         await self._load(afresh=reason == "reload")
         self._model, self._level = self.session.model, self.session.thinking_level
         await self._tell(ev.SessionStart(reason, previous))
+        if reason == "fork":
+            await self._tell(ev.SessionBranch(previous))
+        elif reason in ("new", "resume"):
+            await self._tell(ev.SessionSwitch(reason, previous))
         await self._discover_resources("reload" if reason == "reload" else "startup")
 
     async def reload(self) -> None:
@@ -141,7 +114,7 @@ class Extensions(SessionHooks):
         self.generation += 1
         self.ready = False
         self._problems.clear()
-        self.bus = Events(self._report_soon)
+        self.bus = Events(self.report_soon)
         for name in self._providers:
             self.session.registry.unregister(name)
         self._providers.clear()
@@ -153,7 +126,7 @@ class Extensions(SessionHooks):
                 setup = load(source, afresh=afresh)
                 result = setup(ExtensionApi(self, extension))
                 if inspect.isawaitable(result):
-                    await self._limited(result, self._seconds)
+                    await self._calls.limited(result, self._seconds)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - one's defect is no business of the others
                 failed.append(extension)
                 await self.report(extension, "load", error)
@@ -184,7 +157,7 @@ class Extensions(SessionHooks):
         try:
             self.session.registry.register(name, config)
         except IndusError as error:
-            self._report_soon("register_provider", error, extension)
+            self.report_soon("register_provider", error, extension)
         else:
             self._providers.append(name)
 
@@ -259,11 +232,11 @@ class Extensions(SessionHooks):
             if signal is None or not isinstance(event, _INTERRUPTED):
                 aborted = signal is not None and signal.requested
                 seconds = _SHUTDOWN_SECONDS if aborted or isinstance(event, ev.SessionShutdown) else self._seconds
-                return await self._limited(result, seconds)
+                return await self._calls.limited(result, seconds)
             if signal.requested and inspect.iscoroutine(result):
                 result.close()
             with signal.interruptible():
-                return await self._limited(result, self._seconds)
+                return await self._calls.limited(result, self._seconds)
         except SystemExit as error:
             raise RuntimeError(f"it wanted to exit ({error.code})") from error
         except asyncio.CancelledError as error:
@@ -272,37 +245,21 @@ class Extensions(SessionHooks):
                 raise
             raise RuntimeError("something that it waited for was cancelled") from error
 
-    async def _limited(self, work: Any, seconds: float) -> Any:
-        """What ``work`` gives; raises ``TimeoutError`` when it takes longer, the user's thinking aside."""
-        running = _Clock(seconds)
-        token = clock.set(running)
-        try:
-            task = asyncio.ensure_future(work)
-        finally:
-            clock.reset(token)
-        try:
-            while not task.done():
-                running.changed.clear()
-                changed = asyncio.create_task(running.changed.wait())
-                await asyncio.wait((task, changed), timeout=running.left, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
-                if not task.done() and running.left == 0:
-                    raise TimeoutError(f"it took longer than {seconds:g} s and was given up")
-            return task.result()
-        finally:
-            task.cancel()
-
     async def report(self, extension: Extension | None, event: str, error: BaseException) -> None:
         """Tell of a defect of an extension."""
+        await self.session.emit(self._noted(extension, event, error))
+
+    def report_soon(self, event: str, error: BaseException, extension: Extension | None = None) -> None:
+        """Tell of a defect where nobody can wait for that."""
+        self.background(self.session.emit(self._noted(extension, event, error)), event)
+
+    def _noted(self, extension: Extension | None, event: str, error: BaseException) -> ExtensionError:
         path = extension.source.path if extension is not None else "extensions"
         text = str(error) or type(error).__name__
         told = f"{path} failed on {event}: {text}"
         self._problems = [*self._problems[-_KEPT_PROBLEMS:], *([] if told in self._problems else [told])]
         _log.debug("The extension %s failed on %s", path, event, exc_info=error)
-        await self.session.emit(ExtensionError(extension_path=path, event=event, error=text))
-
-    def _report_soon(self, event: str, error: BaseException, extension: Extension | None = None) -> None:
-        self.background(self.report(extension, event, error), event)
+        return ExtensionError(extension_path=path, event=event, error=text)
 
     def background(self, work: Coroutine[Any, Any, Any], event: str, extension: Extension | None = None) -> None:
         """Do ``work`` beside everything else; what fails is reported."""
@@ -313,15 +270,13 @@ class Extensions(SessionHooks):
             except Exception as error:  # noqa: BLE001 - nobody waits for it
                 await self.report(extension, event, error)
 
-        def begin() -> None:
-            task = asyncio.create_task(carry_out())
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
-
         if self._thread == threading.get_ident():
-            begin()
-        elif self._loop is not None:
-            self._loop.call_soon_threadsafe(begin)  # a tool's function works in a thread of its own
+            self._calls.start(carry_out())
+        elif self._loop is not None and not self._loop.is_closed():
+            # A tool's function works in a thread of its own.
+            self._loop.call_soon_threadsafe(lambda: self._calls.start(carry_out()))
+        else:
+            work.close()
 
     # What the session asks
 
@@ -334,6 +289,8 @@ class Extensions(SessionHooks):
 
     async def event(self, event: SessionEvent) -> None:
         name = event.type
+        if isinstance(event, AgentEnd):
+            self.session.ui.set_working_message(None)
         if name == "message_update" and name not in self.listening:
             return  # by far the most frequent one
         if isinstance(event, ModelChanged):
@@ -491,7 +448,10 @@ class Extensions(SessionHooks):
         return not await self._cancelled(ev.SessionBeforeSwitch(reason, target), ev.CancelAnswer)
 
     async def before_fork(self, entry_id: str, position: Literal["before", "at"]) -> bool:
-        return not await self._cancelled(ev.SessionBeforeFork(entry_id, position), ev.ForkAnswer)
+        return not (
+            await self._cancelled(ev.SessionBeforeFork(entry_id, position), ev.ForkAnswer)
+            or await self._cancelled(ev.SessionBeforeBranch(entry_id), ev.ForkAnswer)
+        )
 
     async def _cancelled(self, event: ev.ExtensionEvent, kind: type[ev.CancelAnswer]) -> bool:
         async for _, answer in self._ask(event, kind):
@@ -501,11 +461,9 @@ class Extensions(SessionHooks):
 
     async def shutdown(self, reason: ShutdownReason, target: Path | None = None) -> None:
         await self._tell(ev.SessionShutdown(reason, target))
-        for task in tuple(self._background):
-            if task is not asyncio.current_task() and reason == "quit":
-                task.cancel()
         self.session.ui.clear()
         if reason == "quit":
+            await self._calls.end(_SHUTDOWN_SECONDS)
             self.generation += 1
             self._extensions = []
 

@@ -6,26 +6,19 @@ it arrives, and a frame is put together from the pieces.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, assert_never, cast
 
 import pydantic_core
 
 from indus_nb.events import (
-    AgentEnd,
-    AgentSettled,
-    BashExecutionUpdate,
     CompactionEnd,
     CompactionStart,
     MessageUpdate,
-    ModelChanged,
-    QueueUpdate,
     SessionEvent,
-    SessionInfoChanged,
-    SessionSaveFailed,
-    ThinkingLevelChanged,
-    TodoAutoClear,
 )
 from indus_nb.messages import Usage
+from indus_nb.modes.strict import BLOCK, MESSAGE, UPDATE, Shape, strict_json, strict_line
 from indus_nb.streaming import (
     AssistantMessageEvent,
     GrowingMessage,
@@ -47,17 +40,6 @@ from indus_nb.wire import JsonObject, dump
 
 Wire = Literal["snapshot", "delta", "strict"]
 
-_NEWER = (
-    AgentSettled,
-    TodoAutoClear,
-    QueueUpdate,
-    ModelChanged,
-    ThinkingLevelChanged,
-    SessionInfoChanged,
-    SessionSaveFailed,
-    BashExecutionUpdate,
-)
-"""Events that the protocol's first documents do not name."""
 DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 
 
@@ -65,7 +47,8 @@ class FrameEncoder:
     """Makes a stream's frames, one event after the other.
 
     ``snapshot`` repeats the whole answer with each delta, as the protocol's first documents say; ``delta`` leaves it
-    out, so that a stream is as long as what it tells; ``strict`` is ``snapshot`` without what those documents lack.
+    out, so that a stream is as long as what it tells; ``strict`` is ``snapshot`` with the fields alone that those
+    documents name.
     """
 
     def __init__(self, wire: Wire = "snapshot") -> None:
@@ -74,34 +57,35 @@ class FrameEncoder:
 
     def encode(self, event: SessionEvent) -> bytes | None:
         """The frame of ``event``, without a line end; ``None`` when readers of this shape are not told."""
-        if self._wire == "strict" and isinstance(event, _NEWER):
-            return None
         match event:
             case MessageUpdate():
                 return _delta(event) if self._wire == "delta" else self._snapshot(event)
             case CompactionStart() | CompactionEnd():
-                return _compaction(event, self._wire)
-            case AgentEnd() if self._wire == "strict":
-                return dump({"type": event.type, "messages": event.messages})
+                line = _compaction(event, self._wire)
             case _:
-                return dump(event)
+                line = dump(event)
+        return line if line is None or self._wire != "strict" else strict_line(line)
+
+    def _dump(self, value: object, shape: Shape) -> bytes:
+        return strict_json(value, shape) if self._wire == "strict" else dump(value)
 
     def _snapshot(self, event: MessageUpdate) -> bytes:
         growing = cast("GrowingMessage", event.growing)
         happened = event.assistant_message_event
         if self._answer is None or isinstance(happened, StreamStart):
-            self._answer = _EncodedAnswer(growing)
+            self._answer = _EncodedAnswer(growing, self._dump)
         self._answer.take(happened)
         if isinstance(happened, StreamDone | StreamError):
             self._answer = None
-            message = dump(happened.message if isinstance(happened, StreamDone) else happened.error)
-            return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b}' % (message, dump(happened))
+            final = happened.message if isinstance(happened, StreamDone) else happened.error
+            return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b}' % (
+                self._dump(final, MESSAGE),
+                self._dump(happened, UPDATE),
+            )
         message = self._answer.encoded()
-        if self._wire == "strict" and isinstance(happened, ToolCallStart):
-            happened = ToolCallStart.model_construct(type=happened.type, content_index=happened.content_index)
         return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b,"partial":%b}}' % (
             message,
-            dump(happened)[:-1],
+            self._dump(happened, UPDATE)[:-1],
             message,
         )
 
@@ -130,8 +114,9 @@ def _compaction(event: CompactionStart | CompactionEnd, wire: Wire) -> bytes | N
 class _EncodedAnswer:
     """The JSON of an answer that grows, kept in pieces."""
 
-    def __init__(self, growing: GrowingMessage) -> None:
+    def __init__(self, growing: GrowingMessage, dump: Callable[[object, Shape], bytes]) -> None:
         self._growing = growing
+        self._dump = dump
         self._blocks: list[_EncodedBlock] = []
         self._head = self._tail = b""
         self._usage: Usage | None = None
@@ -148,7 +133,7 @@ class _EncodedAnswer:
                 self._blocks[event.content_index].append(event.delta)
             case TextEnd() | ThinkingEnd() | ToolCallEnd():
                 block = self._growing.block(event.content_index)
-                self._blocks[event.content_index] = _EncodedText(dump(block), b"")
+                self._blocks[event.content_index] = _EncodedText(self._dump(block, BLOCK), b"")
             case StreamStart() | StreamDone() | StreamError():
                 pass
             case _:
@@ -159,7 +144,7 @@ class _EncodedAnswer:
             # What surrounds the content changes only with the usage.
             self._usage = self._growing.usage
             empty = self._growing.snapshot(with_content=False)
-            self._head, _, self._tail = dump(empty).partition(b'"content":[]')
+            self._head, _, self._tail = self._dump(empty, MESSAGE).partition(b'"content":[]')
         content = b",".join(block.encoded() for block in self._blocks)
         return b'%b"content":[%b]%b' % (self._head, content, self._tail)
 

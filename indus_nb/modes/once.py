@@ -20,6 +20,7 @@ from indus_nb.markup import plain
 from indus_nb.messages import ImageContent
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.stdio import FrameWriter, complain, on_signals, preload
+from indus_nb.modes.strict import EVENTS, strict_json
 from indus_nb.session import AgentSession
 from indus_nb.tools import ToolError, read_image
 from indus_nb.wire import clean_text, dump
@@ -52,7 +53,8 @@ async def answer_all(
 
     writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(1))
     if mode == "json":
-        writer.send_line(dump(session.store.header))
+        header = session.store.header
+        writer.send_line(strict_json(header, EVENTS["session"]) if wire == "strict" else dump(header))
         session.subscribe(writer.send)
     else:
         session.subscribe(_tell)

@@ -22,11 +22,12 @@ from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
 from indus_nb.modes.host_tools import HostTools
 from indus_nb.modes.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, preload, read_lines
+from indus_nb.modes.strict import DATA, kept
 from indus_nb.modes.trees import encoded_tree, flat_tree
 from indus_nb.session import AgentSession
 from indus_nb.stats import session_stats
 from indus_nb.store import list_sessions, user_text
-from indus_nb.ui import UiFrame
+from indus_nb.ui import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.wire import JsonObject, dump, load_object
 
 _log = logging.getLogger("indus_nb")
@@ -162,6 +163,8 @@ class RpcServer:
         elif data is not None:
             frame["data"] = None if data is _NULL else data
         try:
+            if self._writer.wire == "strict" and frame.get("data") is not None:
+                frame["data"] = kept(load_object(dump({"data": data}))["data"], DATA.get(name))
             line = dump(frame)
         except Exception as defect:  # noqa: BLE001 - the id must be answered
             _log.exception("The answer to %s could not be written", name)
@@ -476,6 +479,22 @@ async def _is_read(writer: FrameWriter, descriptor_in: int) -> bool:
             return True
 
 
+def _host(writer: FrameWriter) -> Host:
+    """Show dialogs and signs to the client. To be made on the event loop that writes."""
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def show(frame: UiFrame) -> None:
+        if isinstance(frame, SetWorkingMessage) or (isinstance(frame, Cancel) and writer.wire == "strict"):
+            return
+        line = dump(frame)
+        if threading.get_ident() == thread:
+            writer.send_line(line)
+        else:  # a tool's function works in a thread of its own
+            loop.call_soon_threadsafe(writer.send_line, line)
+
+    return show
+
+
 async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
     """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
     loop = asyncio.get_running_loop()
@@ -501,22 +520,13 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
         finally:
             end(0)
 
-    thread = threading.get_ident()
-
-    def show(frame: UiFrame) -> None:
-        line = dump(frame)
-        if threading.get_ident() == thread:
-            writer.send_line(line)
-        else:  # a tool's function works in a thread of its own
-            loop.call_soon_threadsafe(writer.send_line, line)
-
     async def leave() -> None:
         await session.wait_until_idle()
         end(0)
 
     leaving: list[asyncio.Task[None]] = []
     session.on_shutdown = lambda: leaving.append(asyncio.create_task(leave()))
-    session.ui.attach(show)
+    session.ui.attach(_host(writer), place="RPC mode")
     on_signals(end)
     reading = asyncio.create_task(read())
     starting = asyncio.create_task(_start(session))

@@ -102,6 +102,7 @@ class FrameWriter:
     """
 
     def __init__(self, descriptor: int, wire: Wire, on_broken: Callable[[], None]) -> None:
+        self.wire: Wire = wire
         self._descriptor = descriptor
         self._on_broken = on_broken
         self._loop = asyncio.get_running_loop()

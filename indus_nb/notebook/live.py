@@ -122,6 +122,8 @@ class Live:
                 self._toasts.append((time.monotonic(), toast))
             case "setStatus":
                 self._set_entry("status", str(frame["statusKey"]), frame.get("statusText"))
+            case "setWorkingMessage":
+                self._set_entry("status", "working", frame.get("text"))
             case "setWidget":
                 lines = frame.get("widgetLines")
                 shown = None if lines is None else {"lines": lines, "placement": frame.get("widgetPlacement")}

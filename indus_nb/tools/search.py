@@ -6,6 +6,7 @@ downloaded. What comes out is the same.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -29,7 +30,11 @@ _MAX_MATCHES = 100
 _MAX_LINE = 500
 _MAX_FOUND = 1000
 _MOST_FOUND = 10_000
+_MOST_NAMED = 5
 _LONGEST_RECORD = 1 << 17
+_MOST_SECONDS = 30.0
+_MORE_SECONDS = 2.0
+"""How much later than its own limit a program is ended."""
 _LINE_NUMBER = re.compile(rb"(\d+)([:-])")
 
 
@@ -37,8 +42,14 @@ class _SearchFailedError(Exception):
     """A search program gave nothing but a complaint."""
 
 
-async def _records(arguments: Sequence[str], cwd: Path, separator: bytes) -> AsyncGenerator[bytes, None]:
-    """What a program prints, piece by piece; closing the generator kills it."""
+async def _records(
+    arguments: Sequence[str], cwd: Path, separator: bytes, seconds: float
+) -> AsyncGenerator[bytes, None]:
+    """What a program prints, piece by piece; closing the generator kills it.
+
+    Raises ``TimeoutError`` when it goes on for longer than ``seconds``.
+    """
+    until = asyncio.get_running_loop().time() + seconds + _MORE_SECONDS
     with tempfile.TemporaryFile() as complaints:
         anything = False
         try:
@@ -47,7 +58,7 @@ async def _records(arguments: Sequence[str], cwd: Path, separator: bytes) -> Asy
             raise _SearchFailedError(f"{arguments[0]}: {error}") from error
         async with child:
             rest = b""
-            while chunk := await child.read():
+            while chunk := await child.read(until):
                 *whole, rest = (rest + chunk).split(separator)
                 rest = rest[:_LONGEST_RECORD]
                 for record in whole:
@@ -87,8 +98,8 @@ class GrepArguments(Arguments):
     limit: int = Field(default=_MAX_MATCHES, ge=1, description="How many matches to show at most")
 
 
-def grep_tool(cwd: Path) -> FunctionTool[GrepArguments]:
-    """The ``grep`` tool for paths relative to ``cwd``."""
+def grep_tool(cwd: Path, *, seconds: float = _MOST_SECONDS) -> FunctionTool[GrepArguments]:
+    """The ``grep`` tool for paths relative to ``cwd``; a search ends after ``seconds``."""
 
     async def run(arguments: GrepArguments, _context: ToolContext) -> ToolOutput:
         path = resolve(arguments.path, cwd)
@@ -99,12 +110,15 @@ def grep_tool(cwd: Path) -> FunctionTool[GrepArguments]:
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise ToolError(f"{arguments.path} is neither a folder nor a regular file. Nothing was searched.")
         root = path if stat.S_ISDIR(mode) else path.parent
-        found = _Matches(arguments.limit, arguments.context)
+        found = _Matches(arguments.limit, arguments.context, seconds)
+        command = _grep_command(arguments, root, path, seconds)
         try:
-            async with aclosing(_records(_grep_command(arguments, root, path), root, b"\n")) as records:
+            async with aclosing(_records(command, root, b"\n", seconds)) as records:
                 async for record in records:
                     if not found.add(record):
                         break
+        except TimeoutError:
+            found.stop()
         except _SearchFailedError as error:
             raise ToolError(f"The search for {arguments.pattern!r} failed: {error}") from error
         return found.output()
@@ -123,12 +137,13 @@ def grep_tool(cwd: Path) -> FunctionTool[GrepArguments]:
     )
 
 
-def _grep_command(arguments: GrepArguments, root: Path, path: Path) -> list[str]:
+def _grep_command(arguments: GrepArguments, root: Path, path: Path, seconds: float) -> list[str]:
     file = "" if path == root else f"./{path.name}"
     program = shutil.which("rg")
     if program is None:
         flags = "i" * arguments.ignore_case + "F" * arguments.literal
-        return _walk("grep", file, arguments.pattern, flags, str(arguments.context), arguments.glob or "")
+        context = str(arguments.context)
+        return _walk("grep", str(seconds), file, arguments.pattern, flags, context, arguments.glob or "")
     command = [program, "--no-config", "--no-messages", "--color=never", "--no-heading", "--with-filename"]
     command += ["--line-number", "--null", "--hidden", "--crlf", "--sort=path", "--no-context-separator"]
     command += ["--max-columns=4096", "--max-columns-preview", f"--context={arguments.context}", *_outside_git(root)]
@@ -144,9 +159,12 @@ def _grep_command(arguments: GrepArguments, root: Path, path: Path) -> list[str]
 class _Matches:
     """Matches and their context, until there are enough of them."""
 
-    def __init__(self, limit: int, context: int) -> None:
+    def __init__(self, limit: int, context: int, seconds: float) -> None:
         self._limit = limit
         self._context = context
+        self._seconds = seconds
+        self._hopeless: list[str] = []
+        self._stopped: str | None = None
         self._lines: list[str] = []
         self._size = 0
         self._count = 0
@@ -158,8 +176,12 @@ class _Matches:
         """Take one line of output; whether there is room for more."""
         name, nul, rest = record.partition(b"\0")
         numbered = _LINE_NUMBER.match(rest)
+        if nul and rest == b"?":
+            self._hopeless.append(_shown(name))
+        elif nul and rest == b"!":
+            self.stop(name)
         if not nul or numbered is None:
-            return True  # a remark on a binary file
+            return True  # a remark, on a binary file for example
         number, is_match = int(numbered[1]), numbered[2] == b":"
         if is_match and self._count == self._limit:
             self._more = True
@@ -173,18 +195,30 @@ class _Matches:
         if len(text) > _MAX_LINE:
             text = f"{text[:_MAX_LINE]}... [cut]"
             self._long_lines = True
-        shown_name = name.removeprefix(b"./").decode(errors="replace")
+        shown_name = _shown(name)
         line = f"{shown_name}:{number}: {text}" if is_match else f"{shown_name}-{number}- {text}"
         self._lines.append(line)
         self._size += len(line) + 1
         return self._size <= MAX_BYTES
 
+    def stop(self, place: bytes | None = None) -> None:
+        """Note that the time is over, and where the search was then."""
+        place = place or self._last[0]
+        self._stopped = f"The search was stopped after {self._seconds:g} s" + (
+            f" at {_shown(place)}: nothing behind it, by name, was searched" if place else " without a match"
+        )
+
     def output(self) -> ToolOutput:
         """What the model reads."""
-        if not self._count:
-            return text_output("No matches found")
-        shown = head("\n".join(self._lines), max_lines=None)
         notices: list[str] = []
+        if self._hopeless:
+            named = ", ".join(self._hopeless[:_MOST_NAMED]) + (" …" if len(self._hopeless) > _MOST_NAMED else "")
+            notices.append(f"The pattern took too long on {named}: the rest there was not searched. Simplify it")
+        if self._stopped:
+            notices.append(f"{self._stopped}. Narrow path or glob")
+        if not self._count:
+            return text_output(f"No matches found\n\n[{'. '.join(notices)}]" if notices else "No matches found")
+        shown = head("\n".join(self._lines), max_lines=None)
         if self._more:
             notices.append(f"{self._limit} matches are shown and there are more: raise limit or narrow the pattern")
         if shown.truncated:
@@ -195,6 +229,10 @@ class _Matches:
         return text_output(f"{text}\n\n[{'. '.join(notices)}]" if notices else text, shown.details())
 
 
+def _shown(path: bytes) -> str:
+    return path.removeprefix(b"./").decode(errors="replace")
+
+
 class FindArguments(Arguments):
     """What the model gives."""
 
@@ -203,8 +241,8 @@ class FindArguments(Arguments):
     limit: int = Field(default=_MAX_FOUND, ge=1, description="How many results to show at most")
 
 
-def find_tool(cwd: Path) -> FunctionTool[FindArguments]:
-    """The ``find`` tool for paths relative to ``cwd``."""
+def find_tool(cwd: Path, *, seconds: float = _MOST_SECONDS) -> FunctionTool[FindArguments]:
+    """The ``find`` tool for paths relative to ``cwd``; a search ends after ``seconds``."""
 
     async def run(arguments: FindArguments, _context: ToolContext) -> ToolOutput:
         root = resolve(arguments.path, cwd)
@@ -212,19 +250,24 @@ def find_tool(cwd: Path) -> FunctionTool[FindArguments]:
             raise ToolError(f"Could not search {arguments.path}: there is no such folder. Check the path with ls.")
         limit = min(arguments.limit, _MOST_FOUND)
         try:
-            found = await _found(arguments.pattern, root, limit + 1)
+            found, stopped = await _found(arguments.pattern, root, limit + 1, seconds)
         except _SearchFailedError as error:
             raise ToolError(f"The search for {arguments.pattern!r} failed: {error}") from error
+        notices: list[str] = []
+        if stopped is not None:
+            place = f" at {_shown(stopped)}: nothing behind it, by name, was searched" if stopped else ""
+            notices.append(f"The search was stopped after {seconds:g} s{place}. Search in a folder further down")
         if not found:
-            return text_output("No files found matching pattern")
+            none = "No files found matching pattern"
+            return text_output(f"{none}\n\n[{notices[0]}]" if notices else none)
         names = await in_thread(lambda stop: _marked(found[:limit], root, stop))
         shown = head("\n".join(names), max_lines=None)
-        text = shown.content.removesuffix("\n")
         if shown.truncated:
-            text += f"\n\n[Cut at {size_text(MAX_BYTES)}: narrow the pattern to see the rest]"
+            notices.append(f"Cut at {size_text(MAX_BYTES)}: narrow the pattern to see the rest")
         elif len(found) > limit:
-            text += f"\n\n[{limit} results are shown and there are more: raise limit or narrow the pattern]"
-        return text_output(text, shown.details())
+            notices.append(f"{limit} results are shown and there are more: raise limit or narrow the pattern")
+        text = shown.content.removesuffix("\n")
+        return text_output(f"{text}\n\n[{'. '.join(notices)}]" if notices else text, shown.details())
 
     return FunctionTool(
         name="find",
@@ -239,34 +282,41 @@ def find_tool(cwd: Path) -> FunctionTool[FindArguments]:
     )
 
 
-async def _found(pattern: str, root: Path, most: int) -> list[bytes]:
-    """At most ``most`` paths in the order of a walk by name."""
+async def _found(pattern: str, root: Path, most: int, seconds: float) -> tuple[list[bytes], bytes | None]:
+    """At most ``most`` paths in the order of a walk by name, and where the search was when its time was over."""
     whole_path = "/" in pattern
     if whole_path and not pattern.startswith(("/", "**/")):
         pattern = f"**/{pattern}"
-    stand_in = _walk("find", pattern, "path" if whole_path else "name")
+    stand_in = _walk("find", str(seconds), pattern, "path" if whole_path else "name")
     program = shutil.which("fd") or shutil.which("fdfind")
     if program is None:
-        return await _paths(stand_in, root, most)
+        return await _paths(stand_in, root, most, seconds)
     command = [program, "--glob", "--hidden", "--color=never", "--print0", "--exclude=.git", *_outside_git(root)]
     if whole_path:
         command.append("--full-path")
     try:
-        return await _paths([*command, "--", pattern], root, most)
+        return await _paths([*command, "--", pattern], root, most, seconds)
     except _SearchFailedError as error:
         if "--no-require-git" in str(error):  # an fd too old to know it
-            return await _paths(stand_in, root, most)
+            return await _paths(stand_in, root, most, seconds)
         raise
 
 
-async def _paths(command: Sequence[str], root: Path, most: int) -> list[bytes]:
+async def _paths(command: Sequence[str], root: Path, most: int, seconds: float) -> tuple[list[bytes], bytes | None]:
     paths: list[bytes] = []
-    async with aclosing(_records(command, root, b"\0")) as records:
-        async for record in records:
-            paths.append(record.removeprefix(b"./"))
-            if len(paths) == most:
-                break
-    return sorted(paths, key=lambda path: path.rstrip(b"/").split(b"/"))
+    stopped: bytes | None = None
+    try:
+        async with aclosing(_records(command, root, b"\0", seconds)) as records:
+            async for record in records:
+                if not record:
+                    stopped = await anext(records, b"")
+                    break
+                paths.append(record.removeprefix(b"./"))
+                if len(paths) == most:
+                    break
+    except TimeoutError:
+        stopped = b""
+    return sorted(paths, key=lambda path: path.rstrip(b"/").split(b"/")), stopped
 
 
 def _marked(paths: Sequence[bytes], root: Path, stop: threading.Event) -> list[str]:

@@ -2,12 +2,16 @@
 
 Another process can be killed, and no regular expression, however bad, can hold up the one that asks. It prints what
 the two would print with the options that ``search`` gives them, and uses nothing but the standard library and
-pathspec, for it starts anew with each search.
+``indus_nb/ignore.py``, for it starts anew with each search.
 
-``walk.py grep FILE PATTERN FLAGS CONTEXT GLOB`` prints ``path NUL number : line`` for each match, with ``-`` for
-context lines, in ``FILE`` or, if that is empty, in all files below the current folder; ``FLAGS`` are the letters
-``i`` (ignore case) and ``F`` (no expression). ``walk.py find PATTERN name`` prints paths, each ended by NUL; ``path``
-instead of ``name`` matches absolute paths.
+``walk.py grep SECONDS FILE PATTERN FLAGS CONTEXT GLOB`` prints ``path NUL number : line`` for each match, with ``-``
+for context lines, in ``FILE`` or, if that is empty, in all files below the current directory; ``FLAGS`` are the letters
+``i`` (ignore case) and ``F`` (no expression). ``walk.py find SECONDS PATTERN name`` prints paths, each ended by NUL;
+``path`` instead of ``name`` matches absolute paths.
+
+A line that keeps the expression busy for ``HOPELESS_SECONDS`` is given up with the rest of its file, which is printed
+as ``path NUL ?``. After ``SECONDS`` the search ends, and the place that it had come to is printed: as ``path NUL !``,
+and of ``find`` behind an empty path.
 """
 
 from __future__ import annotations
@@ -15,62 +19,84 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
+import stat
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+if TYPE_CHECKING or __package__:
+    from indus_nb.ignore import IgnoreFile, PathGlob
+else:  # as a program: the package would take longer to import than most searches last
+    from importlib.util import module_from_spec, spec_from_file_location
 
+    _spec = spec_from_file_location("indus_nb_ignore", Path(__file__).parents[1] / "ignore.py")
+    assert _spec is not None and _spec.loader is not None  # noqa: PT018, S101
+    _ignore = module_from_spec(_spec)
+    _spec.loader.exec_module(_ignore)
+    IgnoreFile, PathGlob = _ignore.IgnoreFile, _ignore.PathGlob
+
+HOPELESS_SECONDS = 2.0
+_LOOK_SECONDS = 0.25
 _LONGEST_LINE = 1 << 20
 _LONGEST_SHOWN = 4096
 _PROBE = 1 << 16
-
-_STARS_WITHIN_A_NAME = re.compile(r"(?<![/\\])(?<!\A)\*{2,}|\*{2,}(?!/|\Z)")
-_GLOB_PART = re.compile(
-    r"(?:\A|(?<=/))\*\*/|(?:\A|(?<=/))\*\*\Z|\*+|\[[!^]?\]?[^\]]*\]|\\.|.",
-    re.DOTALL,
-)
-_SIMPLE_PARTS = {"**/": "(?:.*/)?", "**": ".*", "?": "[^/]"}
+_LARGEST_IGNORE_FILE = 1 << 20
+_MOST_ALTERNATIVES = 1000
+_BRACKET = re.compile(r"\[[!^]?\]?[^\]]*\]", re.DOTALL)
 
 
-def glob_expression(glob: str) -> str:
-    """A regular expression for ``glob``, in which ``*`` stays within a name; raises ``ValueError``.
+class Glob:
+    """A glob as ripgrep and fd have them: those of ignore files, and alternatives in braces.
 
-    >>> bool(re.fullmatch(glob_expression("**/*.{py,toml}"), "a/b.py"))
+    >>> Glob("**/*.{py,toml}").fits("a/b.py")
     True
-    >>> bool(re.fullmatch(glob_expression("*.py"), "a/b.py"))
+    >>> Glob("*.py").fits("a/b.py")
     False
     """
-    out: list[str] = []
-    depth = 0
-    for part in _GLOB_PART.findall(_STARS_WITHIN_A_NAME.sub("*", glob)):
-        if part in _SIMPLE_PARTS:
-            out.append(_SIMPLE_PARTS[part])
-        elif part[0] == "*":
-            out.append("[^/]*")
-        elif part[0] == "[" and len(part) > 1:
-            out.append(_character_class(part))
-        elif part == "{":
-            depth += 1
-            out.append("(?:")
-        elif depth and part in "},":
-            depth -= part == "}"
-            out.append(")" if part == "}" else "|")
+
+    def __init__(self, glob: str, *, ignore_case: bool = False) -> None:
+        """Understand ``glob``; raises ``ValueError``."""
+        self._globs = [PathGlob(each, ignore_case=ignore_case) for each in _alternatives(glob)]
+
+    def fits(self, path: str) -> bool:
+        """Whether ``path`` is meant."""
+        names = path.split("/")
+        return any(glob.fits(names) for glob in self._globs)
+
+
+def _alternatives(glob: str) -> list[str]:
+    """The globs without braces that ``glob`` stands for."""
+    # Each open brace: what stands before it, its finished alternatives, and those being written.
+    stack: list[tuple[list[str], list[str]]] = []
+    current = [""]
+    at = 0
+    while at < len(glob):
+        end = at + 1
+        if glob[at] == "{":
+            stack.append((current, []))
+            current = [""]
+        elif stack and glob[at] == ",":
+            stack[-1][1].extend(current)
+            current = [""]
+        elif stack and glob[at] == "}":
+            before, finished = stack.pop()
+            finished += current
+            if len(before) * len(finished) > _MOST_ALTERNATIVES:
+                raise ValueError(f"the braces stand for more than {_MOST_ALTERNATIVES} alternatives")
+            current = [first + second for first in before for second in finished]
         else:
-            out.append(re.escape(part[-1]))
-    if depth:
+            bracket = _BRACKET.match(glob, at)
+            end = bracket.end() if bracket else at + 2 if glob[at] == "\\" else end
+            current = [text + glob[at:end] for text in current]
+        at = end
+    if stack:
         raise ValueError("a brace is not closed")
-    return f"(?s:{''.join(out)})"
-
-
-def _character_class(part: str) -> str:
-    negated = part[1] in "!^"
-    inner = re.sub(r"([\\\[]|([&~|-])(?=\2))", r"\\\1", part[1 + negated : -1])
-    inner = "\\" + inner if inner[:1] in ("]", "^") else inner
-    return f"(?!/)[{'^' if negated else ''}{inner}]"
+    return current
 
 
 class _Wanted:
@@ -82,11 +108,11 @@ class _Wanted:
         self._folders_only = pattern.endswith("/")
         pattern = pattern.rstrip("/")
         pattern = pattern.removeprefix("/") if "/" in pattern else f"**/{pattern}"
-        self._expression = re.compile(glob_expression(pattern))
+        self._glob = Glob(pattern)
 
     def decide(self, path: str, *, folder: bool) -> bool | None:
         """Whether to take ``path`` whatever ignore files say; ``None`` leaves it to them."""
-        if (folder or not self._folders_only) and self._expression.fullmatch(path):
+        if (folder or not self._folders_only) and self._glob.fits(path):
             return not self._negated
         return None if self._negated or folder else False
 
@@ -94,18 +120,18 @@ class _Wanted:
 class _Ignored:
     """The ignore files that hold in a folder: its own and those of the folders above it, by kind and nearest first."""
 
-    def __init__(self, names: Sequence[str], held: Sequence[tuple[tuple[int, GitIgnoreSpec], ...]]) -> None:
+    def __init__(self, names: Sequence[str], held: Sequence[tuple[tuple[int, IgnoreFile], ...]]) -> None:
         self._names = names
         self._held = held
 
     def within(self, folder: str) -> _Ignored:
         """What holds in ``folder``, an absolute path."""
-        held: list[tuple[tuple[int, GitIgnoreSpec], ...]] = []
+        held: list[tuple[tuple[int, IgnoreFile], ...]] = []
         for name, above in zip(self._names, self._held, strict=True):
-            spec = _spec(Path(folder, name))
+            ignored = _ignore_file(f"{folder}/{name}")
             # Git's own files end at the border of a repository.
             kept = () if name == ".gitignore" and Path(folder, ".git").exists() else above
-            held.append(kept if spec is None else ((len(folder.rstrip("/")) + 1, spec), *kept))
+            held.append(((len(folder.rstrip("/")) + 1, ignored), *kept) if ignored else kept)
         return _Ignored(self._names, held)
 
     def without_hiding(self, folder: str) -> _Ignored:
@@ -113,7 +139,7 @@ class _Ignored:
         return _Ignored(
             self._names,
             [
-                tuple((skip, spec) for skip, spec in kind if not spec.check_file(f"{folder[skip:]}/").include)
+                tuple((skip, ignored) for skip, ignored in kind if not ignored.hides_within(folder[skip:]))
                 for kind in self._held
             ],
         )
@@ -121,34 +147,61 @@ class _Ignored:
     def hides(self, path: str) -> bool:
         """Whether ``path``, absolute and with a slash at the end for a folder, is ignored."""
         for kind in self._held:
-            for skip, spec in kind:
-                decision = spec.check_file(path[skip:]).include
+            for skip, ignored in kind:
+                decision = ignored.hides(path[skip:])
                 if decision is not None:
                     return decision
         return False
 
 
-def _spec(path: Path) -> GitIgnoreSpec | None:
+def _ignore_file(path: str) -> IgnoreFile | None:
     try:
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            content = file.read(_LARGEST_IGNORE_FILE).removeprefix(b"\xef\xbb\xbf")
     except OSError:
         return None
-    from pathspec import GitIgnoreSpec
-
-    try:
-        return GitIgnoreSpec.from_lines(line.rstrip("\r") for line in lines)
-    except ValueError:  # one line is no pattern; the others still count
-        return GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))
+    return IgnoreFile(content.decode(errors="surrogateescape").split("\n"))
 
 
-def _is_pattern(line: str) -> bool:
-    from pathspec import GitIgnoreSpec
+def _open_at_once(path: str, flags: int) -> int:
+    # A named pipe would have us wait for somebody who writes to it.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
+
+class _HopelessError(Exception):
+    """A line keeps the expression busy for too long."""
+
+
+class _OutOfTimeError(Exception):
+    """The whole search took too long."""
+
+
+class _Watch:
+    """Looks every now and then at how far the search has come. A signal can interrupt an expression at work."""
+
+    def __init__(self, seconds: float) -> None:
+        self.place = ""
+        self.line = 0
+        """Counts the lines that were given to the expression; 0 while it has none."""
+        self._seen = 0
+        self._since = 0.0
+        self._until = time.monotonic() + seconds
+        if hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, self._look)
+            signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+
+    def _look(self, _signal: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now > self._until:
+            self._until = float("inf")  # what is raised now must not be raised again on its way out
+            raise _OutOfTimeError
+        if self.line != self._seen:
+            self._seen, self._since = self.line, now
+        elif self.line and now - self._since > HOPELESS_SECONDS:
+            self._seen = 0
+            raise _HopelessError
 
 
 def _walk(root: str, own_ignore_file: str, wanted: _Wanted | None) -> Iterator[tuple[os.DirEntry[str], str, bool]]:
@@ -186,83 +239,101 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []  # a folder that may not be read, or has gone meanwhile, holds nothing
 
 
-def _find(pattern: str, matched: str) -> None:
-    flags = 0 if any(map(str.isupper, pattern)) else re.IGNORECASE
-    expression = re.compile(glob_expression(pattern), flags)
+def _find(watch: _Watch, pattern: str, matched: str) -> None:
+    glob = Glob(pattern, ignore_case=not any(map(str.isupper, pattern)))
     out = sys.stdout.buffer
     for entry, path, folder in _walk(str(Path.cwd()), ".fdignore", None):
-        if expression.fullmatch(entry.path if matched == "path" else entry.name):
+        watch.place = path
+        if glob.fits(entry.path if matched == "path" else entry.name):
             out.write(os.fsencode(path) + (b"/\0" if folder else b"\0"))
 
 
-def _grep(file: str, pattern: str, flags: str, lines_around: str, glob: str) -> None:
+def _grep(watch: _Watch, file: str, pattern: str, flags: str, lines_around: str, glob: str) -> None:
     if "F" in flags:
         pattern = re.escape(pattern)
-    context = int(lines_around)
-    matches = re.compile(pattern, re.IGNORECASE if "i" in flags else 0).search
+    search = _Search(watch, re.compile(pattern, re.IGNORECASE if "i" in flags else 0).search, int(lines_around))
     if file:
-        _grep_file(file, file, matches, context, binary=True)
+        search.file(file, file, binary=True)
         return
     for entry, path, _ in _walk(str(Path.cwd()), ".rgignore", _Wanted(glob) if glob else None):
         if entry.is_file(follow_symlinks=False):
-            _grep_file(entry.path, path, matches, context, binary=False)
+            search.file(entry.path, path, binary=False)
 
 
-def _grep_file(path: str, name: str, matches: Callable[[str], object], context: int, *, binary: bool) -> None:
-    try:
-        with Path(path).open("rb") as raw:
-            start = raw.read(_PROBE)
-            encoding = "utf-16" if start.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-            if b"\0" in start and encoding != "utf-16" and not binary:
+class _Search:
+    """Prints the lines of files that match, and those around them."""
+
+    def __init__(self, watch: _Watch, matches: Callable[[str], object], context: int) -> None:
+        self._watch = watch
+        self._matches = matches
+        self._context = context
+        self._lines = 0
+
+    def file(self, path: str, name: str, *, binary: bool) -> None:
+        self._watch.place = name
+        try:
+            with Path(path).open("rb") as raw:
+                start = raw.read(_PROBE)
+                encoding = "utf-16" if start.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+                if b"\0" in start and encoding != "utf-16" and not binary:
+                    return
+                raw.seek(0)
+                text = io.TextIOWrapper(raw, encoding=encoding, errors="replace", newline="\n")
+                self._search(text, os.fsencode(name) + b"\0", binary=binary)
+        except _HopelessError:
+            sys.stdout.buffer.write(os.fsencode(name) + b"\0?\n")
+        except OSError:
+            return  # as for folders
+        finally:
+            self._watch.line = 0
+
+    def _search(self, text: io.TextIOWrapper, prefix: bytes, *, binary: bool) -> None:
+        out = sys.stdout.buffer
+        before: deque[tuple[int, str]] = deque(maxlen=self._context)
+        number, shown, show_until = 1, 0, 0
+
+        def show(shown_number: int, sign: str, line: str) -> None:
+            out.write(prefix + f"{shown_number}{sign}{line[:_LONGEST_SHOWN]}\n".encode(errors="replace"))
+
+        # What is longer than a line can reasonably be comes in parts that share a number.
+        while part := text.readline(_LONGEST_LINE):
+            if "\0" in part and not binary:
                 return
-            raw.seek(0)
-            text = io.TextIOWrapper(raw, encoding=encoding, errors="replace", newline="\n")
-            _grep_lines(text, os.fsencode(name) + b"\0", matches, context, binary=binary)
-    except OSError:
-        return  # as for folders
-
-
-def _grep_lines(
-    text: io.TextIOWrapper, prefix: bytes, matches: Callable[[str], object], context: int, *, binary: bool
-) -> None:
-    out = sys.stdout.buffer
-    before: deque[tuple[int, str]] = deque(maxlen=context)
-    number, shown, show_until = 1, 0, 0
-
-    def show(shown_number: int, sign: str, line: str) -> None:
-        out.write(prefix + f"{shown_number}{sign}{line[:_LONGEST_SHOWN]}\n".encode(errors="replace"))
-
-    # What is longer than a line can reasonably be comes in parts that share a number.
-    while part := text.readline(_LONGEST_LINE):
-        if "\0" in part and not binary:
-            return
-        line = part.removesuffix("\n").removesuffix("\r")
-        if shown < number:
-            if matches(line):
-                for earlier in before:
-                    show(earlier[0], "-", earlier[1])
-                before.clear()
-                show(number, ":", line)
-                shown, show_until = number, number + context
-            elif number <= show_until:
-                show(number, "-", line)
-                shown = number
-        if part.endswith("\n"):
+            line = part.removesuffix("\n").removesuffix("\r")
             if shown < number:
-                before.append((number, line[:_LONGEST_SHOWN]))
-            number += 1
+                self._lines += 1
+                self._watch.line = self._lines
+                found = self._matches(line)
+                self._watch.line = 0
+                if found:
+                    for earlier in before:
+                        show(earlier[0], "-", earlier[1])
+                    before.clear()
+                    show(number, ":", line)
+                    shown, show_until = number, number + self._context
+                elif number <= show_until:
+                    show(number, "-", line)
+                    shown = number
+            if part.endswith("\n"):
+                if shown < number:
+                    before.append((number, line[:_LONGEST_SHOWN]))
+                number += 1
 
 
 def _main(arguments: Sequence[str]) -> int:
+    watch = _Watch(float(arguments[1]))
     try:
         if arguments[0] == "find":
-            _find(*arguments[1:])
+            _find(watch, *arguments[2:])
         else:
-            _grep(*arguments[1:])
-        sys.stdout.flush()
+            _grep(watch, *arguments[2:])
+    except _OutOfTimeError:
+        place = os.fsencode(watch.place)
+        sys.stdout.buffer.write(b"\0%b\0" % place if arguments[0] == "find" else b"%b\0!\n" % place)
     except (ValueError, re.error, OverflowError, RecursionError) as error:  # a pattern that is none
         sys.stderr.write(f"{error}\n")
         return 2
+    sys.stdout.flush()
     return 0
 
 

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from indus_nb.tools import ToolContext, ToolError, builtin_tools, walk
-from indus_nb.tools.walk import glob_expression
+from indus_nb.tools.search import find_tool, grep_tool
+from indus_nb.tools.walk import Glob
 
 TREE = {
     ".gitignore": "*.log\nbuild/\n!kept.log\n",
@@ -310,13 +311,94 @@ async def test_git_ignore_files_above_a_repository_do_not_count(tmp_path: Path, 
     ],
 )
 def test_globs_mean_what_they_mean_to_fd(glob: str, matches: str, fails: str) -> None:
-    assert re.fullmatch(glob_expression(glob), matches)
-    assert not re.fullmatch(glob_expression(glob), fails)
+    assert Glob(glob).fits(matches)
+    assert not Glob(glob).fits(fails)
+
+
+@pytest.mark.parametrize("glob", ["{a", "a{b,{c}", "[a", "{a,b}" * 12])
+def test_a_glob_that_is_none_is_refused(glob: str) -> None:
+    with pytest.raises(ValueError, match=r"not closed|more than 1000"):
+        Glob(glob)
+
+
+HOSTILE = ["*a" * 60 + "b", "*a" * 2000 + "b", "**/a/" * 60 + "b", "*a*a*a/" * 20 + "b", "[!b]*" * 50 + "c"]
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+async def test_no_ignore_line_however_hostile_holds_up_a_search(tmp_path: Path, backend: None, line: str) -> None:
+    folder = tmp_path.joinpath(*["a"] * 20)
+    folder.mkdir(parents=True)
+    (folder / ("a" * 250)).write_text("needle\n")
+    (tmp_path / ".gitignore").write_text(f"{line}\n" * 50)
+    path = f"{folder.relative_to(tmp_path)}/{'a' * 250}"
+    assert await call(tmp_path, "grep", pattern="needle") == f"{path}:1: needle"
+    assert await call(tmp_path, "find", pattern="a" * 250) == path
+    assert await call(tmp_path, "find", pattern="*a" * 100 + "b") == "No files found matching pattern"
+    assert await call(tmp_path, "grep", pattern="needle", glob="*a" * 100 + "b") == "No matches found"
+
+
+async def execute(tool: Any, **arguments: Any) -> str:
+    output = await tool.execute(tool.check(arguments), ToolContext("1", lambda _: None))
+    return output.content[0].text
+
+
+async def test_a_hopeless_line_is_given_up_and_the_other_files_are_searched(
+    tmp_path: Path, use_backend: Callable[[str], None]
+) -> None:
+    use_backend("without them")
+    for name, text in {"a.txt": "aaa\n", "b.txt": "a" * 60 + "!\naaa\n", "c.txt": "aaa\n"}.items():
+        (tmp_path / name).write_text(text)
+    shown = await execute(grep_tool(tmp_path), pattern="(a+)+$")
+    assert shown.startswith("a.txt:1: aaa\nc.txt:1: aaa\n\n[The pattern took too long on b.txt: the rest there was not")
+
+
+async def test_a_search_that_takes_too_long_ends_and_says_what_was_not_searched(
+    tmp_path: Path, use_backend: Callable[[str], None]
+) -> None:
+    use_backend("without them")
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text("a" * 60 + "!\n")
+    (tmp_path / "a.md").write_text("aaa\n")
+    shown = await execute(grep_tool(tmp_path, seconds=3), pattern="(a+)+$")
+    assert shown.startswith("a.md:1: aaa\n\n[")
+    assert re.search(r"The search was stopped after 3 s at [abc].txt: nothing behind it, by name, was searched", shown)
+
+
+@pytest.fixture
+def slow_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that print one thing and then go on for ever."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name, printed in {"rg": "a.txt\\0001:needle\\n", "fd": "a.txt\\000"}.items():
+        (folder / name).write_text(f"#!/bin/sh\nprintf '{printed}'\nexec sleep 1000\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+async def test_a_program_that_does_not_end_is_ended_and_what_it_found_is_shown(
+    tmp_path: Path, slow_programs: None
+) -> None:
+    before = set(psutil.Process().children())
+    (tmp_path / "a.txt").touch()
+    shown = await execute(grep_tool(tmp_path, seconds=0.1), pattern="needle")
+    assert shown.startswith("a.txt:1: needle\n\n[The search was stopped after 0.1 s at a.txt: nothing behind it")
+    shown = await execute(find_tool(tmp_path, seconds=0.1), pattern="*")
+    assert shown.startswith("a.txt\n\n[The search was stopped after 0.1 s. Search in a folder")
+    assert not any(child.is_running() for child in set(psutil.Process().children()) - before)
+
+
+async def test_an_ignore_file_that_is_a_pipe_holds_nothing_up(
+    tmp_path: Path, use_backend: Callable[[str], None]
+) -> None:
+    use_backend("without them")
+    os.mkfifo(tmp_path / ".gitignore")
+    (tmp_path / "a.txt").write_text("needle\n")
+    assert await call(tmp_path, "grep", pattern="needle") == "a.txt:1: needle"
 
 
 def test_the_stand_in_starts_without_the_package(tmp_path: Path) -> None:
     code = (
-        "import runpy, sys; sys.argv = ['walk.py', 'find', '*', 'name']\n"
+        "import runpy, sys; sys.argv = ['walk.py', 'find', '30', '*', 'name']\n"
         f"try: runpy.run_path({walk.__file__!r}, run_name='__main__')\n"
         "except SystemExit as end: print(end.code, 'indus_nb' in sys.modules, 'pydantic' in sys.modules)"
     )
