@@ -26,7 +26,7 @@ SETTINGS = {
     "retry": {"maxRetries": 2, "baseDelayMs": 20},
 }
 FRAME_SECONDS = 0.5
-IDLE_SECONDS = 20.0
+IDLE_SECONDS = 60.0
 ENDS = ("agent_settled", "agent_end", "compaction_end", "auto_compaction_end")
 _POLL_SECONDS = 0.3
 _QUIET_SECONDS = 0.45

@@ -151,7 +151,7 @@ class Promises:
             self._wrong("run_survived", f"a run went on when {sent.command['id']} ({sent.kind}) was answered")
         self._path = ""
         for said in self._texts.values():
-            if said.answered_at is not None and said.said_at is None:
+            if (said.answered_at is not None or said.order < sent.order) and said.said_at is None:
                 said.gone = True  # a replaced session takes its queue along
 
     def _on_state(self, data: Json) -> None:
