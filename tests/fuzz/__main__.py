@@ -15,9 +15,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fuzz.check import check
-from fuzz.log import Log, Violation
-from fuzz.play import discard, play
+from fuzz.check import judged
+from fuzz.log import Violation
 from fuzz.scenario import Scenario, make_scenario
 from fuzz.shrink import shrink
 
@@ -39,7 +38,7 @@ def main() -> int:
     if options.replay:
         scenario = Scenario.from_json(options.replay.read_text())
         for _ in range(options.times):
-            storm.round(scenario)
+            storm.try_out(scenario)
     else:
         storm.run()
     storm.report()
@@ -63,13 +62,15 @@ class Storm:
         rounds = self._options.rounds or (10 if self._options.minutes is None else sys.maxsize)
         end = self._begin + 60 * (self._options.minutes or 10**6)
         while seed < self._options.seed + rounds and time.monotonic() < end:
-            scenario = make_scenario(seed)
-            found = self.round(scenario)
-            for kind in dict.fromkeys(violation.kind for violation in found[:1]):
-                if self._options.shrink and kind not in self._shrunk:
-                    self._shrunk.add(kind)
-                    self._shrink(scenario, kind)
+            self.try_out(make_scenario(seed))
             seed += 1
+
+    def try_out(self, scenario: Scenario) -> None:
+        """Play one scenario, and shrink it if it is the first to break that rule."""
+        found = self.round(scenario)
+        if self._options.shrink and found and (kind := found[0].kind) not in self._shrunk:
+            self._shrunk.add(kind)
+            self._shrink(scenario, kind)
 
     def round(self, scenario: Scenario) -> list[Violation]:
         """Play one scenario, and note what it breaks; the kind that shows first is what the round is counted under."""
@@ -107,15 +108,6 @@ class Storm:
         print(f"\n{json.dumps(figures, indent=1)}")
         if self._options.json:
             self._options.json.write_text(json.dumps({**figures, "found": self._found}, indent=1, ensure_ascii=False))
-
-
-def judged(scenario: Scenario) -> tuple[Log, list[Violation]]:
-    """What came of a scenario, and which rules that breaks, the first one first."""
-    log = play(scenario)
-    try:
-        return log, check(log)
-    finally:
-        discard(log)
 
 
 if __name__ == "__main__":
