@@ -10,9 +10,12 @@ _SOURCE = '''
 """Gets in the way, as PLAN says."""
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections import Counter
+
+from indus_nb.errors import UsageError
 
 PLAN = json.loads({plan!r})
 SEEN = sys.__dict__.setdefault("_seen_by_the_storm", Counter())  # an extension is set up again for every session
@@ -25,7 +28,10 @@ def setup(api):
             await asyncio.sleep(PLAN["delays"].get(name, 0))
             for act in PLAN["acts"]:
                 if act["event"] == name and act["at"] == SEEN[name]:
-                    do(act["action"], ctx)
+                    if act["action"] == "ask":
+                        await ctx.ui.confirm("Storm", "Go on?", timeout=0.2)
+                    else:
+                        do(act["action"], ctx)
 
         api.on(name, handler)
 
@@ -43,6 +49,25 @@ def setup(api):
                 api.send_message("storm", text, deliver_as="nextTurn")
             case "user_message":
                 api.send_user_message(text, deliver_as="steer")
+
+    @api.command("storm")
+    async def storm(arguments, ctx):
+        users = [entry.id for entry in ctx.session.branch() if entry.type == "message" and entry.message.role == "user"]
+        match arguments.split()[0]:
+            case "new_session":
+                await ctx.new_session()
+            case "fork" if users:
+                await ctx.fork(users[-1])
+            case "navigate" if users:
+                await ctx.wait_for_idle()
+                with contextlib.suppress(UsageError):  # somebody else was quicker
+                    await ctx.navigate_tree(users[0], summarize=True)
+            case "wait":
+                await ctx.wait_for_idle()
+            case "reload":
+                await ctx.reload()
+            case action:
+                do(action, ctx)
 
     for name in {{*PLAN["delays"], *(act["event"] for act in PLAN["acts"])}}:
         listen(name)

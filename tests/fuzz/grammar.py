@@ -31,6 +31,7 @@ STOPPING = (
 class _Turn:
     """The turn that is open: the calls of its answer, and what became of them."""
 
+    answer: Json | None = None
     calls: list[str] | None = None
     running: set[str] = field(default_factory=set[str])
     ended: set[str] = field(default_factory=set[str])
@@ -53,6 +54,7 @@ class Grammar:
         self._retry: int | None = None
         self._promised_run: int | None = None
         self._run_start = 0
+        self._said: list[Json] = []
         self._unannounced = False
         self._chain = False
         self._stopping: set[str] = set()
@@ -99,6 +101,7 @@ class Grammar:
         self._run = self._chain = True
         self._promised_run = None
         self._run_start = self._at
+        self._said = []
 
     def _on_agent_end(self, frame: Json) -> None:
         if not self._run:
@@ -107,6 +110,9 @@ class Grammar:
             self._wrong("unclosed_turn", "agent_end within a turn")
         if self._message is not None:
             self._wrong("unclosed_message", "agent_end within a message")
+        if frame["messages"] != self._said:
+            told, said = ([message["role"] for message in messages] for messages in (frame["messages"], self._said))
+            self._wrong("end_messages", f"agent_end tells of {told}, the run said {said}")
         self._close_run()
         self._promised_run = self._run_start if frame.get("willRetry") else None
         if self._log.wire == "strict":
@@ -146,6 +152,8 @@ class Grammar:
             self._wrong("unclosed_tool", f"turn_end before the end of {sorted(turn.running)}")
         if self._message is not None:
             self._wrong("unclosed_message", "turn_end within a message")
+        if frame["message"] != turn.answer:
+            self._wrong("turn_message", f"turn_end has another answer than message_end: {frame['message']}")
         told = [result["toolCallId"] for result in frame["toolResults"]]
         wanted = turn.calls or []
         if not turn.results == wanted == told:
@@ -188,6 +196,7 @@ class Grammar:
         message = frame["message"]
         role, open_role = message["role"], self._message
         self._message = None
+        self._said.append(message)
         if open_role != role:
             self._wrong("end_without_message", f"message_end of {role} within {open_role}")
         if role == "assistant":
@@ -210,7 +219,7 @@ class Grammar:
                 self._wrong("two_answers", "a second answer within a turn")
             failed = message["stopReason"] in ("error", "aborted")
             calls = [] if failed else [block["id"] for block in message["content"] if block["type"] == "toolCall"]
-            self._turn.calls = calls
+            self._turn.answer, self._turn.calls = message, calls
 
     def _result_ended(self, call_id: str) -> None:
         if self._turn is None:

@@ -31,6 +31,8 @@ class Log:
     status: int | None = 0
     leftovers: list[str] = field(default_factory=list)
     directory: Path | None = None
+    hurried: bool = False
+    """Whether standard input was closed while something may have gone on."""
     problems: list[Violation] = field(default_factory=list)
     """What the player itself met: a command that nobody answered, a session that never became idle."""
 

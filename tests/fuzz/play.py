@@ -39,7 +39,7 @@ def play(scenario: Scenario) -> Log:
     (home / "agent" / "settings.json").write_text(json.dumps(SETTINGS))
     if scenario.extension is not None:
         write_extension(scenario.extension, home / "agent")
-    log = Log(scenario.wire, scenario.extension is not None, directory=home)
+    log = Log(scenario.wire, scenario.extension is not None, directory=home, hurried=scenario.hurry)
     with ScriptedApi(scenario.answers) as api:
         more = {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "sk-test"}
         with _Process("--wire", scenario.wire, *ARGUMENTS, home=home, more=more) as process:
@@ -111,6 +111,8 @@ class _Player:
         self._ask("get_commands")  # the process is up
         for step in scenario.steps:
             self._step(step)
+        if scenario.hurry:
+            return
         self.become_idle()
         names = ("get_state", "get_messages", "get_entries", "clear_queue")
         self._send([{"id": f"final {name}", "type": name} for name in names])

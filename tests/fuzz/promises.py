@@ -64,6 +64,9 @@ class Promises:
         self._barrier_id = ""
         self._barrier_at = -1
         self._final = False
+        self._waiting = 0
+        self._commands_extension = False
+        """Whether the extension was told to do something; it may put another session in the place of this one."""
         self._path = ""
         """The session's file; empty when that is not known for sure."""
 
@@ -95,7 +98,9 @@ class Promises:
             return
         sent = _Sent(command, len(self._sent), self._at)
         self._sent[command["id"]] = sent
-        if sent.kind in SPEAKING:
+        if sent.kind in SPEAKING and command["message"].startswith("/"):
+            self._commands_extension = True
+        elif sent.kind in SPEAKING:
             self._texts[command["message"]] = sent
         self._final = self._final or command["id"].startswith("final")
 
@@ -156,9 +161,11 @@ class Promises:
 
     def _on_state(self, data: Json) -> None:
         self._path = data["sessionFile"]
+        if self._final and data["pendingMessageCount"] != self._waiting and self._log.wire != "strict":
+            self._wrong("queue_untold", f"{data['pendingMessageCount']} wait, queue_update told of {self._waiting}")
         if self._run and not data["isStreaming"]:
             self._wrong("state_idle_in_run", "get_state says isStreaming: false while a run is open")
-        if self._compaction and not data["isCompacting"]:
+        if self._compaction and not data["isCompacting"] and not self._log.has_extension:
             self._wrong("state_idle_in_compaction", "get_state says isCompacting: false during a compaction")
         if self._final and (data["isStreaming"] or data["isCompacting"]):
             self._wrong("state_busy_at_the_end", "get_state says that something goes on at the end")
@@ -172,6 +179,8 @@ class Promises:
             self._compaction = False
         if kind in RUN_EVENTS or kind in COMPACTION_STARTS:
             self._on_activity(kind, frame)
+        if kind == "queue_update":
+            self._waiting = len(frame["steering"]) + len(frame["followUp"])
         if kind == "not a frame":
             self._wrong("not_a_frame", repr(frame["line"])[:120])
         if kind == "agent_settled":
@@ -220,10 +229,18 @@ class Promises:
         for name, sent in self._sent.items():
             if sent.answered_at is None:
                 self._wrong("unanswered", f"{name} ({sent.kind}) was never answered")
-            elif sent.kind in SPEAKING and sent.success and sent.said_at is None and not sent.gone:
+            elif self._was_lost(sent):
                 self._wrong("said_and_lost", f"{name} ({sent.kind}) was accepted, and is in no event and in no queue")
         if self._parse_errors != self._bad_lines:
             self._wrong("bad_lines", f"{self._bad_lines} bad lines, {self._parse_errors} parse errors")
+
+    def _was_lost(self, sent: _Sent) -> bool:
+        if sent.kind not in SPEAKING or not sent.success or sent.said_at is not None or sent.gone:
+            return False
+        if self._commands_extension:
+            return False
+        may_wait = sent.kind not in PROMPTS or "streamingBehavior" in sent.command
+        return not (may_wait and self._log.hurried)  # a queue ends with its process
 
 
 def process_violations(log: Log) -> list[Violation]:

@@ -34,6 +34,7 @@ FRAMES_TO_WAIT_FOR = (
     "response",
 )
 MODELS = ("claude-haiku-4-5", "claude-sonnet-4-6", "claude-opus-4-7", "no-such-model")
+EXTENSION_COMMANDS = ("new_session", "fork", "navigate", "wait", "compact", "abort", "message", "reload")
 BAD_LINES = ("{", "null", "[]", '"prompt"', "{'type': 'prompt'}", "\u0000", '{"type": "prompt"')
 
 
@@ -59,6 +60,8 @@ class Scenario:
     steps: list[Step]
     answers: list[Json] = field(default_factory=list)
     extension: Json | None = None
+    hurry: bool = False
+    """Whether standard input is closed right behind the last step, whatever goes on."""
 
     def to_json(self) -> str:
         """One line."""
@@ -83,7 +86,8 @@ class Scenario:
 def make_scenario(seed: int) -> Scenario:
     """The scenario of that seed."""
     source = random.Random(seed)
-    maker = _Maker(source)
+    extension = _extension(source) if source.random() < 0.3 else None
+    maker = _Maker(source, speaks_to_extension=extension is not None)
     steps = [Step([maker.command("prompt")], {"idle": True})] if source.random() < 0.7 else []
     steps += [maker.step() for _ in range(source.randint(8, 20))]
     return Scenario(
@@ -91,13 +95,15 @@ def make_scenario(seed: int) -> Scenario:
         wire=source.choice(WIRES),
         steps=steps,
         answers=[_answer(source) for _ in range(60)],
-        extension=_extension(source) if source.random() < 0.3 else None,
+        extension=extension,
+        hurry=source.random() < 0.2,
     )
 
 
 class _Maker:
-    def __init__(self, source: random.Random) -> None:
+    def __init__(self, source: random.Random, *, speaks_to_extension: bool) -> None:
         self._source = source
+        self._speaks_to_extension = speaks_to_extension
         self._count = 0
         self._kinds: dict[str, tuple[int, Callable[[], Json]]] = {
             "prompt": (24, self._prompt),
@@ -163,6 +169,8 @@ class _Maker:
         return f"text c{self._count} {'word ' * self._source.choice((1, 5, 60))}".strip()
 
     def _prompt(self) -> Json:
+        if self._speaks_to_extension and self._source.random() < 0.15:
+            return {"message": f"/storm {self._source.choice(EXTENSION_COMMANDS)} c{self._count}"}
         behavior = self._source.choice((None, None, None, "steer", "followUp"))
         return {"message": self._text(), **({"streamingBehavior": behavior} if behavior else {})}
 
@@ -221,7 +229,7 @@ def _extension(source: random.Random) -> Json:
     )
     delays = {name: round(source.uniform(0.01, 0.3), 2) for name in source.sample(slow, 4)}
     events = ("agent_settled", "agent_settled", "agent_end", "turn_end", "message_end", "compaction_end", "agent_start")
-    actions = ("compact", "message", "message", "abort", "user_message", "next_turn")
+    actions = ("compact", "message", "message", "abort", "user_message", "next_turn", "ask")
     acts = [
         {"event": source.choice(events), "at": source.randint(1, 6), "action": source.choice(actions)}
         for _ in range(source.randint(0, 3))

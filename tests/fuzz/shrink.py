@@ -35,6 +35,8 @@ def candidates(scenario: Scenario) -> Iterator[Scenario]:
             if rest := [*steps[:start], *steps[start + size :]]:
                 yield scenario.with_steps(rest)
         size //= 2
+    if scenario.hurry:
+        yield replace(scenario, hurry=False)
     yield from _with_less_extension(scenario)
     for index, step in enumerate(steps):
         for smaller in _smaller_steps(step):

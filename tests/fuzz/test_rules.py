@@ -18,13 +18,13 @@ from fuzz.scenario import Scenario, make_scenario
 from fuzz.shrink import shrink
 
 Item = dict[str, Any]
-START, END, SETTLED = ({"type": f"agent_{what}"} for what in ("start", "end", "settled"))
+START, SETTLED = {"type": "agent_start"}, {"type": "agent_settled"}
+END = {"type": "agent_end", "messages": []}
 TURN = {"type": "turn_start"}
 RETRY = {"type": "auto_retry_start", "attempt": 1}
 RETRIED = {"type": "auto_retry_end", "attempt": 1}
 COMPACTION = {"type": "compaction_start", "reason": "threshold"}
 COMPACTED = {"type": "compaction_end", "reason": "threshold"}
-WILL_RETRY = {**END, "willRetry": True}
 
 
 def sent(name: str, kind: str, **fields: Any) -> Item:
@@ -66,26 +66,35 @@ def result(call: str) -> list[Item]:
     return message("toolResult", toolCallId=call, content=[])
 
 
-def turn_end(*calls: str) -> Item:
-    return {"type": "turn_end", "toolResults": [{"toolCallId": call} for call in calls]}
+def turn_end(*calls: str, said: list[Item] | None = None) -> Item:
+    """The end of a turn whose answer was ``said``, by default one that calls as many tools as there are results."""
+    whole = (said or answer(*calls))[-1]["message"]
+    return {"type": "turn_end", "message": whole, "toolResults": [{"toolCallId": call} for call in calls]}
+
+
+def ended(items: Sequence[Item], **fields: Any) -> list[Item]:
+    """A run with its ``agent_end``."""
+    said = [item["message"] for item in items if item["type"] == "message_end"]
+    return [*items, {**END, "messages": said, **fields}]
 
 
 def run(name: str) -> list[Item]:
     """A run of one prompt with two calls and, behind them, an answer."""
     calls = "one", "two"
     first = [TURN, *user(name), *answer(*calls), *tool("one"), *tool("two"), *result("one"), *result("two")]
-    return [START, *first, turn_end(*calls), TURN, *answer(), turn_end(), END]
+    return ended([START, *first, turn_end(*calls), TURN, *answer(), turn_end()])
 
 
 def state(name: str, *, streaming: bool = False) -> list[Item]:
-    data = {"isStreaming": streaming, "isCompacting": False, "sessionFile": "here"}
+    data = {"isStreaming": streaming, "isCompacting": False, "sessionFile": "here", "pendingMessageCount": 0}
     return [sent(name, "get_state"), answered(name, "get_state", data)]
 
 
 ABORT = [sent("a", "abort"), answered("a", "abort")]
 NEW = [sent("n", "new_session"), answered("n", "new_session", {"cancelled": False})]
-FAILED = [START, TURN, *user("p"), *answer(stop="error"), turn_end(), WILL_RETRY]
-AGAIN = [START, TURN, *answer(), turn_end(), END]
+WRONG = answer(stop="error")
+FAILED = ended([START, TURN, *user("p"), *WRONG, turn_end(said=WRONG)], willRetry=True)
+AGAIN = ended([START, TURN, *answer(), turn_end()])
 
 IN_ORDER: dict[str, list[Item]] = {
     "a run": [*prompt("p"), *run("p"), SETTLED],
@@ -95,8 +104,9 @@ IN_ORDER: dict[str, list[Item]] = {
     "a compaction before a run": [*prompt("p"), COMPACTION, COMPACTED, *run("p"), SETTLED],
     "a steered message": [
         *prompt("p"),
-        *[START, TURN, *user("p"), *answer(), sent("s", "steer", message="s"), answered("s", "steer"), turn_end()],
-        *[TURN, *user("s"), *answer(), turn_end(), END, SETTLED],
+        *[sent("s", "steer", message="s"), answered("s", "steer")],
+        *ended([START, TURN, *user("p"), *answer(), turn_end(), TURN, *user("s"), *answer(), turn_end()]),
+        SETTLED,
     ],
     "a queue that goes with its session": [sent("s", "steer", message="s"), answered("s", "steer"), *NEW],
     "a queue that is taken back": [
@@ -162,6 +172,9 @@ BROKEN: list[tuple[str, list[Item]]] = [
     ("retry_in_run", [*RUN[:2], START, RETRY, RETRIED, END, SETTLED]),
     ("retry_count", [*prompt("p"), *FAILED, {**RETRY, "attempt": 2}, *AGAIN, RETRIED, SETTLED]),
     ("retry_end_without_start", [*prompt("p"), *run("p"), RETRIED, SETTLED]),
+    ("end_messages", [*prompt("p"), *run("p")[:-1], END, SETTLED]),
+    ("turn_message", [*RUN[:2], START, TURN, *user("p"), *answer(), turn_end(said=answer(text="no")), END, SETTLED]),
+    ("queue_untold", [{"type": "queue_update", "steering": ["s"], "followUp": []}, *state("final get_state")]),
     ("two_compactions", [COMPACTION, COMPACTION, COMPACTED]),
     ("compaction_in_run", [*RUN[:2], START, COMPACTION, COMPACTED, END, SETTLED]),
     ("run_in_compaction", [*RUN[:2], COMPACTION, START, COMPACTED, END, SETTLED]),
