@@ -19,10 +19,6 @@ STOPPING = (
     "fork",
     "clone",
     "compact",
-    "set_auto_retry",
-    "set_auto_compaction",
-    "set_model",
-    "cycle_model",
 )
 """Commands after which a retry that was announced need not come."""
 
@@ -132,7 +128,7 @@ class Grammar:
         if self._retry is not None:
             self._wrong("unclosed_retry", "agent_settled before auto_retry_end")
         if self._promised_run is not None and not self._was_stopped(self._promised_run):
-            self._wrong("no_retry", "agent_end said willRetry, and agent_settled came without another run")
+            self._wrong("no_retry", "willRetry was said, and agent_settled came without another run")
         self._chain = False
         self._retry = self._promised_run = None
 
@@ -279,10 +275,12 @@ class Grammar:
             self._wrong("compaction_in_message", f"compaction_start within a message of {self._message}")
         self._compaction = True
 
-    def _on_compaction_end(self, _: Json) -> None:
+    def _on_compaction_end(self, frame: Json) -> None:
         if not self._compaction:
             self._wrong("compaction_end_without_start", "compaction_end without compaction_start")
         self._compaction = False
+        if frame["willRetry"]:
+            self._promised_run = self._run_start
 
     def _on_the_end(self) -> None:
         open_things = {

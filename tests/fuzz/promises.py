@@ -214,7 +214,11 @@ class Promises:
                 self._wrong("answered_late", f"{said.command['id']} ({said.kind}) is said before it was answered")
             said.said_at = self._at
         if self._chain_start is not None and not self._cause_known:
-            self._cause, self._cause_known = said, True
+            self._cause_known = True
+            if self._log.wire != "strict":
+                self._cause = said
+            elif said is not None and said.kind in PROMPTS and "streamingBehavior" not in said.command:
+                self._cause = said  # without agent_settled a run that takes what waited looks like a new one
             foreign = said is None and not self._log.has_extension
             if self._log.wire != "strict" and (foreign or (said is not None and said.kind not in PROMPTS)):
                 self._wrong("run_without_prompt", f"a run that no prompt asked for: {message['role']} {text[:60]!r}")

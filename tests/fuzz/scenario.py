@@ -89,7 +89,7 @@ def make_scenario(seed: int) -> Scenario:
     extension = _extension(source) if source.random() < 0.3 else None
     maker = _Maker(source, speaks_to_extension=extension is not None)
     steps = [Step([maker.command("prompt")], {"idle": True})] if source.random() < 0.7 else []
-    steps += [maker.step() for _ in range(source.randint(8, 20))]
+    steps += [maker.step() for _ in range(source.randint(12, 28))]
     return Scenario(
         seed=seed,
         wire=source.choice(WIRES),

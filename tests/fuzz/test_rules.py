@@ -24,7 +24,8 @@ TURN = {"type": "turn_start"}
 RETRY = {"type": "auto_retry_start", "attempt": 1}
 RETRIED = {"type": "auto_retry_end", "attempt": 1}
 COMPACTION = {"type": "compaction_start", "reason": "threshold"}
-COMPACTED = {"type": "compaction_end", "reason": "threshold"}
+COMPACTED = {"type": "compaction_end", "reason": "threshold", "willRetry": False}
+MADE_ROOM = {**COMPACTED, "reason": "overflow", "willRetry": True}
 
 
 def sent(name: str, kind: str, **fields: Any) -> Item:
@@ -100,6 +101,7 @@ IN_ORDER: dict[str, list[Item]] = {
     "a run": [*prompt("p"), *run("p"), SETTLED],
     "two runs": [*prompt("p"), *run("p"), SETTLED, *prompt("q"), *run("q"), SETTLED],
     "a retry": [*prompt("p"), *FAILED, RETRY, *AGAIN[:-2], RETRIED, *AGAIN[-2:], SETTLED],
+    "an overflow": [*prompt("p"), *FAILED[:-1], *ended(FAILED[:-1])[-1:], COMPACTION, MADE_ROOM, *AGAIN, SETTLED],
     "a retry that is given up": [*prompt("p"), *FAILED, RETRY, *ABORT[:1], RETRIED, SETTLED, *ABORT[1:]],
     "a compaction before a run": [*prompt("p"), COMPACTION, COMPACTED, *run("p"), SETTLED],
     "a steered message": [
@@ -166,6 +168,7 @@ BROKEN: list[tuple[str, list[Item]]] = [
     ),
     ("message_in_tool", [*RUN[:2], *CALLED, tool("one")[0], *user("p"), tool("one")[2], turn_end(), END, SETTLED]),
     ("no_retry", [*prompt("p"), *FAILED, SETTLED]),
+    ("no_retry", [*prompt("p"), *run("p"), COMPACTION, MADE_ROOM, SETTLED]),
     ("unannounced_run", [*prompt("p"), *FAILED[:-1], END, *AGAIN, SETTLED]),
     ("retry_unannounced", [*prompt("p"), *FAILED[:-1], END, RETRY, *AGAIN, RETRIED, SETTLED]),
     ("unclosed_retry", [*prompt("p"), *FAILED, RETRY, *AGAIN, SETTLED]),
