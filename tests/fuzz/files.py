@@ -17,6 +17,7 @@ class Files:
         self._log = log
         self._found: list[Violation] = []
         self._entries: dict[str, list[Json]] = {}
+        self._results: set[str] = set()
 
     def check(self) -> list[Violation]:
         """The violations found."""
@@ -24,6 +25,8 @@ class Files:
         assert directory is not None
         for path in sorted((directory / "sessions").glob("*.jsonl")):
             self._entries[str(path)] = self._read(path)
+        everything = [entry for entries in self._entries.values() for entry in entries]
+        self._results = {message["toolCallId"] for message in _messages(everything) if message["role"] == "toolResult"}
         for name, entries in self._entries.items():
             self._check_tree(name, entries)
             self._check_results(name, entries)
@@ -58,7 +61,10 @@ class Files:
             seen.add(entry["id"])
 
     def _check_results(self, name: str, entries: list[Json]) -> None:
-        """Behind an answer that calls tools there are their results, in order, before anything else is said."""
+        """Behind an answer that calls tools there are their results, in order, before anything else is said.
+
+        Who navigated into the middle of a turn may go on from there: then the results are on another branch.
+        """
         by_id = {entry["id"]: entry for entry in entries}
         parents = {entry["parentId"] for entry in entries}
         for leaf in entries:
@@ -73,8 +79,8 @@ class Files:
                         self._wrong("stray_result", f"{message['toolCallId']} in {Path(name).name}, due are {missing}")
                     missing = [call for call in missing if call != message["toolCallId"]]
                 elif role is not None or entry["type"] == "custom_message":
-                    if missing:
-                        self._wrong("no_result", f"{role} in {Path(name).name} before the results of {missing}")
+                    if lost := [call for call in missing if call not in self._results]:
+                        self._wrong("no_result", f"{role} in {Path(name).name} before the results of {lost}")
                     missing = []
                 if role == "assistant" and message["stopReason"] not in ("error", "aborted"):
                     missing = [block["id"] for block in message["content"] if block["type"] == "toolCall"]
@@ -89,7 +95,7 @@ class Files:
                 replacing.add(item["command"]["id"])
             elif item["type"] == "message_end":
                 told.append(item["message"])
-            elif item["type"] == "response" and item["command"] == "get_state":
+            elif item["type"] == "response" and item["command"] == "get_state" and not replacing:
                 paths.add(item["data"]["sessionFile"])
             elif item["type"] == "response" and item.get("id") in replacing:
                 replacing.discard(item["id"])
