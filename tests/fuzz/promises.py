@@ -60,6 +60,8 @@ class Promises:
         self._chain_start: int | None = None
         self._cause: _Sent | None = None
         self._cause_known = False
+        self._ended: list[_Sent] = []
+        """The prompts whose runs have settled."""
         self._barrier = -1
         self._barrier_id = ""
         self._barrier_at = -1
@@ -144,6 +146,8 @@ class Promises:
         self._barrier, self._barrier_id, self._barrier_at = sent.order, sent.command["id"], self._at
         if self._chain_start is not None and self._cause_known:
             self._check_barrier("was going on")
+        if later := [cause.command["id"] for cause in self._ended if cause.order > sent.order]:
+            self._wrong("abort_late", f"{sent.command['id']} waited for the run of {later[0]}, which came after it")
         if self._compaction and not self._log.has_extension:
             later = any(other.kind == "compact" and other.order > sent.order for other in self._sent.values())
             if not later and self._chain_start is None:
@@ -184,6 +188,8 @@ class Promises:
         if kind == "not a frame":
             self._wrong("not_a_frame", repr(frame["line"])[:120])
         if kind == "agent_settled":
+            if self._cause is not None:
+                self._ended.append(self._cause)
             self._chain_start, self._cause, self._cause_known = None, None, False
 
     def _on_activity(self, kind: str, frame: Json) -> None:

@@ -197,6 +197,7 @@ BROKEN: list[tuple[str, list[Item]]] = [
     ("bad_lines", [{"type": "sent", "command": {"id": "x", "type": "raw", "line": "{"}}]),
     ("abort_missed", [*RUN[:8], *ABORT, *RUN[8:]]),
     ("abort_missed", [RUN[0], *ABORT, RUN[1], *run("p"), SETTLED]),
+    ("abort_late", [ABORT[0], *RUN, ABORT[1]]),
     ("abort_missed_compaction", [sent("c", "compact"), COMPACTION, *ABORT, COMPACTED, answered("c", "compact")]),
     ("run_survived", [*RUN[:8], *NEW, *RUN[8:]]),
     ("state_idle_in_run", [*RUN[:8], *state("x"), *RUN[8:]]),

@@ -56,6 +56,24 @@ ONCE_BROKEN = {
         steps=[step(IDLE, "one prompt"), step(IDLE, "two prompt"), step(IDLE, "three prompt")],
         answers=[LONG, LONG, {"kind": "overflow"}, {"kind": "error", "status": 400}],
     ),
+    "an abort, and a prompt while the aborted run settles": Scenario(
+        seed=0,
+        wire="delta",
+        steps=[
+            step(IDLE, "one prompt"),
+            step(frame("message_update"), "two prompt"),
+            step(frame("agent_end"), "stop abort"),
+            step(IDLE, "three prompt"),
+        ],
+        answers=[LONG, SLOW, SLOW],
+        extension={"delays": {"agent_settled": 0.2}, "acts": []},
+    ),
+    "an abort while an extension thinks": Scenario(
+        seed=0,
+        wire="delta",
+        steps=[step({"seconds": 0.1}, "one prompt"), step(IDLE, "stop abort", "new new_session")],
+        extension={"delays": {"before_agent_start": 0.3}, "acts": []},
+    ),
 }
 
 
