@@ -236,6 +236,6 @@ def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) ->
         ),
         arguments=TodoArguments,
         run=run,
-        read_only=False,
+        read_only=True,  # nobody need be asked about it: it changes nothing but the list, and that at one go
         snippet="Keep a list of what is to be done",
     )
