@@ -495,7 +495,7 @@ class AgentSession:
         """End whatever goes on, and return when the session is idle. What was said is kept, and so are the queues."""
         self._request_abort()
         if self._turns.activity is not Activity.REPLACING:  # that cannot be aborted, and ends by itself
-            await self._turns.wait_until_idle()
+            await self._turns.wait_for_end()
 
     def _request_abort(self) -> None:
         self._turns.count_abort()
@@ -509,7 +509,7 @@ class AgentSession:
         """End what goes on, for a command that is admitted and begins something else in the same step."""
         while not self._turns.idle:
             self._request_abort()
-            await self._turns.wait_until_idle()
+            await self._turns.wait_for_end()
 
     async def abort_retry(self) -> None:
         """Do not wait for another attempt: the failed answer is the last one. Does nothing when nothing waits."""
@@ -718,7 +718,7 @@ class AgentSession:
                 if not await self.hooks.before_switch("resume", path):
                     store.close()
                     return False
-                await self.abort()
+                await self._make_idle()
             except BaseException:
                 store.close()
                 raise
@@ -912,7 +912,7 @@ class AgentSession:
         ticket = self._turns.ticket
         async with self._turns.admission():
             await self.start()
-            await self._turns.wait_until_idle()
+            await self._turns.wait_for_end()
             if self._turns.aborted_since(ticket):
                 raise CompactionError("Compaction cancelled: an abort came before it had begun.")
             await self._make_idle()

@@ -122,10 +122,15 @@ class Turns:
         if self.aborted_since(ticket):
             raise SessionBusyError("The prompt was aborted before it had begun. Nothing was said.")
 
-    async def wait_until_idle(self) -> None:
-        """Wait until nothing goes on; returns at once in a handler that the activity itself waits for."""
-        while self._task is not None and asyncio.current_task() is not self._task:
+    async def wait_for_end(self) -> None:
+        """Wait until what goes on now has ended; returns at once in a handler that the activity itself waits for."""
+        if self._task is not None and asyncio.current_task() is not self._task:
             await asyncio.wait([self._task])
+
+    async def wait_until_idle(self) -> None:
+        """Wait until nothing goes on, nor what follows it; returns at once in a handler of the activity."""
+        while self._task is not None and asyncio.current_task() is not self._task:
+            await self.wait_for_end()
 
     def begin(self, activity: Activity, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Do ``work`` as the session's activity, in a task of its own.

@@ -152,6 +152,26 @@ async def test_navigating_waits_for_a_prompt_that_came_before_it(
     assert [message.role for message in session.messages] == ["user", "assistant"] * 2
 
 
+async def test_an_abort_does_not_wait_for_what_begins_after_the_end_of_what_it_aborted() -> None:
+    turns = Turns(lambda: None)
+    over, never = asyncio.Event(), asyncio.Event()
+    first = turns.begin(Activity.COMPACTING, over.wait())
+
+    async def follow() -> asyncio.Task[Any]:
+        await turns.wait_for_turn(turns.ticket)
+        return turns.begin(Activity.RUNNING, never.wait())
+
+    following = asyncio.create_task(follow())
+    waiting = asyncio.create_task(turns.wait_for_end())
+    await asyncio.sleep(0)
+    over.set()
+    await asyncio.wait([waiting], timeout=60)
+    assert waiting.done()
+    assert first.done()
+    assert turns.running
+    (await following).cancel()
+
+
 async def test_a_handler_of_an_event_may_await_an_abort(session: AgentSession, messages_api: MessagesApi) -> None:
     messages_api.add(Reply("One."))
 
