@@ -110,7 +110,8 @@ async def test_a_compaction_that_is_aborted_before_its_turn_came_changes_nothing
     session: AgentSession, messages_api: MessagesApi
 ) -> None:
     gate = Gate()
-    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"), Reply(Text("A summary. ", gate)))
+    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
+    messages_api.default = Reply(Text("A summary. ", gate))
     await session.prompt("first")
     await session.prompt("second")
     going_on = asyncio.create_task(session.compact())
