@@ -37,6 +37,9 @@ class Files:
     def _wrong(self, kind: str, text: str) -> None:
         self._found.append(Violation(kind, len(self._log.items) - 1, text))
 
+    def _identity(self, message: Json) -> str:
+        return _identity(message, strict=self._log.wire == "strict")
+
     def _read(self, path: Path) -> list[Json]:
         raw = path.read_bytes()
         if not raw.endswith(b"\n"):
@@ -105,11 +108,11 @@ class Files:
         self._check_epoch(told, paths)
 
     def _check_epoch(self, told: list[Json], paths: set[str]) -> None:
-        wanted = [_identity(message) for message in told if message["role"] != "custom"]
+        wanted = [self._identity(message) for message in told if message["role"] != "custom"]
         if not wanted:
             return
         saved = {
-            name: [_identity(message) for message in _messages(entries)] for name, entries in self._entries.items()
+            name: [self._identity(message) for message in _messages(entries)] for name, entries in self._entries.items()
         }
         if self._log.has_extension:  # its handlers go on while a session takes another's place
             everything = {identity for identities in saved.values() for identity in identities}
@@ -143,8 +146,8 @@ class Files:
         if leaf is not None and leaf not in by_id:
             self._wrong("lost_leaf", f"the leaf {leaf} is no entry")
             return
-        expected = [_identity(message) for message in context(branch(by_id, leaf)) if not _is_failed(message)]
-        told = [_identity(message) for message in final["get_messages"]["messages"] if not _is_failed(message)]
+        expected = [self._identity(message) for message in context(branch(by_id, leaf)) if not _is_failed(message)]
+        told = [self._identity(message) for message in final["get_messages"]["messages"] if not _is_failed(message)]
         if expected != told:
             at = next((i for i, pair in enumerate(zip(expected, told, strict=False)) if pair[0] != pair[1]), "the end")
             self._wrong(
@@ -189,16 +192,21 @@ def _messages(entries: list[Json]) -> list[Json]:
     return found
 
 
-def _identity(message: Json) -> str:
-    """A text that is the same for the same message, wherever it stands."""
+def _identity(message: Json, *, strict: bool) -> str:
+    """A text that is the same for the same message, wherever it stands; ``strict`` leaves out what that wire does."""
     match message["role"]:
         case "custom":
-            kept = ("role", "content")
+            kept = {key: message[key] for key in ("role", "content")}
         case "compactionSummary" | "branchSummary":
-            kept = ("role", "summary")
+            kept = {key: message[key] for key in ("role", "summary")}
+        case _ if strict:
+            names = ("role", "timestamp", "stopReason", "toolCallId", "command", "output", "isError")
+            kept = {key: message[key] for key in names if key in message}
+            blocks = message.get("content", [])
+            kept["content"] = [{key: block.get(key) for key in ("type", "text", "thinking", "id")} for block in blocks]
         case _:
-            return json.dumps(message, sort_keys=True, ensure_ascii=False)
-    return json.dumps({key: message[key] for key in kept}, sort_keys=True, ensure_ascii=False)
+            kept = message
+    return json.dumps(kept, sort_keys=True, ensure_ascii=False)
 
 
 def _is_failed(message: Json) -> bool:
