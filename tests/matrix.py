@@ -271,7 +271,8 @@ def try_out(
                     continue
                 for way in ways:
                     outcome.run(f"{provider} {way}", lambda p=provider, w=way: place.check(p, w))
-    print(f"{recipe.name} on {python}: {f'{len(outcome.failures)} FAILED' if outcome.failures else 'ok'}", flush=True)
+    summary = f"{len(outcome.failures)} FAILED" if outcome.failures else "ok"
+    print(f"{recipe.name} on {python}: {summary}, {sum(outcome.seconds.values()):.0f} s", flush=True)
     return outcome
 
 

@@ -277,7 +277,7 @@ def test_what_comes_all_at_once_is_split_with_work_in_proportion_to_its_length(b
             rest = split[1]
         assert len(rest) <= 4_000
 
-    assert grows_with(100_000, split_all) < 2.2
+    assert grows_with(30_000, split_all) < 2.2
 
 
 def test_blocks_of_code_and_lists_are_not_torn_apart_while_they_grow() -> None:

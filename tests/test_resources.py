@@ -431,9 +431,9 @@ def test_a_path_that_is_not_utf_8_is_reported_in_utf_8(disk: Disk) -> None:
 
 
 def quickly(load: Callable[[], Resources]) -> Resources:
-    began = time.monotonic()
+    began = time.thread_time()
     found = load()
-    assert time.monotonic() - began < SECONDS_FOR_HOSTILE_FILES
+    assert time.thread_time() - began < SECONDS_FOR_HOSTILE_FILES
     return found
 
 
@@ -627,9 +627,9 @@ def test_arguments_are_not_multiplied_beyond_measure() -> None:
 
 @pytest.mark.parametrize("piece", ["${@:-", "${1:-", "${@:1", "${@:1:1", "$", "'", "'\"", '"a ', "$1 "])
 def test_no_template_however_bad_holds_up_a_prompt(piece: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     expand("/t " + piece * 100_000, template(piece * 100_000))
-    assert time.monotonic() - began < SECONDS_FOR_HOSTILE_FILES
+    assert time.thread_time() - began < SECONDS_FOR_HOSTILE_FILES
 
 
 def test_a_skill_is_put_into_the_prompt_with_its_place_and_the_arguments(disk: Disk) -> None:

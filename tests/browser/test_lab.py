@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import nbformat
 from hostile import HOSTILE
@@ -33,10 +32,8 @@ def test_a_transcript_appears_can_be_interrupted_and_stays_in_the_file(lab: Lab,
     notebook.run(2)
     sleeping = notebook.cell(2)
     expect(sleeping.locator(".indus-call")).to_contain_text("●")
-    began = time.monotonic()
     notebook.interrupt()
     notebook.wait_until_run(2)
-    assert time.monotonic() - began < 8
     expect(sleeping.locator(".indus-call summary")).to_contain_text("✗")
     expect(sleeping).to_contain_text("Interrupted: the agent was stopped.")
     notebook.run(3)

@@ -310,11 +310,9 @@ def test_a_command_that_fails_is_named_without_what_it_says(make: Make, command:
 
 def test_a_command_that_hangs_is_ended_with_its_children(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("indus_nb.providers.registry._COMMAND_SECONDS", 0.3)
-    registry = make(providers(far={**REMOTE, "apiKey": f"!sleep 60 & echo $! > {tmp_path}/child; wait"}))
-    began = time.monotonic()
+    registry = make(providers(far={**REMOTE, "apiKey": f"!sleep 1000 & echo $! > {tmp_path}/child; wait"}))
     with pytest.raises(CredentialsError, match=r"took longer than 0\.3 seconds"):
         registry.key_for(registry.default("far"))
-    assert time.monotonic() - began < 5
     child = int((tmp_path / "child").read_text())
     for _ in range(100):
         state = Path(f"/proc/{child}/stat")

@@ -120,9 +120,7 @@ async def test_a_command_cancelled_in_its_flood_ends_at_once(tmp_path: Path, tem
     task = asyncio.create_task(failure(tmp_path, "echo $$ > a.pid; yes"))
     await until(lambda: list(temporary_files.iterdir()))
     task.cancel()
-    started = time.monotonic()
     assert (await task).endswith("\n\nCommand aborted")
-    assert time.monotonic() - started < 2
     await until(lambda: not any(map(alive, pids(tmp_path, 1))))
 
 
@@ -142,13 +140,10 @@ async def test_an_exception_while_reporting_kills_the_command(tmp_path: Path) ->
 
 
 async def test_a_background_process_that_holds_the_pipe_does_not_hold_up_the_result(tmp_path: Path) -> None:
-    started = time.monotonic()
-    shown = await text(tmp_path, "sleep 50 & echo $! > a.pid; echo done")
-    elapsed = time.monotonic() - started
+    shown = await text(tmp_path, "sleep 1000 & echo $! > a.pid; echo done")
     background = pids(tmp_path, 1)[0]
     try:
         assert shown == "done\n"
-        assert elapsed < 5
         assert alive(background)
     finally:
         os.kill(background, signal.SIGKILL)
@@ -325,11 +320,11 @@ def test_noise_is_removed_wherever_the_chunks_are_cut(data: bytes, expected: str
         assert cleaned(data[:cut], data[cut:]) == expected
 
 
-def test_a_sequence_without_end_swallows_nothing_and_costs_no_more_than_its_length() -> None:
+def test_a_sequence_without_end_swallows_nothing_and_is_not_kept_for_ever() -> None:
     plain = PlainText()
-    shown = 0
-    started = time.monotonic()
+    fed = shown = 0
     for _ in range(300):
+        fed += 10_000
         shown += len(plain.feed(b"\x1b]" + b"x" * 10_000))
+        assert fed - shown < 100_000  # what is kept is looked at again with each feed
     assert shown + len(plain.feed(b"", final=True)) > 2_900_000
-    assert time.monotonic() - started < 5
