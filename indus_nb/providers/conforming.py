@@ -331,18 +331,14 @@ def encodable(value: Any) -> Any:
 
 
 def _is_encodable(value: Any) -> bool:
-    match value:
-        case str():
-            return value.isascii() or clean_text(value) is value
-        case float():
-            return math.isfinite(value)
-        case dict():
-            fields = cast("dict[str, Any]", value)
-            return all(map(_is_encodable, fields)) and all(map(_is_encodable, fields.values()))
-        case list() | tuple():
-            return all(map(_is_encodable, cast("list[Any]", value)))
-        case _:
-            return True
+    if isinstance(value, str):
+        return value.isascii() or clean_text(value) is value
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return all(map(_is_encodable, fields)) and all(map(_is_encodable, fields.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_encodable, cast("list[Any]", value)))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _cleaned(value: Any) -> Any:
