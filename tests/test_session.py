@@ -213,7 +213,8 @@ async def test_a_failed_answer_is_data_and_the_next_prompt_works(
         session.answer_or_raise()
     await session.prompt("again")
     assert session.last_text == "Better now."
-    said = [text_of_request(message) for message in messages_api.requests[1].body["messages"]]
+    (message,) = messages_api.requests[1].body["messages"]
+    said = [block["text"] for block in message["content"]]
     assert said == ["first", "again"], "a failed answer is not shown to the model again"
 
 

@@ -183,7 +183,8 @@ class _Conforming:
                 if (answer := self._answer(message)) is not None:
                     said.append(answer)
             elif content := self._visible(message.content):
-                self._say(said, message.model_copy(update={"content": content}))
+                same = _same(content, message.content)
+                self._say(said, message if same else message.model_copy(update={"content": content}))
         show_pictures()
         if not said or isinstance(said[-1], AssistantMessage):
             said.append(UserMessage(content=[TextContent(text=_NO_TEXT)]))
@@ -228,12 +229,11 @@ class _Conforming:
             several = "The image follows" if len(moved) == 1 else f"The {len(moved)} images follow"
             content.append(TextContent(text=f"({several} behind the results.)"))
             moved.insert(0, TextContent(text=f"What {message.tool_name} gave back:"))
-        update = {
-            "content": content or [TextContent(text="(no output)")],
-            "tool_call_id": self._sent_as.get(message.tool_call_id, message.tool_call_id),
-            "tool_name": _valid_name(message.tool_name),
-        }
-        return message.model_copy(update=update), moved
+        content = content or [TextContent(text="(no output)")]
+        sent, name = self._sent_as.get(message.tool_call_id, message.tool_call_id), _valid_name(message.tool_name)
+        if _same(content, message.content) and (sent, name) == (message.tool_call_id, message.tool_name):
+            return message, moved
+        return message.model_copy(update={"content": content, "tool_call_id": sent, "tool_name": name}), moved
 
     def _answer(self, message: AssistantMessage) -> AssistantMessage | None:
         """The answer as it may be replayed; ``None`` when nothing of it can be."""
@@ -243,7 +243,7 @@ class _Conforming:
             blocks.pop()
         if all(isinstance(block, ThinkingContent) for block in blocks):
             return None
-        return message if blocks == message.content else message.model_copy(update={"content": blocks})
+        return message if _same(blocks, message.content) else message.model_copy(update={"content": blocks})
 
     def _block(self, block: AssistantBlock, message: AssistantMessage) -> AssistantBlock | None:
         match block:
@@ -277,6 +277,11 @@ class _Conforming:
         return call.model_copy(update={"id": sent, "name": name})
 
 
+def _same(blocks: Sequence[object], before: str | Sequence[object]) -> bool:
+    """Whether nothing was changed, so that no copy is needed."""
+    return len(blocks) == len(before) and all(one is other for one, other in zip(blocks, before, strict=True))
+
+
 def call_id(wanted: str, longest: int) -> str:
     """The id of a tool call itself where the API takes it, else one that is made of it, always the same.
 
@@ -285,16 +290,18 @@ def call_id(wanted: str, longest: int) -> str:
     >>> call_id("toolu_01", 40), call_id("fc|1", 40), call_id("toolu_01", 0)
     ('toolu_01', 'fc_1_7f56b2ebcebcf1d2', '7a95b7039')
     """
+    if re.fullmatch(r"[a-zA-Z0-9_-]+" if longest else r"[a-zA-Z0-9]{9}", wanted) and len(wanted) <= (longest or 9):
+        return wanted
     digest = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()
     if not longest:
-        return wanted if re.fullmatch(r"[a-zA-Z0-9]{9}", wanted) else digest[:9]
-    if re.fullmatch(r"[a-zA-Z0-9_-]+", wanted) and len(wanted) <= longest:
-        return wanted
+        return digest[:9]
     return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', wanted)[: longest - 17]}_{digest[:16]}"
 
 
 def _valid_name(name: str) -> str:
     """The name of a tool as APIs take it back: models call tools that do not exist by any name."""
+    if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
+        return name
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:MAX_TOOL_NAME] or "_"
 
 
@@ -324,18 +331,14 @@ def encodable(value: Any) -> Any:
 
 
 def _is_encodable(value: Any) -> bool:
-    match value:
-        case str():
-            return value.isascii() or clean_text(value) is value
-        case float():
-            return math.isfinite(value)
-        case dict():
-            fields = cast("dict[str, Any]", value)
-            return all(map(_is_encodable, fields)) and all(map(_is_encodable, fields.values()))
-        case list() | tuple():
-            return all(map(_is_encodable, cast("list[Any]", value)))
-        case _:
-            return True
+    if isinstance(value, str):
+        return value.isascii() or clean_text(value) is value
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return all(map(_is_encodable, fields)) and all(map(_is_encodable, fields.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_encodable, cast("list[Any]", value)))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _cleaned(value: Any) -> Any:

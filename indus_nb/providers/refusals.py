@@ -35,12 +35,12 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 _SPEAKS_OF_DEFINITION = re.compile(r"schema|parameters|name|description", re.IGNORECASE)
 _SPEAKS_OF_IMAGE = re.compile(r"\bimages?\b|image_url", re.IGNORECASE)
 
-_refused: OrderedDict[tuple[str, object], None] = OrderedDict()
+_refused: OrderedDict[tuple[str, str, object], None] = OrderedDict()
 
 
 def refused(model: Model, part: ImageContent | ThinkingContent | ToolSpec) -> bool:
-    """Whether the model's provider refused a request for this part of it."""
-    return bool(_refused) and (model.provider, _key(part)) in _refused
+    """Whether the model's server refused a request for this part of it, as long as this process lives."""
+    return bool(_refused) and (model.provider, model.base_url, _key(part)) in _refused
 
 
 def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
@@ -108,7 +108,7 @@ def _without_place(reason: str, messages: Sequence[JsonObject], model: Model) ->
 
 
 def _remember(model: Model, key: object) -> None:
-    _refused[model.provider, key] = None
+    _refused[model.provider, model.base_url, key] = None
     if len(_refused) > _MAX_REMEMBERED:
         _refused.popitem(last=False)
 

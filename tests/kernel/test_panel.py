@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from pictures import DOT
 
-PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(64)).decode()
+PNG = DOT
 numbers = count(1)
 
 

@@ -530,3 +530,42 @@ def test_a_session_can_be_exported_to_a_page(claude, messages_api, tmp_path):
     assert "One." in path.read_text()
     chosen = data(claude, "export_html", outputPath=str(tmp_path / "out" / "page.html"))["path"]
     assert Path(chosen) == tmp_path / "out" / "page.html"
+
+
+@pytest.mark.parametrize(
+    ("tools", "words"),
+    [
+        ([{"name": "a", "description": "", "parameters": {"type": "string"}}], "The tool a cannot be offered: "),
+        ([{"name": "a b", "description": "", "parameters": {}}], "'a b' cannot name a tool"),
+        ([{"name": "a", "description": "", "parameters": {}}] * 2, "The tool a is given twice"),
+    ],
+)
+def test_a_lent_tool_that_an_api_would_refuse_is_refused_by_name(claude, messages_api, tools, words):
+    good = {"name": "good", "description": "", "parameters": {}}
+    assert claude.ask("set_host_tools", tools=[good])["success"]
+    answer = claude.ask("set_host_tools", tools=tools)
+    assert not answer["success"]
+    assert words in answer["error"]
+    messages_api.add("Yes.")
+    say(claude, "hi")
+    offered = [tool["name"] for tool in messages_api.requests[0].body["tools"]]
+    assert "good" in offered
+    assert "a" not in offered
+
+
+def test_going_back_before_what_is_refused_over_rpc_lets_the_session_go_on(claude, messages_api):
+    def answer(request):
+        if "poison" not in json.dumps(request.body):
+            return Reply("Fine.")
+        return HttpError(400, "invalid_request_error", "messages.0.content.0.text: Odd text")
+
+    messages_api.add(answer, answer, answer)
+    say(claude, "this is poison")
+    say(claude, "go on")
+    failed = claude.ask("get_messages")["data"]["messages"][-1]
+    assert 'This is about the message "this is poison' in failed["errorMessage"]
+    assert "`navigate_tree`" in failed["errorMessage"]
+    (poisoned, *_) = data(claude, "get_fork_messages")["messages"]
+    assert claude.ask("navigate_tree", targetId=poisoned["entryId"])["success"]
+    say(claude, "go on")
+    assert texts(claude)[-1] == "Fine."
