@@ -211,3 +211,21 @@ def test_a_long_cell_is_completed_quickly(offered: Complete) -> None:
     assert texts(offered(text)) == ["$data", "$date"]
     offered("%agent " + "--new " * 20_000 + "$da")
     assert time.perf_counter() - began < 1
+
+
+def test_the_arguments_of_a_command_are_what_its_extension_offers(session: AgentSession, folder: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def arguments(name: str, typed: str) -> list[str]:
+        asked.append((name, typed))
+        return ["patch", "minor"] if name == "release" else []
+
+    def offered(text: str) -> Offers | None:
+        return complete(text, Sources(VARIABLES, session, session.registry, folder, arguments))
+
+    for text in ("%agent /release ", "%%agent\n/release "):
+        assert offered(text) == Offers("", ["patch", "minor"])
+    assert offered("%agent /release mi") == Offers("mi", ["minor"])
+    assert offered("%agent /release now pa") == Offers("pa", ["patch"])
+    assert offered("%agent say /release ") is None
+    assert asked == [("release", ""), ("release", ""), ("release", "mi"), ("release", "now pa")]
