@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from indus_nb.errors import IndusError, UsageError
+from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.version import __version__
 
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
@@ -90,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options, others = _parser().parse_known_args(arguments)
         options.flags = _extension_flags(others)
         status = _main(options)
+    except ModelNotFoundError as error:
+        complain(f"{error} `indusagi --list-models` shows the known ones.")
+        status = 2
     except UsageError as error:
         complain(str(error))
         status = 2

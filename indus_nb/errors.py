@@ -40,12 +40,12 @@ class SettingsError(IndusError):
 
 
 class ModelNotFoundError(UsageError):
-    """No model of that name is known."""
+    """No model of that name is known. Where the known ones are listed is for the interface to say."""
 
     def __init__(self, wanted: str, suggestions: list[str]) -> None:
         hint = f" Did you mean {' or '.join(suggestions)}?" if suggestions else ""
-        where = "`indusagi --list-models`, in a notebook `%agent model`, shows the known ones."
-        super().__init__(f"Model not found: {wanted}.{hint} {where}")
+        self.summary = f"Model not found: {wanted}"
+        super().__init__(f"{self.summary}.{hint}")
         self.wanted = wanted
 
 

@@ -104,6 +104,10 @@ class SessionHooks(RunHooks):
         """The commands that there are."""
         return []
 
+    async def complete_command(self, name: str, prefix: str) -> list[JsonObject]:
+        """What the arguments of the command ``/name`` may be that begin with ``prefix``: ``value``, ``label``, …."""
+        return []
+
     async def input(self, said: Said, source: InputSource) -> Said | None:
         """What counts as said; ``None`` when nothing is left to do."""
         return said

@@ -1,14 +1,17 @@
 """An answer while it grows: the deltas a provider yields, and the message they add up to.
 
-A provider builds its answer with one ``GrowingMessage`` and yields what its methods return::
+A provider builds its answer with one ``GrowingMessage`` and yields what its methods return:
 
-    growing = GrowingMessage(model)
-    yield growing.start()
-    opened = growing.open_text()
-    yield opened
-    yield growing.append(opened.content_index, "Hello")
-    yield growing.close(opened.content_index)
-    yield growing.finish("stop")
+>>> growing = GrowingMessage(api="anthropic-messages", provider="anthropic", model="claude-haiku-4-5")
+>>> growing.start().type
+'start'
+>>> opened = growing.open_text()
+>>> growing.append(opened.content_index, "Hello").delta
+'Hello'
+>>> growing.close(opened.content_index).content
+'Hello'
+>>> growing.finish("stop").message.text
+'Hello'
 
 Deltas are kept as they came and joined when somebody asks, so that an answer costs time in proportion to its length.
 """
@@ -168,10 +171,6 @@ class GrowingMessage:
     ('Hel', 'lo')
     >>> growing.snapshot().text
     'Hello'
-    >>> growing.close(index).content
-    'Hello'
-    >>> growing.finish("stop").message.stop_reason
-    'stop'
     """
 
     def __init__(self, *, api: str, provider: str, model: str) -> None:

@@ -262,3 +262,27 @@ async def test_nothing_of_an_extension_goes_on_once_its_session_has_ended(opened
     await session.end()
     assert ended.is_set()
     assert [task for task in asyncio.all_tasks() - before if not task.done()] == []
+
+
+# Tab
+
+
+async def test_what_a_command_offers_for_its_arguments_is_asked_and_a_defect_offers_nothing(opened) -> None:
+    def setup(api: ExtensionApi) -> None:
+        async def levels(typed: str) -> list[Any]:
+            return ["patch", {"value": "minor", "label": "Minor", "description": "a feature"}] if not typed else []
+
+        def broken(typed: str) -> list[str]:
+            raise RuntimeError("no list today")
+
+        api.register_command("release", lambda arguments, ctx: None, complete=levels)
+        api.register_command("broken", lambda arguments, ctx: None, complete=broken)
+        api.register_command("plain", lambda arguments, ctx: None)
+
+    session = await opened(setup)
+    errors = problems_of(session)
+    offers = await session.hooks.complete_command("release", "")
+    assert offers == [{"value": "patch"}, {"value": "minor", "label": "Minor", "description": "a feature"}]
+    for name in ("broken", "plain", "unknown"):
+        assert await session.hooks.complete_command(name, "") == []
+    assert errors == [("complete", "no list today")]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Any, "Context"], Any]
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+Completer = Callable[[str], "Sequence[Any] | Awaitable[Sequence[Any] | None] | None"]
 DeliverAs = Literal["steer", "followUp", "nextTurn"]
 
 
@@ -49,7 +50,7 @@ class Command:
     name: str
     handler: Callable[[str, CommandContext], Any]
     description: str | None = None
-    complete: Callable[[str], Sequence[str] | None] | None = None
+    complete: Completer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,18 +413,28 @@ class ExtensionApi(Guarded):
         name: str,
         handler: Callable[[str, CommandContext], Any],
         description: str | None = None,
-        complete: Callable[[str], Sequence[str] | None] | None = None,
+        complete: Completer | None = None,
     ) -> None:
-        """Answer ``/name arguments``; ``complete`` is given what was typed so far."""
+        """Answer ``/name arguments``.
+
+        Args:
+            name: What is written behind the slash.
+            handler: Called as ``handler(arguments, ctx)``, plain or async.
+            description: Shown in lists; the first line of the handler's docstring when it is not given.
+            complete: Called with what is typed of the arguments, plain or async, when the user presses Tab; returns
+                texts, or ``Completion`` objects (or dictionaries) with ``value``, ``label`` and ``description``.
+        """
         if not name or any(character.isspace() for character in name):
             raise UsageError(f"{name!r} cannot name a command: it needs a name without spaces.")
         self._extension.commands[name] = Command(name, handler, description or _first_line(handler), complete)
 
-    def command(self, name: str | None = None, *, description: str | None = None) -> Callable[[HandlerT], HandlerT]:
+    def command(
+        self, name: str | None = None, *, description: str | None = None, complete: Completer | None = None
+    ) -> Callable[[HandlerT], HandlerT]:
         """The same as a decorator; the function's name is the command's."""
 
         def decorate(function: HandlerT) -> HandlerT:
-            self.register_command(name or function.__name__.replace("_", "-"), function, description)
+            self.register_command(name or function.__name__.replace("_", "-"), function, description, complete)
             return function
 
         return decorate

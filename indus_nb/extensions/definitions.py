@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from indus_nb.errors import UsageError
-from indus_nb.extensions.api import CommandContext, Context, ExtensionApi, StaleExtensionError
+from indus_nb.extensions.api import CommandContext, Completer, Context, ExtensionApi, StaleExtensionError
 from indus_nb.extensions.events import unknown_event
 from indus_nb.tools.function import function_tool
 
@@ -39,7 +39,7 @@ class Definitions:
 
     def __init__(self) -> None:
         self._tools: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {}
-        self._commands: dict[str, tuple[Callable[[str, CommandContext], Any], str | None]] = {}
+        self._commands: dict[str, tuple[Callable[[str, CommandContext], Any], str | None, Completer | None]] = {}
         self._handlers: dict[str, _Handler] = {}
         self._renderers: dict[str, Callable[..., Any]] = {}
         self._apis: list[ExtensionApi] = []
@@ -54,8 +54,8 @@ class Definitions:
         self._apis = [*(known for known in self._apis if known.in_force), api]
         for function, options in self._tools.values():
             api.tool(function, **options)
-        for name, (function, description) in self._commands.items():
-            api.register_command(name, function, description)
+        for name, (function, description, complete) in self._commands.items():
+            api.register_command(name, function, description, complete)
         for custom_type, renderer in self._renderers.items():
             api.register_message_renderer(custom_type, renderer)
         for handler in self._handlers.values():
@@ -77,13 +77,21 @@ class Definitions:
         self._tell(lambda api: api.tool(function, **options))
         return function
 
-    def command(self, name: str | None = None, *, description: str | None = None) -> Callable[[FunctionT], FunctionT]:
-        """Answer ``/name arguments`` with ``function(arguments, ctx)``; without a name the function's own counts."""
+    def command(
+        self, name: str | None = None, *, description: str | None = None, complete: Completer | None = None
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Answer ``/name arguments`` with ``function(arguments, ctx)``; see ``ExtensionApi.register_command``.
+
+        Args:
+            name: What is written behind the slash; by default the function's own name.
+            description: Shown in lists.
+            complete: Called with what is typed of the arguments; returns what Tab offers.
+        """
 
         def decorate(function: FunctionT) -> FunctionT:
             chosen = name or function.__name__.replace("_", "-")
-            self._commands[chosen] = function, description
-            self._tell(lambda api: api.register_command(chosen, function, description))
+            self._commands[chosen] = function, description, complete
+            self._tell(lambda api: api.register_command(chosen, function, description, complete))
             return function
 
         return decorate

@@ -298,6 +298,16 @@ ExtensionEvent = (
 # Answers
 
 
+class Completion(WireModel):
+    """What may stand behind a command; ``label`` is shown in the place of ``value``."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    value: str
+    label: str | None = None
+    description: str | None = None
+
+
 class Answer(WireModel):
     """The base of what handlers answer; a field that an answer does not have is a mistake."""
 

@@ -52,6 +52,8 @@ from indus_nb.wire import JsonObject
 _log = logging.getLogger("indus_nb")
 AnswerT = TypeVar("AnswerT", bound=ev.Answer)
 _SHUTDOWN_SECONDS = 2.0
+_COMPLETION_SECONDS = 2.0
+"""The user waits for a list meanwhile."""
 _INTERRUPTED = (ev.UserInput, ev.BeforeAgentStart, ev.ModelContext, ev.BeforeProviderRequest, ev.ToolCallEvent)
 """What an abort need not wait for."""
 _KEPT_PROBLEMS = 50
@@ -341,10 +343,22 @@ class Extensions(SessionHooks):
             found[f"{command.name}:{counts[command.name]}" if clashes else command.name] = extension, command
         return found
 
-    def complete(self, name: str, prefix: str) -> Sequence[str]:
-        """What may follow ``/name`` and what was typed behind it."""
-        found = self._commands().get(name)
-        return () if found is None or found[1].complete is None else found[1].complete(prefix) or ()
+    async def complete_command(self, name: str, prefix: str) -> list[JsonObject]:
+        extension, command = self._commands().get(name.removeprefix("/"), (None, None))
+        if command is None or command.complete is None:
+            return []
+        try:
+            answer = command.complete(prefix)
+            if inspect.isawaitable(answer):
+                answer = await self._calls.limited(answer, _COMPLETION_SECONDS)
+            offers = [
+                ev.Completion.model_validate({"value": each} if isinstance(each, str) else each)
+                for each in answer or ()
+            ]
+        except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
+            await self.report(extension, "complete", error)
+            return []
+        return [offer.to_wire() for offer in offers]
 
     def list_commands(self) -> list[JsonObject]:
         listed: list[JsonObject] = []

@@ -310,3 +310,11 @@ class GetCommands(Command):
     """The commands that a prompt may begin with."""
 
     type: Literal["get_commands", "get_available_commands"] = "get_commands"
+
+
+class GetCommandCompletions(Command):
+    """What an extension offers for the arguments of its command ``/name``, of which ``prefix`` is typed already."""
+
+    type: Literal["get_command_completions"] = "get_command_completions"
+    name: str
+    prefix: str = ""

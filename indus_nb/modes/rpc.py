@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from indus_nb.conversation import ContextUsage
-from indus_nb.errors import IndusError, UsageError
+from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.modes import commands
 from indus_nb.modes.commands import Command
 from indus_nb.modes.frames import Wire
@@ -86,6 +86,7 @@ class RpcServer:
             (commands.ListSessions, self._list_sessions),
             (commands.SetHostTools, self._set_host_tools),
             (commands.GetCommands, self._get_commands),
+            (commands.GetCommandCompletions, self._get_command_completions),
         )
         self._handlers = {name: (model, handler) for model, handler in handlers for name in model.names()}
 
@@ -260,7 +261,11 @@ class RpcServer:
         return {"text": self._session.last_text}
 
     async def _set_model(self, command: commands.SetModel) -> object:
-        model = self._session.registry.with_id(command.model_id, command.provider)
+        try:
+            model = self._session.registry.with_id(command.model_id, command.provider)
+        except ModelNotFoundError as error:
+            complain(f"{error} get_available_models lists those that can be used.")
+            raise UsageError(error.summary) from error  # clients compare these words
         await self._session.set_model(model)
         return model
 
@@ -419,6 +424,10 @@ class RpcServer:
         await self._session.start()
         problems = self._session.all_problems
         return {"commands": self._session.list_commands(), **({"problems": problems} if problems else {})}
+
+    async def _get_command_completions(self, command: commands.GetCommandCompletions) -> JsonObject:
+        await self._session.start()
+        return {"completions": await self._session.hooks.complete_command(command.name, command.prefix)}
 
 
 class Encoded(bytes):

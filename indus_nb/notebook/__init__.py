@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from indus_nb.errors import IndusError, UsageError
+from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.providers.preloading import preload_in_background
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def open_door(shell: InteractiveShell) -> None:
         try:
             conversations.serve(line, cell)
         except IndusError as error:
-            shown = f"{type(error).__name__}: {error}"
+            hint = " `%agent model` lists those that can be used here." if isinstance(error, ModelNotFoundError) else ""
+            shown = f"{type(error).__name__}: {error}{hint}"
             # IPython shows what this returns instead of a traceback into this package.
             error.__dict__["_render_traceback_"] = lambda: [shown]
             raise
@@ -61,7 +62,9 @@ def open_door(shell: InteractiveShell) -> None:
     manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
     shell.input_transformers_cleanup.append(literal_lines)
     atexit.register(conversations.close)
-    _doors[shell] = _Door(conversations, literal_lines, install(shell, lambda: conversations.session))
+    _doors[shell] = _Door(
+        conversations, literal_lines, install(shell, lambda: conversations.session, conversations.complete_command)
+    )
     preload_in_background(partial(_preload, widgets=hasattr(shell, "kernel")))
 
 

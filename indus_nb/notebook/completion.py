@@ -25,6 +25,7 @@ _CELL = re.compile(r"\s*%%agent(?=\s|$)")
 _LINE = re.compile(r"[ \t]*%agent[ \t]")
 _DOLLAR = re.compile(r"(?<![\w\\$])\$([^\W\d]\w*)?$")
 _NAMED = re.compile(r"(?<![\w.\"'])(?:(?P<owner>[^\W\d]\w*)\.)?(?P<part>(?:[^\W\d]\w*)?)$")
+_CALLED = re.compile(r"\s*/(?P<name>\S+) (?P<typed>.*)")
 _OPENS = "([+-*/%<>=,"
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
@@ -38,6 +39,8 @@ class Sources:
     session: AgentSession | None
     registry: ModelRegistry
     folder: Path
+    arguments: Callable[[str, str], Sequence[str]] = lambda _name, _typed: ()
+    """What the arguments of an extension's command may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,13 @@ def _in_prompt(text: str, sources: Sources, *, begins: bool) -> Offers | None:
     if begins and command.startswith("/") and command == text.lstrip() and not re.search(r"\s", command):
         listed = sources.session.list_commands() if sources.session is not None else []
         return _fitting(command, [f"/{each['name']}" for each in listed])
+    if begins and (called := _CALLED.fullmatch(text)) and sources.session is not None:
+        typed = called["typed"]
+        offered = sources.arguments(called["name"], typed)
+        if offered:
+            # Offers stand for all that is typed, or for its last word.
+            whole = [each for each in offered if each.startswith(typed)]
+            return Offers(typed, whole) if whole else _fitting(typed.rpartition(" ")[2], offered)
     return _in_braces(text.rpartition("\n")[2], sources)
 
 
@@ -239,8 +249,18 @@ def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Off
 # IPython
 
 
-def install(shell: Any, session: Callable[[], AgentSession | None]) -> Callable[[], None]:
-    """Let Tab offer what ``complete`` finds, with ``session()`` as the session; returns what ends that.
+def install(
+    shell: Any, session: Callable[[], AgentSession | None], arguments: Callable[[str, str], Sequence[str]]
+) -> Callable[[], None]:
+    """Let Tab offer what ``complete`` finds.
+
+    Args:
+        shell: The IPython shell.
+        session: Gives the session, if there is one.
+        arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+
+    Returns:
+        What ends that.
 
     Versions of IPython before 8.6 cannot be told more than one line, and are left as they are.
     """
@@ -260,7 +280,8 @@ def install(shell: Any, session: Callable[[], AgentSession | None]) -> Callable[
                 current = session()
                 registry = current.registry if current is not None else own_registry()
                 folder = current.store.cwd if current is not None else Path.cwd()
-                offers = complete("\n".join(before), Sources(_variables_of(shell), current, registry, folder))
+                sources = Sources(_variables_of(shell), current, registry, folder, arguments)
+                offers = complete("\n".join(before), sources)
         if offers is None:
             return {"completions": []}
         return {

@@ -46,6 +46,7 @@ T = TypeVar("T")
 FIRST = "main"
 """The name of the conversation that nobody gave another one."""
 _PATIENCE = 5.0
+_TAB_SECONDS = 2.0
 
 
 class Conversations:
@@ -86,6 +87,14 @@ class Conversations:
             self._ask(session, request, text, images)
         else:
             self._screen.show(blocks.notice(_description(session)), final=True)
+
+    def complete_command(self, name: str, typed: str) -> list[str]:
+        """What an extension offers for the arguments of ``/name``; raises ``TimeoutError`` when it takes too long."""
+        session = self.session
+        if session is None:
+            return []
+        offers = self.thread.ask(partial(session.hooks.complete_command, name, typed), _TAB_SECONDS)
+        return [str(offer["value"]) for offer in offers]
 
     def close(self) -> None:
         """Let go of the sessions' files and of the thread; nothing can be asked any more."""

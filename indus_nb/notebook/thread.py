@@ -117,6 +117,22 @@ class AgentThread:
                 "ask it there, or start a kernel of its own for this work."
             )
 
+    def ask(self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T:
+        """What ``work()`` returns in the agent's thread.
+
+        Args:
+            work: Makes the coroutine.
+            seconds: How long to wait for it.
+
+        Raises:
+            TimeoutError: It took longer, and was cancelled.
+        """
+        asked = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        try:
+            return asked.result(seconds)
+        finally:
+            asked.cancel()
+
     def close(self) -> None:
         """End the thread once its tasks, which are cancelled, have ended; it drives nothing any more."""
         self._closed = True

@@ -223,3 +223,44 @@ def test_skills_templates_and_context_files_reach_the_model(
     assert said[0] == "Greet Ada and Bob."
     assert "One, two, three." in said[1]
     assert said[1].endswith("to ten")
+
+
+def test_a_client_is_told_what_a_command_offers_for_its_arguments(more: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "release.py"
+    path.write_text("def setup(api):\n    api.register_command('release', print, complete=lambda typed: ['patch'])\n")
+    with start(tmp_path, more, "-e", str(path)) as process:
+        answer = process.ask("get_command_completions", name="release", prefix="pa")
+        assert answer["data"] == {"completions": [{"value": "patch"}]}
+        assert process.ask("get_command_completions", name="unknown")["data"] == {"completions": []}
+
+
+def test_a_branch_is_guarded_and_terminal_methods_are_harmless_over_rpc(
+    messages_api: MessagesApi, more: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "ported.py"
+    path.write_text(
+        """
+def setup(api):
+    api.on("goal_updated", print)
+    api.on("session_before_branch", lambda event, ctx: {"cancel": True})
+
+    @api.on("session_start")
+    async def start(event, ctx):
+        ctx.ui.set_working_message("Working")
+        ctx.ui.set_widget("list", lambda tui, theme: None)
+        await ctx.ui.custom(lambda *_: None)
+        ctx.ui.notify(ctx.ui.set_theme("dark")["error"])
+"""
+    )
+    messages_api.add(Reply("Hello."))
+    with start(tmp_path, more, "-e", str(path)) as process:
+        told = process.wait(request("notify"))
+        assert told["message"] == "Theme switching not supported in RPC mode"
+        process.ask("prompt", message="hi")
+        process.wait("agent_settled")
+        listed = process.ask("get_branch_messages")["data"]["messages"]
+        answer = process.ask("branch", entryId=listed[0]["entryId"])
+        assert answer["data"] == {"text": "hi", "cancelled": True}
+        assert "no event named 'goal_updated'" in process.ask("get_commands")["data"]["problems"][0]
+        methods = {frame["method"] for frame in process.frames if frame["type"] == "extension_ui_request"}
+        assert methods == {"notify"}

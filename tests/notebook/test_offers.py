@@ -212,3 +212,21 @@ def test_the_work_of_completing_grows_no_faster_than_the_cell(offered: Complete)
         offered("%agent " + "--new " * length + "$da")
 
     assert grows_with(500, complete) < 2.2
+
+
+def test_the_arguments_of_a_command_are_what_its_extension_offers(session: AgentSession, folder: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def arguments(name: str, typed: str) -> list[str]:
+        asked.append((name, typed))
+        return ["patch", "minor"] if name == "release" else []
+
+    def offered(text: str) -> Offers | None:
+        return complete(text, Sources(VARIABLES, session, session.registry, folder, arguments))
+
+    for text in ("%agent /release ", "%%agent\n/release "):
+        assert offered(text) == Offers("", ["patch", "minor"])
+    assert offered("%agent /release mi") == Offers("mi", ["minor"])
+    assert offered("%agent /release now pa") == Offers("pa", ["patch"])
+    assert offered("%agent say /release ") is None
+    assert asked == [("release", ""), ("release", ""), ("release", "mi"), ("release", "now pa")]
