@@ -9,16 +9,16 @@ place of another, and a project can neither switch off a user's rules nor the ch
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from indus_nb.frontmatter import UnusableFileError, read_text, split_frontmatter, yaml_mapping
 from indus_nb.messages import AssistantMessage, CustomMessage, Message
-from indus_nb.patterns import Automaton, Pattern, PatternError, Scanner, TooCostlyError
 from indus_nb.settings import PROJECT_FOLDER, StreamRuleSettings
 from indus_nb.streaming import (
     AssistantMessageEvent,
@@ -35,6 +35,9 @@ from indus_nb.streaming import (
 )
 from indus_nb.wire import JsonObject
 
+if TYPE_CHECKING:
+    from regex import Pattern
+
 Part: TypeAlias = Literal["text", "thinking", "tool"]
 
 FOLDER = "rules"
@@ -43,7 +46,13 @@ MAX_ENTRIES = 1000
 MAX_RULES = 100
 MAX_FRONTMATTER_CHARACTERS = 16 << 10
 MAX_TEXT_CHARACTERS = 64 << 10
-MAX_STATES = 10_000
+MAX_PATTERN_CHARACTERS = 1000
+MAX_LOOK_BACK = 1000
+"""How many characters before what is new are searched with it: a condition that needs more at once is not met."""
+SEARCHED_AT_ONCE = 64
+"""New characters that are waited for, unless a line or the block ends: not every small piece is worth a search."""
+MAX_SEARCH_SECONDS = 5.0
+"""How long the conditions may be searched for in one answer: a pattern can be slow on text that is made for that."""
 MAX_STOPS = 10
 """How often the answers to one prompt are stopped, whatever the rules say."""
 _CONDITIONS = ("condition", "ttsrTrigger", "pattern")
@@ -57,7 +66,7 @@ class StreamRule:
     name: str
     path: Path
     level: Literal["project", "user"]
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[Pattern[str], ...]
     parts: frozenset[Part]
     content: str
     description: str | None = None
@@ -75,7 +84,7 @@ class StreamRule:
             "path": str(self.path),
             "content": self.content,
             **described,
-            "condition": [pattern.source for pattern in self.patterns],
+            "condition": [pattern.pattern for pattern in self.patterns],
             "scope": sorted(self.parts),
             "level": self.level,
         }
@@ -97,7 +106,6 @@ def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
         agent_dir: the user's own directory
     """
     found = FoundRules()
-    size = 0
     places: tuple[tuple[Path, Literal["project", "user"]], ...] = (
         (cwd / PROJECT_FOLDER / FOLDER, "project"),
         (agent_dir / FOLDER, "user"),
@@ -112,8 +120,7 @@ def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
             except UnusableFileError as error:
                 found.problems.append(f"{path} is not used: {error}.")
                 continue
-            size += sum(pattern.size for pattern in rule.patterns)
-            if len(found.rules) == MAX_RULES or size > MAX_STATES:
+            if len(found.rules) == MAX_RULES:
                 found.problems.append(f"{path} and the rules behind it are not used: there are too many. Remove some.")
                 break
             found.rules.append(rule)
@@ -146,22 +153,33 @@ def _rule(path: Path, level: Literal["project", "user"]) -> StreamRule:
     parts = frozenset(part.strip() for text in _texts(fields.get("scope", []), "scope") for part in text.split(","))
     if unknown := sorted(parts - {*get_args(Part)}):
         raise UnusableFileError(f"its `scope` names {unknown[0]!r}; known are {', '.join(get_args(Part))}")
-    patterns: list[Pattern] = []
-    for source in sources:
-        try:
-            patterns.append(Pattern(source))
-        except PatternError as error:
-            raise UnusableFileError(f"the condition {source[:100]!r} {error}") from error
     description = fields.get("description")
     return StreamRule(
         name=path.stem,
         path=path,
         level=level,
-        patterns=tuple(patterns),
+        patterns=tuple(map(_pattern, sources)),
         parts=cast("frozenset[Part]", parts) or _USUAL_PARTS,
         content=content,
         description=description if isinstance(description, str) and description else None,
     )
+
+
+def _pattern(source: str) -> Pattern[str]:
+    import regex  # only for those who have rules: its searches can be given a time limit, which those of re cannot
+
+    problem = None
+    if len(source) > MAX_PATTERN_CHARACTERS:
+        problem = f"is longer than {MAX_PATTERN_CHARACTERS} characters"
+    else:
+        try:
+            pattern = regex.compile(source, regex.MULTILINE)
+            if not pattern.search("", timeout=MAX_SEARCH_SECONDS):
+                return pattern
+            problem = "fits the empty text"
+        except (regex.error, OverflowError, RecursionError, TimeoutError) as error:
+            problem = f"is no regular expression ({error})"
+    raise UnusableFileError(f"the condition {source[:100]!r} {problem}")
 
 
 def _texts(value: object, key: str) -> list[str]:
@@ -171,15 +189,51 @@ def _texts(value: object, key: str) -> list[str]:
     return [text for text in cast("list[str]", texts) if text]
 
 
-class RuleWatch:
-    """Looks at one answer after another for what rules wait for."""
+@dataclass(slots=True)
+class _Block:
+    """The end of a block that grows, and how much of it has not been searched yet."""
 
-    def __init__(self, rules: Sequence[StreamRule], settings: StreamRuleSettings) -> None:
+    part: Part
+    text: str = ""
+    new: int = 0
+
+    def append(self, delta: str) -> bool:
+        """Add a piece; returns whether it is time to search."""
+        self.text += delta
+        self.new += len(delta)
+        return self.new >= SEARCHED_AT_ONCE or "\n" in delta
+
+    def searched(self) -> None:
+        """Keep what may belong to a later find, and a character before it, by which words and lines begin."""
+        self.text = self.text[-MAX_LOOK_BACK - 1 :]
+        self.new = 0
+
+    @property
+    def start(self) -> int:
+        """Where the search begins."""
+        return max(0, len(self.text) - self.new - MAX_LOOK_BACK)
+
+
+class RuleWatch:
+    """Looks at one answer after another for what rules wait for.
+
+    Args:
+        rules: the rules.
+        settings: how often each may apply.
+        clock: counts seconds.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[StreamRule],
+        settings: StreamRuleSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
-        self._by_pattern = [rule for rule in rules for _ in rule.patterns]
-        patterns = [pattern for rule in rules for pattern in rule.patterns]
-        self._automaton = Automaton(patterns) if patterns else None
-        self._open: dict[int, tuple[Part, Scanner]] = {}
+        self._rules = rules
+        self._clock = clock
+        self._seconds_left = MAX_SEARCH_SECONDS
+        self._open: dict[int, _Block] = {}
         self._answers = 0
         self._applied: dict[str, int] = {}
         self.gave_up = False
@@ -194,34 +248,42 @@ class RuleWatch:
 
     def feed(self, event: AssistantMessageEvent) -> list[StreamRule]:
         """Return the rules that apply to the answer as it is now."""
-        if self._automaton is None:
-            return []
-        matched: frozenset[int] = frozenset()
-        part: Part = "text"
+        match event:
+            case StreamStart():
+                self._open.clear()
+                self._answers += 1
+                self._seconds_left = MAX_SEARCH_SECONDS
+            case TextStart() | ThinkingStart() | ToolCallStart():
+                self._open[event.content_index] = _Block(_part(event))
+            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                if (block := self._open.get(event.content_index)) is not None and block.append(event.delta):
+                    return self._found(block, ended=False)
+            case TextEnd() | ThinkingEnd() | ToolCallEnd():
+                if (block := self._open.pop(event.content_index, None)) is not None:
+                    return self._found(block, ended=True)
+            case _:
+                pass
+        return []
+
+    def _found(self, block: _Block, *, ended: bool) -> list[StreamRule]:
+        began = self._clock()
+        watching = [rule for rule in self._rules if block.part in rule.parts and self._may_apply(rule)]
         try:
-            match event:
-                case StreamStart():
-                    self._open.clear()
-                    self._answers += 1
-                case TextStart() | ThinkingStart() | ToolCallStart():
-                    self._open[event.content_index] = _part(event), self._automaton.scanner()
-                case TextDelta() | ThinkingDelta() | ToolCallDelta():
-                    if event.content_index in self._open:
-                        part, scanner = self._open[event.content_index]
-                        matched = scanner.feed(event.delta)
-                case TextEnd() | ThinkingEnd() | ToolCallEnd():
-                    if event.content_index in self._open:
-                        part, scanner = self._open.pop(event.content_index)
-                        matched = scanner.end()
-                case _:
-                    pass
-        except TooCostlyError:
+            return [rule for rule in watching if any(self._is_met(each, block, ended=ended) for each in rule.patterns)]
+        except TimeoutError:
             self._open.clear()
             self.gave_up = True
-        if not matched:
             return []
-        fitting = {rule.key: rule for rule in map(self._by_pattern.__getitem__, sorted(matched)) if part in rule.parts}
-        return [rule for rule in fitting.values() if self._may_apply(rule)]
+        finally:
+            self._seconds_left -= self._clock() - began
+            block.searched()
+
+    def _is_met(self, pattern: Pattern[str], block: _Block, *, ended: bool) -> bool:
+        if self._seconds_left <= 0:
+            raise TimeoutError
+        found = pattern.search(block.text, block.start, timeout=self._seconds_left)
+        # What touches the end may become something else with the next piece: a longer word, a line that goes on.
+        return found is not None and (ended or found.end() < len(block.text))
 
     def apply(self, rules: Iterable[StreamRule]) -> None:
         """Take note that the model is told these rules."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from rpc_process import RpcProcess
 from indus_nb.messages import AssistantMessage, ToolResultMessage
 from indus_nb.notebook.transcript import Line, Transcript
 from indus_nb.session import AgentSession
-from indus_nb.settings import load_settings
+from indus_nb.settings import StreamRuleSettings, load_settings
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.stream_rules import load_rules
+from indus_nb.stream_rules import RuleWatch, load_rules
+from indus_nb.streaming import GrowingMessage
 
 NO_PRINT = "---\ncondition: 'console\\.log\\('\ndescription: logging\n---\nUse the logger of the project.\n"
 
@@ -127,7 +129,7 @@ async def test_an_answer_is_stopped_told_the_rule_and_asked_for_again(
     open_, messages_api: MessagesApi, agent_dir: Path
 ):
     rule(agent_dir, "log", NO_PRINT)
-    messages_api.add(Reply("Then console.log(x) and more, much more", chunk=4), Reply("log.info(x)"))
+    messages_api.add(Reply(f"Then console.log(x) and {'more ' * 50}and the end", chunk=4), Reply("log.info(x)"))
     session = open_()
     events = watch(session)
     await session.prompt("log x")
@@ -137,7 +139,7 @@ async def test_an_answer_is_stopped_told_the_rule_and_asked_for_again(
     assert stopped.stop_reason == "aborted"
     assert "Stopped by a stream rule: log." in stopped.error_message
     assert stopped.text.startswith("Then console.")
-    assert "much more" not in stopped.text
+    assert "the end" not in stopped.text
     assert (answer.text, session.last_text) == ("log.info(x)", "log.info(x)")
     types = [event.type for event in events]
     assert (types.count("agent_start"), types.count("agent_end"), types.count("turn_end")) == (1, 1, 2)
@@ -217,3 +219,50 @@ def test_over_rpc_the_event_shows_the_rule(messages_api: MessagesApi, tmp_path: 
         assert process.ask("get_last_assistant_text")["data"] == {"text": "log.info(x)"}
     [shown] = triggered["rules"]
     assert (shown["name"], shown["path"], shown["content"]) == ("log", str(path), "Use the logger of the project.")
+
+
+def fed(watch: RuleWatch, *pieces: str) -> list[list[str]]:
+    """The names of the rules that each piece of a text block, and then its end, make apply."""
+    growing = GrowingMessage(api="", provider="", model="")
+    begin = [growing.start(), growing.open_text()]
+    events = [*(growing.append(0, piece) for piece in pieces), growing.close(0)]
+    assert not any(map(watch.feed, begin))
+    return [[rule.name for rule in watch.feed(event)] for event in events]
+
+
+def watching(tmp_path: Path, *conditions: str, **more: Any) -> RuleWatch:
+    for number, condition in enumerate(conditions):
+        rule(tmp_path, f"rule {number}", f"---\ncondition: '{condition}'\n---\nNo.\n")
+    return RuleWatch(load_rules(tmp_path, tmp_path).rules, StreamRuleSettings(), **more)
+
+
+def test_a_condition_is_met_however_the_text_is_cut(tmp_path: Path):
+    watch = watching(tmp_path, r"\bbar\b", "^ok$")
+    assert fed(watch, "foo ba", "rista b", "ar", " \n", "ok", "\n") == [
+        [],
+        [],
+        [],
+        ["rule 0"],
+        [],
+        ["rule 0", "rule 1"],
+        ["rule 0", "rule 1"],
+    ]
+
+
+def test_a_word_at_the_end_is_waited_for(tmp_path: Path):
+    watch = watching(tmp_path, r"\bbar\b")
+    assert fed(watch, "\nbar", "ista") == [[], [], []]
+    assert fed(watch, "\nbar") == [[], ["rule 0"]]
+
+
+def test_what_spans_more_than_is_looked_back_is_not_found_and_what_is_nearer_is(tmp_path: Path):
+    watch = watching(tmp_path, "begin[^x]*end")
+    assert not any(fed(watch, "begin", *["a" * 100] * 20, "end\n"))
+    assert any(fed(watch, "begin", *["a" * 100] * 5, "end\n."))
+
+
+def test_a_search_that_takes_too_long_is_given_up(tmp_path: Path):
+    seconds = count(0, 10)
+    watch = watching(tmp_path, "a", clock=lambda: next(seconds))
+    assert not any(fed(watch, "b" * 100, "b" * 100, "a" * 100))
+    assert watch.gave_up

@@ -17,8 +17,8 @@ from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.watchers import RunWatcher
 
 _GAVE_UP = (
-    "An answer was not watched to its end for stream rules: their conditions met too much that was new to them. "
-    "Make the conditions shorter, or repeat less in them."
+    "An answer was not watched to its end for stream rules: the search for their conditions took too long. "
+    "Make the conditions simpler: no repetition within a repetition."
 )
 
 
