@@ -30,6 +30,7 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from indus_nb.notebook.transcript import Line, Transcript
 from indus_nb.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools.tool import ToolError
@@ -528,10 +529,17 @@ async def test_a_message_that_cannot_be_left_out_is_quoted_and_going_back_before
 
     server.add(answer, answer, answer)
     await session.prompt("this is poison")
+    events: list[Any] = []
+    session.subscribe(events.append)
     await session.prompt("this is poison too")
     told = session.last_answer.error_message
     assert "poison" in told
-    assert "`navigate_tree` or `fork` over RPC, `%agent tree ENTRY` in a notebook" in told
+    assert "navigate to an earlier entry of the session, or fork there" in told
+    transcript = Transcript("a model")
+    for event in events:
+        transcript.feed(event)
+    transcript.close()
+    assert "%agent tree ENTRY" in str([block.shown for block in transcript.blocks if isinstance(block, Line)])
     poisoned = next(entry for entry in session.store.entries if "this is poison" in json.dumps(entry.data))
     await session.navigate(poisoned.id)
     await session.prompt("go on")

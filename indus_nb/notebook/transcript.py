@@ -49,6 +49,7 @@ from indus_nb.messages import (
 )
 from indus_nb.notebook import blocks
 from indus_nb.notebook.blocks import MimeBundle
+from indus_nb.providers.refusals import GO_BACK
 from indus_nb.streaming import (
     AssistantMessageEvent,
     TextDelta,
@@ -214,6 +215,8 @@ class Transcript:
         match self._last:
             case AssistantMessage(stop_reason="error") as answer:
                 self._add_line(blocks.error(answer.error_message or "The model gave no reason."))
+                if GO_BACK in (answer.error_message or ""):
+                    self.add_notice("%agent tree lists the entries, and %agent tree ENTRY goes on from one of them.")
             case AssistantMessage(stop_reason="aborted"):
                 ending = "stopped"
             case AssistantMessage(stop_reason="stop") as answer if not answer.text.strip():

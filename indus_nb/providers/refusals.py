@@ -20,9 +20,8 @@ from indus_nb.wire import JsonObject, dump
 _MAX_REMEMBERED = 10_000
 _MAX_QUOTED = 60
 _STATUSES = (400, 413, 422)
-_WAY_BACK = (
-    "If that goes on, continue from before it: `navigate_tree` or `fork` over RPC, `%agent tree ENTRY` in a notebook."
-)
+GO_BACK = "If that goes on, continue from before it: navigate to an earlier entry of the session, or fork there."
+"""A part of the sentence, by which an interface knows where its own words for that are wanted."""
 _LEFT_OUT = "From now on it is left out of requests: say what you want once more."
 _MESSAGE = re.compile(
     r"\b(?:messages|input)(?:\.|\.?\[)(\d+)\]?(?:\.(?:content|output)(?:\.|\.?\[)(\d+)\]?)?"
@@ -89,7 +88,7 @@ def _about_message(
         for block in blocks if "signature" in reason else (part,):
             _remember(model, _thinking_key(block))
         return f" (This is about a thought in {where}. {_LEFT_OUT})"
-    return f" (This is about {where}. {_WAY_BACK})"
+    return f" (This is about {where}. {GO_BACK})"
 
 
 def _without_place(reason: str, messages: Sequence[JsonObject], model: Model) -> str:
