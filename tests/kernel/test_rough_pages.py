@@ -132,6 +132,7 @@ def test_loading_the_extension_again_ends_what_runs_in_the_background(claude: Ke
 def test_ten_thousand_notices_of_an_extension_do_not_drown_the_page(claude: Kernel, api: MessagesApi) -> None:
     assert (
         claude.run(
+            "from indus_nb import agent\n"
             "@agent.command('shout')\n"
             "async def shout(text, ctx):\n"
             "    for number in range(10_000):\n"
