@@ -421,7 +421,8 @@ class Summariser:
             answer = await self._answer(context, max_tokens)
             attempt += 1
         if answer.stop_reason in ("error", "aborted"):
-            reason = (answer.error_message or "no reason given").rstrip(".")
+            told = answer.error_message or "no reason given"
+            reason = told.replace("; what had arrived is kept", "").rstrip(".")
             raise CompactionError(f"Summarization failed: {reason}. The conversation is as it was.")
         if not answer.text.strip():
             raise CompactionError("Summarization failed: the model wrote nothing. The conversation is as it was.")

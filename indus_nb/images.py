@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from indus_nb.errors import UsageError
-from indus_nb.messages import ImageContent, TextContent, check_image
+from indus_nb.messages import Attachment, ImageContent, TextContent, check_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -208,6 +208,9 @@ class Admission:
         return [self._one(image, _name(number, len(images))) for number, image in enumerate(images, 1)]
 
     def _one(self, image: ImageContent, name: str) -> ImageContent:
+        actual = image_type_of(image)
+        if actual is not None:  # a tool or an extension may call a JPEG a PNG: it is one all the same
+            image = image.model_copy(update={"mime_type": actual})
         _check(image, name)
         if not _is_inline(image):
             return image
@@ -234,6 +237,24 @@ async def admit_blocks(
     """The blocks with their images as ``admission`` lets them in; raises ``UsageError`` as it does."""
     images = iter(await admission.admit([block for block in blocks if isinstance(block, ImageContent)]))
     return [next(images) if isinstance(block, ImageContent) else block for block in blocks]
+
+
+async def admit_attachments(admission: Admission, attachments: Sequence[Attachment]) -> list[Attachment]:
+    """The attachments with their images as ``admission`` lets them in; raises ``UsageError`` as it does."""
+
+    def is_image(attachment: Attachment) -> bool:
+        return attachment.type == "image" and bool(attachment.content)
+
+    data = [ImageContent(data=each.content, mime_type=each.mime_type) for each in attachments if is_image(each)]
+    images = iter(await admission.admit(data))
+    return [_with_image(each, next(images)) if is_image(each) else each for each in attachments]
+
+
+def _with_image(attachment: Attachment, image: ImageContent) -> Attachment:
+    if image.data == attachment.content:
+        return attachment
+    size = len(image.data or "") * 3 // 4
+    return attachment.model_copy(update={"content": image.data, "mime_type": image.mime_type, "size": size})
 
 
 async def fit_output(

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import (
     Field,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationError,
@@ -180,6 +181,7 @@ class Attachment(WireModel):
     content: str = ""
     extracted_text: str | None = None
     preview: str | None = None
+    _block: TextContent | ImageContent | None = PrivateAttr(default=None)
 
     @model_serializer(mode="wrap")
     def _with_absent(self, write: SerializerFunctionWrapHandler) -> JsonObject:
@@ -194,6 +196,11 @@ class Attachment(WireModel):
 
     def block(self) -> TextContent | ImageContent:
         """What a model is shown of it; raises ``ValueError`` when there is nothing that it could be shown."""
+        if self._block is None:  # every request of a conversation asks
+            self._block = self._made_block()
+        return self._block
+
+    def _made_block(self) -> TextContent | ImageContent:
         if self.type == "image":
             if not self.content:
                 raise ValueError("content is empty")

@@ -43,34 +43,37 @@ class Recorder:
             del self._unsaved[0]
 
     def rescue(self) -> str | None:
-        """Save what is unsaved before the session is left, if need be in another file.
+        """Save what is unsaved before the session is left, if need be with all of it in another file.
 
         Returns:
-            A sentence for the user when the session's own file does not hold everything, else ``None``. Only when no
-            place took the messages they are still unsaved.
+            A sentence for the user when the session's own file does not hold everything, else ``None``.
+
+        Raises:
+            SessionFileError: No place took the messages; they are still unsaved.
         """
         try:
             self.save_all()
         except SessionFileError as error:
-            problem = str(error)
+            own = error
         else:
             return None
         store = self._store()
-        refused = ""
         places = [store.path.parent] if store.path is not None else []
-        for place in (*places, Path(tempfile.gettempdir()) / "indusagi-rescued"):
+        for place in (*places, None):
             try:
-                with store.copy(store.cwd, place) as rescued:
+                directory = place or Path(tempfile.mkdtemp(prefix="indusagi-rescued-"))
+                with store.copy(store.cwd, directory) as rescued:
+                    rescued.move_leaf(store.leaf_id)
                     for message in self._unsaved:
                         rescued.append_message(message)
                     where = rescued.path
-            except SessionFileError as error:
-                refused = str(error)
+            except (SessionFileError, OSError):
                 continue
             self._unsaved.clear()
-            return f"{problem} The whole conversation was saved in {where} instead."
-        count = len(self._unsaved)
-        return (
-            f"{problem} The last {'message' if count == 1 else f'{count} messages'} of the conversation could not be "
-            f"saved anywhere: {refused}"
-        )
+            return f"{sentence(own)} The whole conversation was saved in {where} instead."
+        raise own
+
+
+def sentence(error: SessionFileError) -> str:
+    """The error's text with a full stop, so that another sentence can follow."""
+    return f"{str(error).rstrip('.')}."

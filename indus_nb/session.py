@@ -51,7 +51,7 @@ from indus_nb.hooks import (
     SessionHooks,
     ShutdownReason,
 )
-from indus_nb.images import Admission, admit_blocks
+from indus_nb.images import Admission, admit_attachments, admit_blocks
 from indus_nb.loop import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
 from indus_nb.messages import (
     AssistantMessage,
@@ -69,7 +69,7 @@ from indus_nb.messages import (
 from indus_nb.providers import Model, StreamOptions
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.providers.tool_schemas import check_tools
-from indus_nb.recorder import Recorder
+from indus_nb.recorder import Recorder, sentence
 from indus_nb.recovery import Recovery
 from indus_nb.retry import RetrySettings
 from indus_nb.session_format import Entry
@@ -418,9 +418,12 @@ class AgentSession:
 
     async def _admitted(self, message: UserMessage) -> UserMessage:
         """The message with images that a model can be shown; raises ``UsageError`` for one that cannot be."""
-        if isinstance(message.content, str):
-            return message
-        return message.model_copy(update={"content": await admit_blocks(self._images, message.content)})
+        admitted: JsonObject = {}
+        if not isinstance(message.content, str):
+            admitted["content"] = await admit_blocks(self._images, message.content)
+        if message.attachments:
+            admitted["attachments"] = await admit_attachments(self._images, message.attachments)
+        return message.model_copy(update=admitted)
 
     async def _heard(self, message: UserMessage, source: InputSource) -> UserMessage | None:
         """The message as extensions leave it and with what it names put in; ``None`` when nothing is left to do."""
@@ -459,7 +462,7 @@ class AgentSession:
         if deliver_as == "nextTurn":
             self._for_next_prompt.append(message)
             return
-        await self._turns.wait_for_turn(self._turns.ticket)
+        await self._turns.wait_for_turn(self._turns.ticket if trigger_turn else None)
         if not self._turns.idle:
             await self._enqueue(self.steering if deliver_as == "steer" else self.follow_up_queue, message)
         elif trigger_turn:
@@ -507,6 +510,7 @@ class AgentSession:
 
     async def _make_idle(self) -> None:
         """End what goes on, for a command that is admitted and begins something else in the same step."""
+        self._turns.check_caller()
         while not self._turns.idle:
             self._request_abort()
             await self._turns.wait_for_end()
@@ -785,10 +789,12 @@ class AgentSession:
 
     async def _go_on_with(self, store: SessionStore | None, reason: ReplaceReason) -> None:
         previous = self.store.path
-        await self.hooks.shutdown(reason, store.path if store is not None else previous)
         await self.abort_bash()
-        if problem := self._recorder.rescue():
+        self._add_held_back()
+        if problem := self._recorder.rescue():  # raises before anything has changed
             self.problems.append(problem)
+        await self.hooks.shutdown(reason, store.path if store is not None else previous)
+        self._add_held_back()
         self.store.close()
         if store is None:
             store = SessionStore.open(cast("Path", previous))
@@ -1022,12 +1028,18 @@ class AgentSession:
             self._runner.close()
             self._runner = None
         if not self.closed:
+            self._add_held_back()
             self._say_what_is_lost()
         self.closed = True
         self.store.close()
 
     def _say_what_is_lost(self) -> None:
-        self.save_problem = self._recorder.rescue()
+        try:
+            self.save_problem = self._recorder.rescue()
+        except SessionFileError as error:
+            count = self._recorder.unsaved_count
+            lost = "The last message" if count == 1 else f"The last {count} messages"
+            self.save_problem = f"{sentence(error)} {lost} of the conversation could not be saved anywhere."
         if self.save_problem:
             self.problems.append(self.save_problem)
             _log.error("%s", self.save_problem)
@@ -1170,7 +1182,7 @@ class AgentSession:
             self._recorder.save(message)
         except SessionFileError as error:
             # The message stays in memory and is tried again with the next one; to go on unsaved is the user's decision.
-            problem = f"{str(error).rstrip('.')}. What was said is kept in memory."
+            problem = f"{sentence(error)} What was said is kept in memory."
             if self._run is not None:
                 self._run.abort.request(f"{problem} The run was stopped.")
             return SessionSaveFailed(error=problem, unsaved=self._recorder.unsaved_count)

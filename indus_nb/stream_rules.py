@@ -8,7 +8,9 @@ place of another, and a project can neither switch off a user's rules nor the ch
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -47,15 +49,18 @@ MAX_RULES = 100
 MAX_FRONTMATTER_CHARACTERS = 16 << 10
 MAX_TEXT_CHARACTERS = 64 << 10
 MAX_PATTERN_CHARACTERS = 1000
+MAX_REPEATS = 10_000
+"""The product of all counts in a pattern, which is what it may grow to when it is compiled."""
 MAX_LOOK_BACK = 1000
 """How many characters before what is new are searched with it: a condition that needs more at once is not met."""
 SEARCHED_AT_ONCE = 64
 """New characters that are waited for, unless a line or the block ends: not every small piece is worth a search."""
-MAX_SEARCH_SECONDS = 5.0
-"""How long the conditions may be searched for in one answer: a pattern can be slow on text that is made for that."""
+MAX_SEARCH_SECONDS = 1.0
+"""How long one rule's conditions may be searched for in an answer: a pattern can be slow on text made for that."""
 MAX_STOPS = 10
 """How often the answers to one prompt are stopped, whatever the rules say."""
 _CONDITIONS = ("condition", "ttsrTrigger", "pattern")
+_REPEAT = re.compile(r"\{(\d{0,9})(?:,(\d{0,9}))?")
 _USUAL_PARTS: frozenset[Part] = frozenset({"text", "tool"})
 
 
@@ -169,15 +174,18 @@ def _pattern(source: str) -> Pattern[str]:
     import regex  # only for those who have rules: its searches can be given a time limit, which those of re cannot
 
     problem = None
+    repeats = math.prod(max(1, int(most or least or 1)) for least, most in _REPEAT.findall(source))
     if len(source) > MAX_PATTERN_CHARACTERS:
         problem = f"is longer than {MAX_PATTERN_CHARACTERS} characters"
+    elif repeats > MAX_REPEATS:
+        problem = f"repeats more than {MAX_REPEATS} times in all"
     else:
         try:
             pattern = regex.compile(source, regex.MULTILINE)
             if not pattern.search("", timeout=MAX_SEARCH_SECONDS):
                 return pattern
             problem = "fits the empty text"
-        except (regex.error, OverflowError, RecursionError, TimeoutError) as error:
+        except (regex.error, OverflowError, RecursionError, MemoryError, TimeoutError) as error:
             problem = f"is no regular expression ({error})"
     raise UnusableFileError(f"the condition {source[:100]!r} {problem}")
 
@@ -232,11 +240,12 @@ class RuleWatch:
         self._settings = settings
         self._rules = rules
         self._clock = clock
-        self._seconds_left = MAX_SEARCH_SECONDS
+        self._seconds: dict[str, float] = {}
         self._open: dict[int, _Block] = {}
         self._answers = 0
         self._applied: dict[str, int] = {}
-        self.gave_up = False
+        self.too_slow: dict[str, StreamRule] = {}
+        """Rules whose search took too long; they are watched no more."""
 
     def recall(self, messages: Iterable[Message]) -> None:
         """Take note of what was answered, and of the rules that were applied, in a conversation."""
@@ -252,7 +261,7 @@ class RuleWatch:
             case StreamStart():
                 self._open.clear()
                 self._answers += 1
-                self._seconds_left = MAX_SEARCH_SECONDS
+                self._seconds.clear()
             case TextStart() | ThinkingStart() | ToolCallStart():
                 self._open[event.content_index] = _Block(_part(event))
             case TextDelta() | ThinkingDelta() | ToolCallDelta():
@@ -266,24 +275,26 @@ class RuleWatch:
         return []
 
     def _found(self, block: _Block, *, ended: bool) -> list[StreamRule]:
-        began = self._clock()
         watching = [rule for rule in self._rules if block.part in rule.parts and self._may_apply(rule)]
-        try:
-            return [rule for rule in watching if any(self._is_met(each, block, ended=ended) for each in rule.patterns)]
-        except TimeoutError:
-            self._open.clear()
-            self.gave_up = True
-            return []
-        finally:
-            self._seconds_left -= self._clock() - began
-            block.searched()
+        found = [rule for rule in watching if self._is_met(rule, block, ended=ended)]
+        block.searched()
+        return found
 
-    def _is_met(self, pattern: Pattern[str], block: _Block, *, ended: bool) -> bool:
-        if self._seconds_left <= 0:
-            raise TimeoutError
-        found = pattern.search(block.text, block.start, timeout=self._seconds_left)
-        # What touches the end may become something else with the next piece: a longer word, a line that goes on.
-        return found is not None and (ended or found.end() < len(block.text))
+    def _is_met(self, rule: StreamRule, block: _Block, *, ended: bool) -> bool:
+        began = self._clock()
+        spent = self._seconds.get(rule.key, 0)
+        try:
+            for pattern in rule.patterns:
+                left = max(MAX_SEARCH_SECONDS - spent - (self._clock() - began), 0.001)
+                found = pattern.search(block.text, block.start, timeout=left)
+                # What touches the end may become something else with the next piece: a longer word, a longer line.
+                if found is not None and (ended or found.end() < len(block.text)):
+                    return True
+        except TimeoutError:
+            self.too_slow[rule.key] = rule
+        finally:
+            self._seconds[rule.key] = spent + self._clock() - began
+        return False
 
     def apply(self, rules: Iterable[StreamRule]) -> None:
         """Take note that the model is told these rules."""
@@ -291,6 +302,8 @@ class RuleWatch:
 
     def _may_apply(self, rule: StreamRule) -> bool:
         applied = self._applied.get(rule.key)
+        if rule.key in self.too_slow:
+            return False
         if applied is None:
             return True
         return self._settings.repeat_mode == "after-gap" and self._answers - applied >= self._settings.repeat_gap

@@ -103,24 +103,28 @@ class Turns:
         async with self._admission:
             yield
 
-    async def wait_for_turn(self, ticket: int) -> None:
+    async def wait_for_turn(self, ticket: int | None = None) -> None:
         """Wait until a run may begin, or one goes on that can be joined.
 
         Args:
-            ticket: the value of ``ticket`` when the command came.
+            ticket: the value of ``ticket`` when the command came; without one an abort does not matter.
 
         Raises:
             SessionBusyError: An abort was requested since, or the caller is part of what it would wait for.
         """
         while self._activity not in (Activity.IDLE, Activity.RUNNING):
-            if asyncio.current_task() is self._task:
-                raise SessionBusyError(
-                    f"The session is {self._activity.value}, and this call comes from a handler that it waits for. "
-                    "Make the call in a task of its own."
-                )
+            self.check_caller()
             await self._changed.wait()
-        if self.aborted_since(ticket):
-            raise SessionBusyError("The prompt was aborted before it had begun. Nothing was said.")
+        if ticket is not None and self.aborted_since(ticket):
+            raise SessionBusyError("This was aborted before it had begun. Nothing was said or changed.")
+
+    def check_caller(self) -> None:
+        """Raise ``SessionBusyError`` in a handler that the activity waits for: it would wait for itself."""
+        if self._task is not None and asyncio.current_task() is self._task:
+            raise SessionBusyError(
+                f"The session is {self._activity.value}, and this call comes from a handler that it waits for. "
+                "Make the call in a task of its own."
+            )
 
     async def wait_for_end(self) -> None:
         """Wait until what goes on now has ended; returns at once in a handler that the activity itself waits for."""

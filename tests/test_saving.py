@@ -16,7 +16,12 @@ import pytest
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from rpc_process import RpcProcess, environment
 
+from indus_nb.errors import SessionFileError
+from indus_nb.events import SessionSaveFailed
+from indus_nb.notebook.transcript import Transcript
+from indus_nb.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.store import SessionStore
 
 ARGUMENTS = ("--model", "claude-haiku-4-5", "--thinking", "off", "--session-dir", "sessions")
 
@@ -129,7 +134,7 @@ def test_a_session_whose_directory_is_gone_is_rescued_when_it_is_closed(
         assert any("kept in memory" in problem for problem in session.all_problems)
     assert session.save_problem in session.problems
     assert str(session_file(tmp_path)) in session.save_problem
-    assert "was saved in" in caplog.text
+    assert "start a new session. The whole conversation was saved in" in caplog.text
     assert saved_texts(session_file(tmp_path)) == ["first", "One.", "second", "Two."]
 
 
@@ -173,3 +178,68 @@ def test_messages_that_still_wait_in_a_queue_at_the_end_are_named(claude: RpcPro
     claude.close_stdin()
     assert claude.wait_for_end() == 0
     assert "look at this as well" in claude.stderr
+
+
+@pytest.fixture
+def claude_here(messages_api: MessagesApi, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    options = SessionOptions(model="claude-haiku-4-5", cwd=tmp_path, session_dir=tmp_path / "sessions")
+    with open_session(options) as session:
+        yield session
+
+
+async def test_what_is_rescued_goes_on_from_where_the_conversation_stood(
+    claude_here: AgentSession, messages_api: MessagesApi, tmp_path: Path
+) -> None:
+    messages_api.add(Reply("One."), Reply("Two."), lambda _: shutil.rmtree(tmp_path / "sessions") or Reply("Three."))
+    await claude_here.prompt("first")
+    await claude_here.prompt("second")
+    second = [entry for entry in claude_here.store.entries if entry.type == "message"][2]
+    await claude_here.navigate(second.id)
+    await claude_here.prompt("third")
+    claude_here.close()
+    with SessionStore.open(session_file(tmp_path)) as rescued:
+        texts = [entry.data["message"]["content"][0]["text"] for entry in rescued.branch() if entry.type == "message"]
+    assert texts == ["first", "One.", "third", "Three."]
+
+
+async def test_a_session_that_nothing_takes_is_not_left(
+    claude_here: AgentSession, messages_api: MessagesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(_: object) -> Reply:
+        for place in (tmp_path / "sessions", tmp_path / "away"):
+            shutil.rmtree(place, ignore_errors=True)
+            place.write_text("in the way of a directory")
+        return Reply("The answer.")
+
+    messages_api.add(lose, Reply("And on."))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "away"))
+    await claude_here.prompt("first")
+    with pytest.raises(SessionFileError):
+        await claude_here.new_session()
+    assert [message.role for message in claude_here.messages] == ["user", "assistant"]
+    (tmp_path / "sessions").unlink()
+    assert await claude_here.new_session()
+    assert saved_texts(session_file(tmp_path)) == ["first", "The answer."]
+
+
+def test_what_the_user_runs_belongs_to_the_session_in_which_it_began(
+    claude: RpcProcess, messages_api: MessagesApi, tmp_path: Path
+) -> None:
+    messages_api.add(Reply("One."))
+    claude.ask("prompt", message="first")
+    claude.wait("agent_settled")
+    claude.send({"id": "b", "type": "bash", "command": "echo begun; sleep 1000"})
+    claude.wait("bash_execution_update")
+    claude.send({"id": "n", "type": "new_session"})
+    assert claude.answer_to("b")["data"]["cancelled"]
+    assert claude.answer_to("n")["success"]
+    assert claude.ask("get_messages")["data"]["messages"] == []
+    assert "begun" in session_file(tmp_path).read_text()
+
+
+def test_a_notebook_shows_that_an_answer_was_not_saved() -> None:
+    transcript = Transcript("a model")
+    transcript.feed(SessionSaveFailed(error="The disk is full. What was said is kept in memory.", unsaved=1))
+    assert "Not saved: The disk is full." in str(transcript.blocks)

@@ -12,6 +12,7 @@ from messages_api import Gate, HttpError, MessagesApi, Reply, Text
 
 from indus_nb.errors import CompactionError, SessionBusyError
 from indus_nb.events import AgentEnd, SessionEvent
+from indus_nb.messages import CustomMessage
 from indus_nb.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.turns import Activity, Turns
@@ -253,3 +254,44 @@ async def test_a_summary_is_asked_for_again_when_its_failure_may_pass(
     await (session.compact() if kind == "compact" else summaries(session)())
     assert "The summary." in session.messages[0].summary
     assert len(messages_api.requests) - asked >= 3
+
+
+@pytest.mark.parametrize("command", ["new_session", "compact"])
+async def test_a_handler_that_the_run_waits_for_cannot_replace_what_runs(
+    session: AgentSession, messages_api: MessagesApi, command: str
+) -> None:
+    messages_api.add(Reply("One."))
+    told: list[Exception] = []
+
+    async def replace(event: SessionEvent) -> None:
+        if event.type == "message_start" and event.message.role == "assistant":
+            try:
+                await getattr(session, command)()
+            except SessionBusyError as error:
+                told.append(error)
+
+    session.subscribe(replace)
+    async with asyncio.timeout(60):
+        await session.prompt("first")
+    assert "a task of its own" in str(told[0])
+    assert [message.role for message in session.messages] == ["user", "assistant"]
+
+
+async def test_a_message_of_an_extension_that_waits_for_its_turn_survives_an_abort(
+    session: AgentSession, messages_api: MessagesApi
+) -> None:
+    gate = Gate()
+    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
+    messages_api.default = Reply(Text("A summary. ", gate))
+    await session.prompt("first")
+    await session.prompt("second")
+    compacting = asyncio.create_task(session.compact())
+    await reached(gate)
+    sending = asyncio.create_task(session.send_message(CustomMessage(custom_type="note", content="keep this")))
+    await asyncio.sleep(0)
+    await session.abort()
+    await asyncio.wait([compacting])
+    await sending
+    assert session.messages[-1].role == "custom"
+    with pytest.raises(CompactionError):
+        compacting.result()

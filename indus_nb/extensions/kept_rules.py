@@ -69,8 +69,8 @@ class KeptRules:
         return rules, ""
 
     def _add(self, folder: str, rule: str) -> None:
-        make_private_directory(self._path.parent)
         try:
+            make_private_directory(self._path.parent)
             with FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS, mode=0o600):
                 before, problem = self._read()
                 if problem:
@@ -79,8 +79,11 @@ class KeptRules:
                 rules[folder] = [*dict.fromkeys([*rules.get(folder, []), rule])]
                 temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
                 descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                    file.write(json.dumps(rules, indent=2, ensure_ascii=False) + "\n")
-                temporary.replace(self._path)
-        except Timeout:
+                try:
+                    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                        file.write(json.dumps(rules, indent=2, ensure_ascii=False) + "\n")
+                    temporary.replace(self._path)
+                finally:
+                    temporary.unlink(missing_ok=True)
+        except (Timeout, OSError):
             return  # it will be asked again

@@ -16,11 +16,6 @@ from indus_nb.stream_rules import MAX_STOPS, RuleWatch, StreamRule, load_rules, 
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.watchers import RunWatcher
 
-_GAVE_UP = (
-    "An answer was not watched to its end for stream rules: the search for their conditions took too long. "
-    "Make the conditions simpler: no repetition within a repetition."
-)
-
 
 class RuleKeeper(RunWatcher):
     """The stream rules of one session. ``extension`` lets it follow the session: what was applied is its branch's."""
@@ -62,8 +57,11 @@ class RuleKeeper(RunWatcher):
         if self._watch is None or self._stops >= MAX_STOPS:
             return None
         self._matched = self._watch.feed(event)
-        if self._watch.gave_up:
-            self._tell(_GAVE_UP)
+        for rule in self._watch.too_slow.values():
+            self._tell(
+                f"{rule.path} is watched no more: the search for its condition took too long. Make it simpler, without "
+                "a repetition within a repetition."
+            )
         if not self._matched:
             return None
         return f"Stopped by a stream rule: {', '.join(rule.name for rule in self._matched)}."

@@ -116,6 +116,13 @@ def test_the_servers_own_delay_counts_and_one_beyond_the_limit_is_not_waited_for
     assert started["delayMs"] == 50
 
 
+def test_the_settings_say_how_long_a_server_may_be_silent(start, messages_api):
+    process = start(settings={"retry": {"enabled": False, "provider": {"timeoutMs": 200}}})
+    messages_api.add(Reply(Text("One. ", Gate())))
+    process.ask("prompt", message="go")
+    assert "silent for 0.2 s" in process.wait("agent_end")["messages"][-1]["errorMessage"]
+
+
 @pytest.mark.parametrize("command", ["abort_retry", "abort"])
 def test_the_wait_for_a_retry_can_be_ended(start, messages_api, command):
     process = start(settings={"retry": {"baseDelayMs": 60_000}})
