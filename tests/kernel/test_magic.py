@@ -144,7 +144,7 @@ def test_the_prompt_is_taken_as_it_stands_but_for_values_of_variables(claude: Ke
     api.add("ok", "ok")
     claude.run("if name:\n    %agent indented?")
     claude.run("%%agent\n  two $name\n\nlines {name}?\n")
-    assert [request.texts[0] for request in api.requests] == [
+    assert [request.texts[-1] for request in api.requests] == [
         *lines,
         "indented?",
         "  two expanded\n\nlines expanded?",

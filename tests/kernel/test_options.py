@@ -225,3 +225,20 @@ def test_a_model_without_a_key_is_not_chosen(claude: Kernel, api: MessagesApi) -
     assert "OPENAI_API_KEY" in failure(claude.run("%agent --model openai/gpt-5 hello"))
     api.add("Still Claude.")
     assert "Still Claude." in claude.run("%agent hello").shown
+
+
+def test_an_answer_that_the_session_file_does_not_take_is_told_in_its_cell(claude: Kernel, api: MessagesApi) -> None:
+    def lose_the_file(_: object) -> Reply:
+        for path in claude.folder.parent.glob("**/sessions/**/*.jsonl"):
+            path.unlink()
+        return Reply("The answer.")
+
+    api.add(lose_the_file)
+    cell = claude.run("%agent first")
+    assert "The answer." in str(cell.shown)
+    assert "Not saved: " in str(cell.shown)
+    assert "kept in memory" in str(claude.run("%agent doctor").shown)
+    api.add("And on.")
+    assert claude.run("%agent --new second").status == "ok"
+    (rescued,) = (p for p in claude.folder.parent.glob("**/sessions/**/*.jsonl") if "The answer." in p.read_text())
+    assert "And on." not in rescued.read_text()
