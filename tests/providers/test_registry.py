@@ -64,7 +64,7 @@ def test_a_provider_of_the_file_adds_its_models_with_the_documented_defaults(mak
     assert (model.name, model.api, model.base_url) == ("llama", "openai-completions", LOCAL["baseUrl"])
     assert (model.context_window, model.max_tokens, model.input, model.reasoning) == (128_000, 16_384, ["text"], False)
     assert model.cost.usage(input=1000, output=1000).cost.total == 0
-    assert registry.models[: len(builtin_models())] == list(builtin_models())
+    assert [model for model in registry.models if model in builtin_models()] == list(builtin_models())
 
 
 def test_comments_and_trailing_commas_are_read_and_texts_that_look_like_them_are_kept(make: Make):
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_named_with_file_and_field_and_all_else_is_there(
     (problem,) = registry.problems
     assert problem.startswith(f"{tmp_path / 'models.json'}: ")
     assert words in problem
-    assert registry.models[: len(builtin_models())] == list(builtin_models())
+    assert [model for model in registry.models if model in builtin_models()] == list(builtin_models())
     if isinstance(content, dict) and isinstance(content["providers"], dict):
         assert registry.default("good").id == "llama"
 
@@ -239,7 +239,7 @@ def test_patterns_stand_for_usable_models_and_may_name_a_level(make: Make):
 
 def test_an_unknown_provider_is_refused_by_the_names_of_the_known_ones(make: Make):
     with pytest.raises(
-        UsageError, match=r"Unknown provider: nope\. Known providers: anthropic, openai, .*offline, ollama"
+        UsageError, match=r"Unknown provider: nope\. Known providers: anthropic, openai, .*ollama, offline"
     ):
         make(providers(ollama=LOCAL)).default("nope")
 
@@ -517,4 +517,4 @@ def test_a_registration_that_makes_no_sense_is_refused_and_changes_nothing(make:
     with pytest.raises(UsageError, match="'other' cannot be registered") as caught:
         registry.register("other", config)
     assert words in str(caught.value)
-    assert [model.provider for model in registry.models[len(builtin_models()) :]] == ["mine"]
+    assert [model.provider for model in registry.models if model not in builtin_models()] == ["mine"]
