@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -12,14 +13,12 @@ from pathlib import Path
 
 import pytest
 from messages_api import Cut, Gate, HttpError, MessagesApi, Raw, Reply, Text, Thinking, ToolUse
+from pictures import DOT
 from rpc_process import environment, indusagi
 
 from indus_nb.version import __version__
 
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d4944415478da63fcff9fa11e00077f02fe"
-    "c8b4a5ff0000000049454e44ae426082"
-)
+PNG = base64.b64decode(DOT)
 
 
 def claude(messages_api: MessagesApi) -> dict[str, str]:

@@ -506,6 +506,7 @@ ORDER = [
     "todo_auto_clear",
     "queue_update",
     "session_info_changed",
+    "session_save_failed",
     "model_select",
     "thinking_level_select",
     "user_bash",

@@ -291,9 +291,9 @@ async def test_images_of_a_user_are_scaled_to_what_every_api_takes(api, open_, s
 
 async def test_images_of_queued_messages_are_scaled_and_stay_in_their_order(open_, server):
     session = open_("anthropic-messages")
-    await asyncio.gather(session.steer("first", [picture(3000, 20)]), session.steer("second"))
+    await asyncio.gather(session.steer("first", [picture(9000, 20)]), session.steer("second"))
     assert session.steering.texts == ["first", "second"]
-    await session.follow_up("third", [picture(3000, 20)])
+    await session.follow_up("third", [picture(9000, 20)])
     server.add("a", "b", "c")
     await session.prompt("zeroth")
     assert server.refusals == []

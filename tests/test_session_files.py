@@ -15,7 +15,7 @@ import filelock
 import pytest
 
 from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
-from indus_nb.messages import UserMessage
+from indus_nb.messages import UserMessage, parse_message
 from indus_nb.store import SessionStore
 
 HEADER = b'{"type":"session","version":3,"id":"s1","timestamp":"2026-01-02T03:04:05.678Z","cwd":"/w"}\n'
@@ -401,3 +401,19 @@ def test_every_line_on_disk_is_one_json_object(tmp_path: Path) -> None:
     assert store.path is not None
     raw = store.path.read_bytes().decode()
     assert [type(json.loads(line)) for line in raw.split("\n")[:-1]] == [dict] * 7
+
+
+def test_what_the_user_would_miss_most_is_on_the_disk_before_it_counts_as_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    answer = {"role": "assistant", "content": [], "api": "a", "provider": "p", "model": "m"}
+    with SessionStore.create(tmp_path, tmp_path / "sessions") as store:
+        store.append_message(UserMessage(content="hello"))
+        synced.clear()
+        store.append_message(parse_message({**answer, "stopReason": "toolUse"}))
+        assert synced == []
+        store.append_message(parse_message({**answer, "stopReason": "stop"}))
+        store.append_message(UserMessage(content="again"))
+    assert len(synced) == 2

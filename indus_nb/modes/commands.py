@@ -47,7 +47,10 @@ class _WithMessage(Command):
 
 
 class Prompt(_WithMessage):
-    """Say something to the agent. Answered once it is accepted; what comes of it is told by events."""
+    """Say something to the agent. Answered once it is accepted; what comes of it is told by events.
+
+    Accepted is not saved yet: the message is in the session file when its `message_end` comes.
+    """
 
     type: Literal["prompt"] = "prompt"
     streaming_behavior: StreamingBehavior | None = None
@@ -196,7 +199,10 @@ class AbortRetry(Command):
 
 
 class Bash(Command):
-    """Run a shell command; the model is shown it with the next prompt, unless it is excluded."""
+    """Run a shell command; the model is shown it with the next prompt, unless it is excluded.
+
+    Its output comes in `bash_execution_update` events that carry the command's `id`: tell the answer by its `type`.
+    """
 
     type: Literal["bash"] = "bash"
     command: str

@@ -423,6 +423,7 @@ async def test_only_accidents_of_the_line_are_tried_again(asked):
         End(),
         SseError("overloaded_error", "Overloaded"),
         Raw(b'event: content_block_delta\ndata: {"ty\n\n'),
+        Raw(b"event: content_block_delta\ndata: {nonsense\n\n"),
     ):
         asked.server.add(Reply(Text("Half", accident)))
         assert is_passing(await asked.failure())
