@@ -83,7 +83,9 @@ class Grammar:
             self._stopping.discard(item.get("id", ""))
 
     def _was_stopped(self, since: int) -> bool:
-        return bool(self._stopping) or self._last_stopping >= since or self._log.has_extension
+        """Whether something may have ended a wait: a command, an extension, or the end of standard input."""
+        told_to = bool(self._stopping) or self._last_stopping >= since
+        return told_to or self._log.has_extension or self._log.hurried
 
     # Runs and turns
 
