@@ -726,8 +726,13 @@ class AgentSession:
             except BaseException:
                 store.close()
                 raise
-            self.equipment = equipment
-            await self._replace_store(store, "resume")
+            before, self.equipment = self.equipment, equipment
+            try:
+                await self._replace_store(store, "resume")
+            except SessionFileError:  # what is unsaved found no place, so this session goes on
+                self.equipment = before
+                store.close()
+                raise
         return True
 
     async def _reopen(self, path: Path) -> bool:

@@ -18,6 +18,7 @@ from rpc_process import RpcProcess, environment
 
 from indus_nb.errors import SessionFileError
 from indus_nb.events import SessionSaveFailed
+from indus_nb.messages import UserMessage
 from indus_nb.notebook.transcript import Transcript
 from indus_nb.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
@@ -216,8 +217,12 @@ async def test_a_session_that_nothing_takes_is_not_left(
     messages_api.add(lose, Reply("And on."))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "away"))
     await claude_here.prompt("first")
-    with pytest.raises(SessionFileError):
-        await claude_here.new_session()
+    with SessionStore.create(tmp_path, tmp_path / "others") as other:
+        other.append_message(UserMessage(content="of another session"))
+    for leave in (claude_here.new_session, lambda: claude_here.switch_session(other.path)):
+        with pytest.raises(SessionFileError):
+            await leave()
+    SessionStore.open(other.path).close()
     assert [message.role for message in claude_here.messages] == ["user", "assistant"]
     (tmp_path / "sessions").unlink()
     assert await claude_here.new_session()
