@@ -571,7 +571,7 @@ def test_going_back_before_what_is_refused_over_rpc_lets_the_session_go_on(claud
     say(claude, "go on")
     failed = claude.ask("get_messages")["data"]["messages"][-1]
     assert 'This is about the message "this is poison' in failed["errorMessage"]
-    assert "`navigate_tree`" in failed["errorMessage"]
+    assert "navigate to an earlier entry of the session, or fork there" in failed["errorMessage"]
     (poisoned, *_) = data(claude, "get_fork_messages")["messages"]
     assert claude.ask("navigate_tree", targetId=poisoned["entryId"])["success"]
     say(claude, "go on")
