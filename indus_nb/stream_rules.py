@@ -12,7 +12,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import islice
@@ -228,18 +228,11 @@ class RuleWatch:
     Args:
         rules: the rules.
         settings: how often each may apply.
-        clock: counts seconds.
     """
 
-    def __init__(
-        self,
-        rules: Sequence[StreamRule],
-        settings: StreamRuleSettings,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, rules: Sequence[StreamRule], settings: StreamRuleSettings) -> None:
         self._settings = settings
         self._rules = rules
-        self._clock = clock
         self._seconds: dict[str, float] = {}
         self._open: dict[int, _Block] = {}
         self._answers = 0
@@ -281,11 +274,11 @@ class RuleWatch:
         return found
 
     def _is_met(self, rule: StreamRule, block: _Block, *, ended: bool) -> bool:
-        began = self._clock()
+        began = time.monotonic()
         spent = self._seconds.get(rule.key, 0)
         try:
             for pattern in rule.patterns:
-                left = max(MAX_SEARCH_SECONDS - spent - (self._clock() - began), 0.001)
+                left = max(MAX_SEARCH_SECONDS - spent - (time.monotonic() - began), 0.001)
                 found = pattern.search(block.text, block.start, timeout=left)
                 # What touches the end may become something else with the next piece: a longer word, a longer line.
                 if found is not None and (ended or found.end() < len(block.text)):
@@ -293,7 +286,7 @@ class RuleWatch:
         except TimeoutError:
             self.too_slow[rule.key] = rule
         finally:
-            self._seconds[rule.key] = spent + self._clock() - began
+            self._seconds[rule.key] = spent + time.monotonic() - began
         return False
 
     def apply(self, rules: Iterable[StreamRule]) -> None:
