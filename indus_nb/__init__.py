@@ -5,15 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from indus_nb import _moved
 from indus_nb.version import __version__
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from indus_nb.client import HostTool, RpcClient
+    from indus_nb.console.client import HostTool, RpcClient
     from indus_nb.extensions.definitions import agent
-    from indus_nb.notebook.panel import ChatPanel
-    from indus_nb.session import AgentSession
+    from indus_nb.notebook.page.panel import ChatPanel
+    from indus_nb.session.session import AgentSession
     from indus_nb.start import SessionOptions, open_session
 
 __all__ = [
@@ -29,12 +30,14 @@ __all__ = [
     "unload_ipython_extension",
 ]
 
+_moved.install()
+
 _HOMES = {
     "AgentSession": "indus_nb.session",
-    "ChatPanel": "indus_nb.notebook.panel",
-    "HostTool": "indus_nb.client",
+    "ChatPanel": "indus_nb.notebook.page.panel",
+    "HostTool": "indus_nb.console.client",
     "agent": "indus_nb.extensions.definitions",
-    "RpcClient": "indus_nb.client",
+    "RpcClient": "indus_nb.console.client",
     "SessionOptions": "indus_nb.start",
     "open_session": "indus_nb.start",
 }

@@ -1,5 +1,5 @@
 """``python -m indus_nb`` is the console program."""
 
-from indus_nb.cli import main
+from indus_nb.console.cli import main
 
 main()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indus_nb.errors import CredentialsError
-from indus_nb.session import AgentSession
+from indus_nb.session.session import AgentSession
 from indus_nb.version import __version__
 
 

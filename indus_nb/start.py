@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from indus_nb.errors import ModelNotFoundError, UsageError
 from indus_nb.files import current_directory, expand_user
-from indus_nb.hooks import SessionHooks
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Model
 from indus_nb.providers.catalog import ModelCost, split_level
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
-from indus_nb.session import AgentSession, ApproveMode, Equipment, SessionSettings
-from indus_nb.settings import (
+from indus_nb.resources.settings import (
     PROJECT_FOLDER,
     LoadedSettings,
     Settings,
@@ -25,13 +23,15 @@ from indus_nb.settings import (
     model_registry,
     variable,
 )
-from indus_nb.store import SessionStore, find_session, most_recent_session, session_directory
+from indus_nb.session.hooks import SessionHooks
+from indus_nb.session.session import AgentSession, ApproveMode, Equipment, SessionSettings
+from indus_nb.storage.store import SessionStore, find_session, most_recent_session, session_directory
 from indus_nb.tools import DEFAULT_TOOLS, Shell, Tool, builtin_tools
 from indus_nb.tools.todo import NAME as TODO
 
 if TYPE_CHECKING:
     from indus_nb.extensions.todo_keeper import TodoKeeper
-    from indus_nb.resources import Resources
+    from indus_nb.resources.loading import Resources
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 DEFAULT_THINKING_LEVEL: ThinkingLevel = "medium"
@@ -120,7 +120,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
             tools |= {TODO: keeper.tool()} if keeper is not None else {}
 
             def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
-                from indus_nb.resources import load_resources
+                from indus_nb.resources.loading import load_resources
 
                 return load_resources(
                     cwd,
@@ -135,7 +135,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                 )
 
             def write(tools: Iterable[Tool], resources: Resources) -> str:
-                from indus_nb.prompts import system_prompt
+                from indus_nb.resources.system_prompt import system_prompt
 
                 return system_prompt(
                     tools=tools,

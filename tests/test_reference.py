@@ -9,7 +9,7 @@ import inspect
 import os
 from pathlib import Path
 
-from indus_nb.modes import commands
+from indus_nb.console import commands
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands of RPC mode

@@ -66,7 +66,7 @@ import pwd, sys
 def unknown(uid):
     raise KeyError(uid)
 pwd.getpwuid = unknown
-from indus_nb.cli import main
+from indus_nb.console.cli import main
 main(sys.argv[1:])
 """
 
@@ -195,7 +195,7 @@ def test_a_name_given_before_the_first_message_is_kept(tmp_path: Path) -> None:
 
 
 def test_nobody_else_may_look_into_what_is_made(tmp_path: Path) -> None:
-    program = "import os, sys; os.umask(0); from indus_nb.cli import main; main(sys.argv[1:])"
+    program = "import os, sys; os.umask(0); from indus_nb.console.cli import main; main(sys.argv[1:])"
     subprocess.run(
         [sys.executable, "-c", program, "--provider", "offline", "hello"],
         stdin=subprocess.DEVNULL,

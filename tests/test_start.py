@@ -12,9 +12,9 @@ import pytest
 
 from indus_nb.errors import IndusError, SessionFileError, SessionLockedError, UsageError
 from indus_nb.messages import TextContent, UserMessage
-from indus_nb.session import AgentSession
+from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.store import SessionStore
+from indus_nb.storage.store import SessionStore
 
 
 @pytest.fixture

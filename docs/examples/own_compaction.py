@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import takewhile
 
-from indus_nb.compaction import FileNames
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import CompactAnswer, CompactionAnswer, SessionBeforeCompact
 from indus_nb.messages import AssistantMessage, Message, UserMessage, text_of
-from indus_nb.session_format import Entry
+from indus_nb.session.compaction import FileNames
+from indus_nb.storage.format import Entry
 
 LONGEST = 600
 """Characters that are kept of a request, and of the answer."""

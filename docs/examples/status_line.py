@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indus_nb.extensions.api import CommandContext, Context, ExtensionApi
 from indus_nb.extensions.events import ModelSelect, SessionCompact, SessionStart, SessionTree, TurnEnds
-from indus_nb.stats import SessionStats, session_stats
+from indus_nb.session.stats import SessionStats, session_stats
 
 KEY = "usage"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from indus_nb.events import SessionEvent, ToolExecutionStart, ToolOutput
 from indus_nb.extensions.api import Context, ExtensionApi
-from indus_nb.session import AgentSession
+from indus_nb.session.session import AgentSession
+from indus_nb.session.stats import session_stats
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.stats import session_stats
 from indus_nb.tools import ToolContext, text_output
 
 TOOLS = ("read", "grep", "find", "ls")

@@ -18,20 +18,20 @@ from indus_nb.extensions.loader import Source
 from indus_nb.messages import CustomMessage, ImageContent, TextContent, ThinkingLevel, text_of
 from indus_nb.providers import Model, ToolSpec
 from indus_nb.providers.tool_schemas import check_tool
-from indus_nb.session_format import Entry
+from indus_nb.storage.format import Entry
 from indus_nb.tools import FunctionTool, Tool, ToolContext
 from indus_nb.tools.function import as_output, function_tool
 from indus_nb.tools.process import Child
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.compaction import CompactionResult
-    from indus_nb.conversation import ContextUsage
+    from indus_nb.agent.loop import AbortSignal
     from indus_nb.extensions.host import Extensions
-    from indus_nb.loop import AbortSignal
-    from indus_nb.session import AgentSession, Navigation, SessionSettings
-    from indus_nb.store import SessionStore
-    from indus_nb.ui import Ui
+    from indus_nb.session.compaction import CompactionResult
+    from indus_nb.session.conversation import ContextUsage
+    from indus_nb.session.dialogs import Ui
+    from indus_nb.session.session import AgentSession, Navigation, SessionSettings
+    from indus_nb.storage.store import SessionStore
 
 Handler = Callable[[Any, "Context"], Any]
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any
 
-from indus_nb.ui import clock
+from indus_nb.session.dialogs import clock
 
 _log = logging.getLogger("indus_nb")
 

@@ -20,12 +20,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from indus_nb.compaction import Preparation
-from indus_nb.hooks import BranchChange, InputSource, ShutdownReason, StartReason
-from indus_nb.loop import AbortSignal
+from indus_nb.agent.loop import AbortSignal
 from indus_nb.messages import AssistantMessage, ImageContent, Message, TextContent, ThinkingLevel, ToolResultMessage
 from indus_nb.providers import Model
-from indus_nb.session_format import Entry
+from indus_nb.session.compaction import Preparation
+from indus_nb.session.hooks import BranchChange, InputSource, ShutdownReason, StartReason
+from indus_nb.storage.format import Entry
 from indus_nb.tools import Shell
 from indus_nb.wire import JsonObject, WireModel
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 
-from indus_nb.compaction import CompactionResult, Preparation
+from indus_nb.agent.loop import AbortSignal, RunAborted
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
     AgentEnd,
@@ -30,7 +30,9 @@ from indus_nb.extensions import events as ev
 from indus_nb.extensions.api import Command, CommandContext, Context, Events, Extension, ExtensionApi, Handler
 from indus_nb.extensions.calling import Calls
 from indus_nb.extensions.loader import Source, load
-from indus_nb.hooks import (
+from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
+from indus_nb.session.compaction import CompactionResult, Preparation
+from indus_nb.session.hooks import (
     BranchChange,
     BranchPlan,
     CompactionPlan,
@@ -41,10 +43,8 @@ from indus_nb.hooks import (
     ShutdownReason,
     StartReason,
 )
-from indus_nb.loop import AbortSignal, RunAborted
-from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
-from indus_nb.session import AgentSession
-from indus_nb.session_format import Entry
+from indus_nb.session.session import AgentSession
+from indus_nb.storage.format import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
 from indus_nb.tools.truncate import Truncation, byte_size
 from indus_nb.wire import JsonObject

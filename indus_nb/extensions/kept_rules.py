@@ -14,7 +14,7 @@ from typing import cast
 from filelock import FileLock, Timeout
 
 from indus_nb.files import make_private_directory, read_file
-from indus_nb.ui import Ui
+from indus_nb.session.dialogs import Ui
 from indus_nb.wire import load_object
 
 RULES_FILE = "approved.json"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from indus_nb.errors import UsageError
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import SessionShutdown, SessionStart
-from indus_nb.mcp import McpServers
+from indus_nb.mcp.servers import McpServers
+from indus_nb.session.dialogs import clock
 from indus_nb.tools import builtin_tools
-from indus_nb.ui import clock
 
 
 def mcp_extension(configs: Mapping[str, object]) -> Callable[[ExtensionApi], None]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from indus_nb.agent.watchers import RunWatcher
 from indus_nb.events import TtsrTriggered
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import BeforeAgentStart, SessionStart, SessionTree
 from indus_nb.messages import AssistantMessage, CustomMessage, Message
-from indus_nb.session import AgentSession
-from indus_nb.session_format import Entry
-from indus_nb.settings import StreamRuleSettings
-from indus_nb.stream_rules import MAX_STOPS, RuleWatch, StreamRule, load_rules, reminder
+from indus_nb.resources.settings import StreamRuleSettings
+from indus_nb.resources.stream_rules import MAX_STOPS, RuleWatch, StreamRule, load_rules, reminder
+from indus_nb.session.session import AgentSession
+from indus_nb.storage.format import Entry
 from indus_nb.streaming import AssistantMessageEvent
-from indus_nb.watchers import RunWatcher
 
 
 class RuleKeeper(RunWatcher):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from indus_nb.agent.watchers import RunWatcher
 from indus_nb.events import TodoAutoClear, TodoReminder
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import BeforeAgentStart, SessionShutdown, SessionStart, SessionTree
 from indus_nb.messages import AssistantMessage, CustomMessage, ToolResultMessage
-from indus_nb.session import AgentSession
-from indus_nb.session_format import Entry
-from indus_nb.settings import TodoSettings
+from indus_nb.resources.settings import TodoSettings
+from indus_nb.session.session import AgentSession
+from indus_nb.storage.format import Entry
 from indus_nb.tools import FunctionTool
 from indus_nb.tools.todo import NAME, TodoArguments, TodoList, read_list, todo_tool
-from indus_nb.watchers import RunWatcher
 
 
 class TodoKeeper(RunWatcher):

@@ -39,10 +39,10 @@ def open_door(shell: InteractiveShell) -> None:
     """Register the magics with a shell; what the first prompt will need is imported in the background."""
     from IPython.core.magic import no_var_expand
 
-    from indus_nb.notebook.completion import install
     from indus_nb.notebook.conversations import Conversations
-    from indus_nb.notebook.kernel import UserKernel
-    from indus_nb.notebook.request import literal_lines
+    from indus_nb.notebook.kernel.tools import UserKernel
+    from indus_nb.notebook.magic.completion import install
+    from indus_nb.notebook.magic.request import literal_lines
 
     conversations = Conversations(shell, UserKernel(shell))
 
@@ -70,7 +70,7 @@ def open_door(shell: InteractiveShell) -> None:
 
 def close_door(shell: InteractiveShell) -> None:
     """Take back what ``open_door`` did, and let go of the session file."""
-    from indus_nb.notebook.jobs import work_here
+    from indus_nb.notebook.kernel.main_thread import work_here
 
     if work_here() is not None:
         raise UsageError("The agent's own code cannot unload the agent. Ask the user to do it.")
@@ -90,8 +90,8 @@ def close_door(shell: InteractiveShell) -> None:
 def _preload(*, widgets: bool) -> None:
     """Import what drawing needs, and the client of the provider that will be talked to unless the user says else."""
     from indus_nb.files import current_directory
-    from indus_nb.notebook import blocks
-    from indus_nb.settings import agent_directory, load_settings, model_registry
+    from indus_nb.notebook.view import blocks
+    from indus_nb.resources.settings import agent_directory, load_settings, model_registry
 
     blocks.answer("```python\n1\n```")
     if widgets:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from indus_nb.events import MessageEnd, SessionEvent
 from indus_nb.messages import AssistantMessage, ImageContent
-from indus_nb.notebook.dialogs import CellDialogs
-from indus_nb.notebook.output import Screen
-from indus_nb.notebook.thread import AgentThread, Inbox
-from indus_nb.notebook.transcript import Transcript
-from indus_nb.notebook.view import CellView
-from indus_nb.session import AgentSession
-from indus_nb.stats import session_stats
-from indus_nb.ui import Dialog, Notify, UiFrame
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
+from indus_nb.notebook.page.dialogs import CellDialogs
+from indus_nb.notebook.view.cell import CellView
+from indus_nb.notebook.view.output import Screen
+from indus_nb.notebook.view.transcript import Transcript
+from indus_nb.session.dialogs import Dialog, Notify, UiFrame
+from indus_nb.session.session import AgentSession
+from indus_nb.session.stats import session_stats
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.live import Live
+    from indus_nb.notebook.page.widget import Live
 
 
 class CellRun:

@@ -21,26 +21,26 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from indus_nb.notebook import blocks
-from indus_nb.notebook.bridge import CommGate
 from indus_nb.notebook.cell_run import CellRun
-from indus_nb.notebook.cells import NotebookTools
-from indus_nb.notebook.jobs import work_here
-from indus_nb.notebook.kernel import UserKernel
-from indus_nb.notebook.output import Screen, asks_for_input, can_update, screen_of
-from indus_nb.notebook.pictures import image_of
-from indus_nb.notebook.request import HELP, Command, Request, interpolate, parse
-from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
-from indus_nb.notebook.variables import for_prompt
+from indus_nb.notebook.document.cells import NotebookTools
+from indus_nb.notebook.document.pictures import image_of
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.kernel.describe import for_prompt
+from indus_nb.notebook.kernel.main_thread import work_here
+from indus_nb.notebook.kernel.tools import UserKernel
+from indus_nb.notebook.magic.request import HELP, Command, Request, interpolate, parse
+from indus_nb.notebook.page.comm_gate import CommGate
+from indus_nb.notebook.view import blocks
+from indus_nb.notebook.view.output import Screen, asks_for_input, can_update, screen_of
 from indus_nb.providers.catalog import split_level
 from indus_nb.providers.preloading import preload_in_background
-from indus_nb.session import AgentSession, ApproveMode
+from indus_nb.session.session import AgentSession, ApproveMode
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.live import Live
-    from indus_nb.notebook.panel import ChatPanel
+    from indus_nb.notebook.page.panel import ChatPanel
+    from indus_nb.notebook.page.widget import Live
 
 T = TypeVar("T")
 FIRST = "main"
@@ -186,7 +186,7 @@ class Conversations:
         gate = self.comm_gate() if self._has_page else None
         if gate is None:
             return None
-        from indus_nb.notebook.live import Live
+        from indus_nb.notebook.page.widget import Live
 
         live = Live("cell", receive, self.thread.call)
         gate.watch(live.comm_id)
@@ -213,7 +213,7 @@ class Conversations:
     # Sub-commands
 
     def _command(self, command: Command, session: AgentSession) -> None:
-        from indus_nb.notebook.commands import serve
+        from indus_nb.notebook.magic.subcommands import serve
 
         if command.name == "panel":
             self._show_panel(session)
@@ -239,7 +239,7 @@ class Conversations:
         """The panel of a session; shown again it is another view of the same."""
         panel = self._panels.get(session)
         if panel is None:
-            from indus_nb.notebook.panel import ChatPanel
+            from indus_nb.notebook.page.panel import ChatPanel
 
             panel = self._panels[session] = ChatPanel(session, thread=self.thread, gate=self.comm_gate())
             self._shown.append(panel.live)

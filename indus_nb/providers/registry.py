@@ -220,7 +220,7 @@ class ModelRegistry:
         else:
             provider = cast("Provider", stream) if hasattr(stream, "stream") else _Called(cast("Stream", stream))
         if os.environ.get(_CASSETTE):
-            from indus_nb.providers.replay import ReplayProvider, provider_from_environment
+            from indus_nb.cassettes.replay import ReplayProvider, provider_from_environment
 
             provider = provider_from_environment(provider)
             if isinstance(provider, ReplayProvider):
@@ -378,7 +378,7 @@ def _is_replaying() -> bool:
     """Whether answers come from a cassette, so that no key is needed."""
     if not os.environ.get(_CASSETTE):
         return False
-    from indus_nb.providers.replay import is_replaying
+    from indus_nb.cassettes.replay import is_replaying
 
     return is_replaying()
 

@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, Locator, expect
 MAKE = """\
 import asyncio, json, threading
 from IPython.display import display
-from indus_nb.notebook import blocks
-from indus_nb.notebook.live import Live
+from indus_nb.notebook.view import blocks
+from indus_nb.notebook.page.widget import Live
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 kind, heard, live = "cell", [], None

@@ -14,7 +14,7 @@ import pexpect
 import pytest
 from kernels import private_environment
 
-from indus_nb.notebook.output import TerminalScreen, free_line
+from indus_nb.notebook.view.output import TerminalScreen, free_line
 
 BIN = Path(sys.executable).parent
 PROGRAMS = {

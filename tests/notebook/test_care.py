@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from indus_nb.notebook.care import Touched, touched
+from indus_nb.notebook.kernel.effects import Touched, touched
 
 NAMESPACE = {
     "df": pd.DataFrame({"x": [1]}),

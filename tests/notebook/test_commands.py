@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from indus_nb.errors import CompactionError, IndusError, SessionBusyError, UsageError
-from indus_nb.notebook.commands import Shown, serve
-from indus_nb.notebook.request import parse
-from indus_nb.session import AgentSession
+from indus_nb.notebook.magic.request import parse
+from indus_nb.notebook.magic.subcommands import Shown, serve
+from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 
 Open = Callable[..., AgentSession]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indus_nb.notebook.live import Live
+from indus_nb.notebook.page.widget import Live
 from indus_nb.wire import JsonObject
 
 

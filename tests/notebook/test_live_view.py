@@ -9,9 +9,9 @@ import pytest
 
 from indus_nb.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, TurnStart
 from indus_nb.messages import Cost, Usage
-from indus_nb.notebook.live import Live
-from indus_nb.notebook.transcript import Transcript
-from indus_nb.notebook.view import CellView
+from indus_nb.notebook.page.widget import Live
+from indus_nb.notebook.view.cell import CellView
+from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.streaming import GrowingMessage
 
 WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from indus_nb.notebook.cells import (
+from indus_nb.notebook.document.cells import (
     Cell,
     Reading,
     Traces,

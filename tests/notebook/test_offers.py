@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from work import grows_with
 
-from indus_nb.notebook.completion import Offers, Sources, complete
-from indus_nb.notebook.request import COMMANDS, FLAGS, VALUES
+from indus_nb.notebook.magic.completion import Offers, Sources, complete
+from indus_nb.notebook.magic.request import COMMANDS, FLAGS, VALUES
 from indus_nb.providers.registry import ModelRegistry
-from indus_nb.session import AgentSession
+from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 
 Complete = Callable[[str], Offers | None]

@@ -10,7 +10,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from work import grows_with
 
 from indus_nb.errors import UsageError
-from indus_nb.notebook.request import COMMANDS, HELP, Command, Request, interpolate, literal_lines, parse
+from indus_nb.notebook.magic.request import COMMANDS, HELP, Command, Request, interpolate, literal_lines, parse
 
 
 @pytest.mark.parametrize(

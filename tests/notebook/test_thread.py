@@ -17,11 +17,12 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from indus_nb.notebook import jobs, thread
-from indus_nb.notebook.dialogs import CellDialogs
-from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.kernel import agent_thread as agent_thread_module
+from indus_nb.notebook.kernel import main_thread
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.page.dialogs import CellDialogs
+from indus_nb.session.dialogs import Ui
 from indus_nb.tools import ToolError
-from indus_nb.ui import Ui
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +177,7 @@ def test_the_handler_of_interrupts_is_put_back(agent_thread: AgentThread) -> Non
 def test_an_impatient_user_gets_away_from_work_that_does_not_stop(
     agent_thread: AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread, "_PATIENCE_WHEN_PRESSED", 0.5)
+    monkeypatch.setattr(agent_thread_module, "_PATIENCE_WHEN_PRESSED", 0.5)
     release = threading.Event()
 
     async def work() -> None:
@@ -213,11 +214,12 @@ def test_a_cell_in_another_thread_than_the_main_one_can_wait_too(agent_thread: A
 def test_no_interrupt_is_lost_however_it_falls() -> None:
     program = """
 import asyncio, os, random, signal, threading, time
-from indus_nb.notebook import jobs, thread
-from indus_nb.notebook.dialogs import CellDialogs
-from indus_nb.notebook.thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.kernel import main_thread
+from indus_nb.notebook.kernel import agent_thread
+from indus_nb.notebook.page.dialogs import CellDialogs
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
 from indus_nb.tools import ToolError
-from indus_nb.ui import Ui
+from indus_nb.session.dialogs import Ui
 agent_thread, caught = AgentThread(), 0
 async def work():
     threading.Timer(random.random() / 50, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -244,7 +246,7 @@ class Noting:
         self._before()
         return False
 
-    async def run(self, job: jobs.Job) -> None:
+    async def run(self, job: main_thread.Job) -> None:
         self.done = True
 
 
@@ -266,7 +268,7 @@ def test_code_whose_cell_was_interrupted_a_moment_before_does_not_begin(
     agent_thread: AgentThread, moment: str, tmp_path: Path
 ) -> None:
     shell = InteractiveShell(ipython_dir=str(tmp_path), config=Config(HistoryManager={"enabled": False}))
-    main = jobs.MainThread(shell)
+    main = main_thread.MainThread(shell)
     inbox, inside = Inbox(), Noting(press if moment == "while it is prepared" else nothing)
     refusals: list[str] = []
 

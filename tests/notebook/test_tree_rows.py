@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from indus_nb.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage, UserMessage
-from indus_nb.notebook.tree_rows import tree_rows
-from indus_nb.store import SessionStore
+from indus_nb.render.tree import tree_rows
+from indus_nb.storage.store import SessionStore
 
 
 def store() -> SessionStore:

@@ -20,7 +20,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from indus_nb.notebook.variables import describe, for_prompt, listing, looks_secret, summary, without_secrets
+from indus_nb.notebook.kernel.describe import describe, for_prompt, listing, looks_secret, summary, without_secrets
 
 mpl.use("agg")
 

@@ -23,10 +23,10 @@ from indus_nb.events import (
     TurnStart,
 )
 from indus_nb.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage, UserMessage
-from indus_nb.notebook.live import Live
-from indus_nb.notebook.output import TerminalScreen
-from indus_nb.notebook.transcript import Renderer, Transcript
-from indus_nb.notebook.view import CellView, LiveDrawing
+from indus_nb.notebook.page.widget import Live
+from indus_nb.notebook.view.cell import CellView, LiveDrawing
+from indus_nb.notebook.view.output import TerminalScreen
+from indus_nb.notebook.view.transcript import Renderer, Transcript
 from indus_nb.streaming import GrowingMessage
 from indus_nb.tools.tool import text_output
 

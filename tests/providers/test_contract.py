@@ -34,6 +34,7 @@ from messages_api import (
 from openai_api import OpenAIApi
 from pictures import DOT
 
+from indus_nb.agent.retry import RetrySettings, is_overflow, is_passing
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
@@ -49,7 +50,6 @@ from indus_nb.providers.anthropic import AnthropicProvider
 from indus_nb.providers.catalog import ModelCost, find_model
 from indus_nb.providers.offline import OfflineProvider
 from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
-from indus_nb.retry import RetrySettings, is_overflow, is_passing
 from indus_nb.streaming import AssistantMessageEvent, StreamDone, StreamError, StreamStart
 
 KEY = "sk-very-secret-indeed"

@@ -15,6 +15,7 @@ from openai_api import OpenAIApi, data
 from pictures import DOT
 from work import counting_work
 
+from indus_nb.agent.retry import is_overflow, is_passing
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
@@ -29,7 +30,6 @@ from indus_nb.messages import (
 from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
 from indus_nb.providers.catalog import ModelCost
 from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
-from indus_nb.retry import is_overflow, is_passing
 from indus_nb.streaming import StreamDone, StreamError
 
 KEY = "sk-very-secret-indeed"

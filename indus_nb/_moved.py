@@ -1,0 +1,95 @@
+"""Old names of modules, which go on working with a warning: ``indus_nb.store`` is ``indus_nb.storage.store``."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_PACKAGE = "indus_nb."
+MOVED = {
+    "cli": "console.cli",
+    "client": "console.client",
+    "modes": "console",
+    "modes.rpc": "console.rpc",
+    "modes.commands": "console.commands",
+    "modes.frames": "console.frames",
+    "modes.host_tools": "console.host_tools",
+    "modes.once": "console.once",
+    "modes.stdio": "console.stdio",
+    "modes.strict": "console.strict",
+    "modes.trees": "console.trees",
+    "watchers": "agent.watchers",
+    "loop": "agent.loop",
+    "turns": "session.turns",
+    "recorder": "session.recorder",
+    "hooks": "session.hooks",
+    "ui": "session.dialogs",
+    "conversation": "session.conversation",
+    "recovery": "session.recovery",
+    "retry": "agent.retry",
+    "compaction": "session.compaction",
+    "compactor": "session.compactor",
+    "stats": "session.stats",
+    "user_shell": "session.user_shell",
+    "store": "storage.store",
+    "session_files": "storage.file",
+    "session_format": "storage.format",
+    "settings": "resources.settings",
+    "frontmatter": "resources.frontmatter",
+    "prompts": "resources.system_prompt",
+    "stream_rules": "resources.stream_rules",
+    "markup": "render.markup",
+    "export": "render.session_page",
+    "notebook.tree_rows": "render.tree",
+    "providers.replay": "cassettes.replay",
+    "notebook.request": "notebook.magic.request",
+    "notebook.completion": "notebook.magic.completion",
+    "notebook.commands": "notebook.magic.subcommands",
+    "notebook.transcript": "notebook.view.transcript",
+    "notebook.blocks": "notebook.view.blocks",
+    "notebook.output": "notebook.view.output",
+    "notebook.live": "notebook.page.widget",
+    "notebook.bridge": "notebook.page.comm_gate",
+    "notebook.dialogs": "notebook.page.dialogs",
+    "notebook.panel": "notebook.page.panel",
+    "notebook.page_requests": "notebook.page.requests",
+    "notebook.thread": "notebook.kernel.agent_thread",
+    "notebook.jobs": "notebook.kernel.main_thread",
+    "notebook.execution": "notebook.kernel.execution",
+    "notebook.journal": "notebook.kernel.journal",
+    "notebook.variables": "notebook.kernel.describe",
+    "notebook.care": "notebook.kernel.effects",
+    "notebook.cells": "notebook.document.cells",
+    "notebook.pictures": "notebook.document.pictures",
+}
+
+
+class _Loader(Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module of the new name in the place of the empty one that was made for the old name."""
+        new = _PACKAGE + MOVED[module.__name__.removeprefix(_PACKAGE)]
+        warnings.warn(f"{module.__name__} is named {new} now. Import it from there.", DeprecationWarning, stacklevel=2)
+        sys.modules[module.__name__] = import_module(new)
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - part of the protocol
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        """A loader for the old names, which no file has any more."""
+        if fullname.startswith(_PACKAGE) and fullname.removeprefix(_PACKAGE) in MOVED:
+            return ModuleSpec(fullname, _Loader(), is_package=fullname == f"{_PACKAGE}modes")
+        return None
+
+
+def install() -> None:
+    """Let the old names be imported."""
+    sys.meta_path.insert(0, _Finder())  # first, or what lies in ``console/`` would be found again under ``modes``

@@ -1,0 +1,1 @@
+"""One run of the agent: turns, tool calls, queues and abort."""

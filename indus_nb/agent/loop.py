@@ -1,0 +1,435 @@
+"""The loop: ask the model, run the tools that it calls, ask again until it calls none.
+
+Plain functions around one ``emit``. The loop knows neither sessions nor files: what it is given is a ``Run``, and what
+it does it tells by events, in the order that the docstring of ``indus_nb.events`` draws.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Literal, TypeAlias, cast
+
+from indus_nb.agent.watchers import RunWatcher
+from indus_nb.events import (
+    AgentEnd,
+    AgentEvent,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    ToolOutput,
+    TurnEnd,
+    TurnStart,
+)
+from indus_nb.images import Admission, fit_output
+from indus_nb.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+    for_model,
+    text_of,
+)
+from indus_nb.providers import Context, Model, Provider, StreamOptions
+from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
+from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
+from indus_nb.wire import JsonObject
+
+ToolExecution = Literal["auto", "parallel", "sequential"]
+InterruptMode = Literal["immediate", "wait"]
+QueueMode = Literal["one-at-a-time", "all"]
+
+
+class RunAborted(Exception):  # noqa: N818 - not an error: somebody wished it
+    """Raised inside a run where it waited when the abort was requested."""
+
+
+class AbortSignal:
+    """A wish to end a run, felt at once wherever the run waits for a model or a tool, and nowhere else."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.reason = "Request was aborted."
+        self._waiting: dict[asyncio.Task[Any], int] = {}
+        self._cancelled: set[asyncio.Task[Any]] = set()
+
+    def request(self, reason: str | None = None) -> None:
+        """End the run; what it has said is kept, and ``reason`` is its error message."""
+        if not self.requested:
+            self.requested = True
+            self.reason = reason or self.reason
+            for task in tuple(self._waiting):
+                self._cancelled.add(task)
+                task.cancel()
+
+    @contextmanager
+    def interruptible(self) -> Generator[None]:
+        """Mark a wait that an abort may cut short; raises ``RunAborted`` there, unless the work answered for itself.
+
+        Such waits may stand within each other.
+        """
+        if self.requested:
+            raise RunAborted
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._waiting[task] = self._waiting.get(task, 0) + 1
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self.requested and task in self._cancelled:
+                raise RunAborted from None
+            raise
+        finally:
+            self._waiting[task] -= 1
+            if not self._waiting[task]:
+                del self._waiting[task]
+                if task in self._cancelled:
+                    self._cancelled.discard(task)
+                    task.uncancel()
+
+
+@dataclass(slots=True)
+class MessageQueue:
+    """Messages that wait for a run to take them: one at each point of delivery, or all."""
+
+    mode: QueueMode = "one-at-a-time"
+    waiting: list[UserMessage | CustomMessage] = field(default_factory=list["UserMessage | CustomMessage"])
+
+    @property
+    def texts(self) -> list[str]:
+        """What waits, as text."""
+        return [text_of(message.content) for message in self.waiting]
+
+
+async def _nothing() -> None:
+    pass
+
+
+class RunHooks:
+    """Where others may look at a run and change what it does; here everything stays as it is. None may raise."""
+
+    async def context(self, messages: list[Message]) -> list[Message]:
+        """The messages that the next request tells of."""
+        return messages
+
+    async def message_end(self, message: Message) -> Message:
+        """What is final in the place of ``message``; of the same role."""
+        return message
+
+    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:
+        """Why a call must not be carried out; ``arguments`` may be changed in place."""
+        return None
+
+    async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
+        """What counts as the outcome of a call, and whether that is a failure."""
+        return output, is_error
+
+
+@dataclass(slots=True)
+class Run:
+    """All that a run needs. ``messages`` is the conversation so far, to which the run appends.
+
+    A message leaves its queue when it is said, and ``queues_changed`` is called in between; what was not said waits for
+    the next run. ``model``, ``provider`` and ``options`` may be replaced while it runs and count from the next request.
+    """
+
+    model: Model
+    provider: Provider
+    system_prompt: str
+    messages: list[Message]
+    tools: Mapping[str, Tool]
+    options: StreamOptions
+    emit: Callable[[AgentEvent], Awaitable[None]]
+    abort: AbortSignal = field(default_factory=AbortSignal)
+    tool_execution: ToolExecution = "auto"
+    interrupt_mode: InterruptMode = "immediate"
+    steering: MessageQueue = field(default_factory=MessageQueue)
+    follow_up: MessageQueue = field(default_factory=MessageQueue)
+    queues_changed: Callable[[], Awaitable[None]] = _nothing
+    hooks: RunHooks = field(default_factory=RunHooks)
+    images: Admission = field(default_factory=Admission)
+    watchers: Sequence[RunWatcher] = ()
+
+
+async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[Message]:
+    """Answer ``prompts`` until the model has nothing more to do, and return the messages that this added.
+
+    Without prompts it answers what is queued.
+
+    How it ended is told by the ``stop_reason`` of the last assistant message among them. Cancelling the task that runs
+    it abandons the run at once, without closing events: to end a run in order, request ``run.abort``.
+    """
+    first = len(run.messages)
+    await run.emit(AgentStart())
+    await run.emit(TurnStart())
+    for prompt in prompts:
+        await _say(run, prompt)
+    if not await _deliver(run, run.steering) and not prompts:
+        await _deliver(run, run.follow_up)
+    while True:
+        answer = await _answer(run)
+        failed = answer.stop_reason in ("error", "aborted")
+        results, enough = ([], False) if failed else await _run_tool_calls(run, answer.tool_calls)
+        await run.emit(TurnEnd(message=answer, tool_results=results))
+        queued = not run.abort.requested and bool(run.steering.waiting or run.follow_up.waiting)
+        goes_on = not failed and ((bool(results) and not enough) or queued)
+        added = [] if goes_on else await _added_by_watchers(run, answer)
+        if not goes_on and not added:
+            break
+        await run.emit(TurnStart())
+        for message in added:
+            await _say(run, message)
+        if not await _deliver(run, run.steering) and (enough or not results) and not added:
+            await _deliver(run, run.follow_up)
+    messages = run.messages[first:]
+    await run.emit(AgentEnd(messages=messages))
+    return messages
+
+
+async def _added_by_watchers(run: Run, answer: AssistantMessage) -> list[CustomMessage]:
+    added: list[CustomMessage] = []
+    for watcher in run.watchers:
+        if not run.abort.requested:
+            added += await watcher.after_turn(answer)
+    return [] if run.abort.requested else added
+
+
+async def _deliver(run: Run, queue: MessageQueue) -> bool:
+    """Say what waits in the queue, as its mode wants; nothing once an abort is wished."""
+    count = len(queue.waiting) if queue.mode == "all" else 1
+    said = 0
+    while said < count and queue.waiting and not run.abort.requested:
+        message = queue.waiting.pop(0)
+        await run.queues_changed()
+        await _say(run, message)
+        said += 1
+    return said > 0
+
+
+async def _say(run: Run, message: UserMessage | CustomMessage | ToolResultMessage) -> None:
+    await run.emit(MessageStart(message=message))
+    await _finish(run, message)
+
+
+async def _finish(run: Run, message: Message) -> Message:
+    final = await run.hooks.message_end(message)
+    run.messages.append(final)
+    await run.emit(MessageEnd(message=final))
+    return final
+
+
+async def _answer(run: Run) -> AssistantMessage:
+    growing: GrowingMessage | None = None
+    async for event in _stream(run):
+        if isinstance(event, StreamStart):
+            growing = cast("GrowingMessage", event.growing)
+            await run.emit(MessageStart(message=growing.snapshot()))
+        await run.emit(MessageUpdate(assistant_message_event=event, growing=growing))
+        if isinstance(event, StreamDone | StreamError):
+            message = event.message if isinstance(event, StreamDone) else event.error
+            return cast("AssistantMessage", await _finish(run, message))
+    raise AssertionError("a stream ends with done or error")
+
+
+async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
+    """The provider's events, made sure to begin with ``start`` and to end with ``done`` or ``error``."""
+    growing = GrowingMessage(api=run.model.api, provider=run.model.provider, model=run.model.id)
+    started = False
+    context = Context(
+        system_prompt=run.system_prompt,
+        messages=for_model(await run.hooks.context(run.messages)),
+        tools=[tool.spec for tool in run.tools.values()],
+    )
+    events = run.provider.stream(run.model, context, run.options)
+    try:
+        while True:
+            with run.abort.interruptible():
+                event = await anext(events)
+            if isinstance(event, StreamStart):
+                growing, started = event.growing, True
+            elif not started:
+                started = True
+                yield growing.start()
+            yield event
+            if isinstance(event, StreamDone | StreamError):
+                return
+            objections = (watcher.objection(event) for watcher in run.watchers)
+            if (objection := next(filter(None, objections), None)) is not None:
+                end = growing.fail(objection, "aborted")
+                break
+    except RunAborted:
+        end = growing.fail(run.abort.reason, "aborted")
+    except StopAsyncIteration:
+        end = growing.fail(f"The provider {run.model.provider} ended its answer without saying how it went.")
+    except Exception as error:  # noqa: BLE001 - providers are open to everybody, and a model's failure is data
+        end = growing.fail(f"The provider {run.model.provider} failed: {type(error).__name__}: {error}")
+    finally:
+        await events.aclose()
+    if not started:
+        yield growing.start()
+    yield end
+
+
+_Outcome: TypeAlias = tuple[ToolOutput, bool]
+"""What a call gave, and whether that is a failure."""
+
+
+async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[ToolResultMessage], bool]:
+    """The results in the model's order, and whether every tool said that they are enough."""
+    outcomes: dict[int, _Outcome] = {}
+    results: list[ToolResultMessage] = []
+    publishing = asyncio.Lock()
+
+    async def publish() -> None:
+        # As soon as it can be: what a tool has done must be in the session file even if the process dies next.
+        async with publishing:
+            while (outcome := outcomes.get(len(results))) is not None:
+                result = _result(calls[len(results)], outcome)
+                results.append(result)
+                await _say(run, result)
+
+    async def carry_out(position: int, call: ToolCall) -> None:
+        outcomes[position] = await _run_tool_call(run, call)
+        await publish()
+
+    numbered = enumerate(calls)
+    for batch in _batches(run, calls):
+        places = [position for position, _ in islice(numbered, len(batch))]
+        reason = _why_not(run)
+        if reason:
+            outcomes.update((position, (text_output(reason), True)) for position in places)
+            await publish()
+        elif len(batch) == 1:
+            await carry_out(places[0], batch[0])
+        else:
+            await asyncio.gather(*map(carry_out, places, batch))
+    return results, all(output.terminate for output, _ in outcomes.values())
+
+
+def _why_not(run: Run) -> str | None:
+    if run.abort.requested:
+        return "Not run: the user aborted before this call started."
+    if run.interrupt_mode == "immediate" and run.steering.waiting:
+        return "Skipped: the user sent a new message before this call started."
+    return None
+
+
+def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+    """The calls in order, those together that may run side by side."""
+    if run.tool_execution == "parallel":
+        return [list(calls)] if calls else []
+    batches: list[list[ToolCall]] = []
+    previous_reads = False
+    for call in calls:
+        tool = run.tools.get(call.name)
+        reads = run.tool_execution == "auto" and tool is not None and tool.read_only
+        if reads and previous_reads:
+            batches[-1].append(call)
+        else:
+            batches.append([call])
+        previous_reads = reads
+    return batches
+
+
+async def _run_tool_call(run: Run, call: ToolCall) -> _Outcome:
+    await run.emit(ToolExecutionStart(tool_call_id=call.id, tool_name=call.name, args=call.arguments))
+    progress = _Progress(run, call)
+    try:
+        output, is_error = await _execute(run, call, progress.report), False
+    except RunAborted:
+        output, is_error = text_output("The call was aborted."), True
+    except ToolError as error:
+        output, is_error = error.output, True
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure, whatever it is, is a result
+        output, is_error = text_output(str(error) or type(error).__name__), True
+    except asyncio.CancelledError:
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        if task.cancelling():
+            raise
+        output, is_error = text_output("Something that the tool waited for was cancelled."), True
+    finally:
+        await progress.finish()
+    output, is_error = await run.hooks.tool_result(call, output, is_error=is_error)
+    if any(block.type == "image" for block in output.content):
+        fitted = await fit_output(run.images, output.content, call.name)
+        output = output.model_copy(update={"content": fitted})
+    if output.details is None:
+        output = output.model_copy(update={"details": {}})  # front ends look into it without looking for it
+    await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
+    return output, is_error
+
+
+async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None]) -> ToolOutput:
+    tool = run.tools.get(call.name)
+    if tool is None:
+        offered = ", ".join(run.tools) or "none"
+        raise ToolError(f"There is no tool named {call.name}. Tools that can be called: {offered}.")
+    if call.malformed is not None:
+        raise ToolError(f"The arguments of {call.name} were not a JSON object, so nothing was done: {call.malformed}")
+    arguments = tool.check(call.arguments)
+    wanted = copy.deepcopy(call.arguments)
+    if (reason := await run.hooks.tool_call(call, wanted)) is not None:
+        raise ToolError(reason)
+    if wanted != call.arguments:
+        arguments = tool.check(wanted)
+    with run.abort.interruptible():
+        return await tool.execute(arguments, ToolContext(call_id=call.id, report=report))
+
+
+class _Progress:
+    """Turns a tool's reports into events; when reports come faster than events are taken, the latest one counts."""
+
+    def __init__(self, run: Run, call: ToolCall) -> None:
+        self._run = run
+        self._call = call
+        self._latest: ToolOutput | None = None
+        self._changed = asyncio.Event()
+        self._finished = False
+        self._task: asyncio.Task[None] | None = None
+
+    def report(self, output: ToolOutput) -> None:
+        if self._finished:
+            return
+        self._latest = output
+        self._changed.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._relay())
+
+    async def finish(self) -> None:
+        self._finished = True
+        self._changed.set()
+        if self._task is not None:
+            await self._task
+
+    async def _relay(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            latest, self._latest = self._latest, None
+            if latest is not None:
+                await self._run.emit(
+                    ToolExecutionUpdate(
+                        tool_call_id=self._call.id,
+                        tool_name=self._call.name,
+                        args=self._call.arguments,
+                        partial_result=latest,
+                    )
+                )
+            if self._finished:
+                return
+
+
+def _result(call: ToolCall, outcome: _Outcome) -> ToolResultMessage:
+    output, is_error = outcome
+    return ToolResultMessage(
+        tool_call_id=call.id, tool_name=call.name, content=output.content, details=output.details, is_error=is_error
+    )

@@ -1,0 +1,1 @@
+"""Recorded answers of models, and what plays them again."""

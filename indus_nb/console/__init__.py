@@ -1,0 +1,1 @@
+"""The program: its arguments, its modes, and a client for RPC mode."""

@@ -1,0 +1,326 @@
+"""The commands of RPC mode, each declared once: its name, its fields, and what they may hold."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from pydantic import ConfigDict, Field, field_validator
+
+from indus_nb.agent.loop import InterruptMode, QueueMode
+from indus_nb.console.host_tools import HostToolDefinition
+from indus_nb.messages import Attachment, ImageContent, ThinkingLevel, check_image
+from indus_nb.session.session import StreamingBehavior
+from indus_nb.wire import WireModel
+
+
+class Command(WireModel):
+    """A line on standard input. ``id`` comes back in the response."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    id: str | int | None = None
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names that it goes by."""
+        return get_args(cls.model_fields["type"].annotation)
+
+
+class _WithMessage(Command):
+    message: str
+    images: list[ImageContent] = Field(default_factory=list[ImageContent])
+    attachments: list[Attachment] = Field(default_factory=list[Attachment])
+
+    @field_validator("images")
+    @classmethod
+    def _check_images(cls, images: list[ImageContent]) -> list[ImageContent]:
+        for image in images:
+            check_image(image)
+        return images
+
+    @field_validator("attachments")
+    @classmethod
+    def _check_attachments(cls, attachments: list[Attachment]) -> list[Attachment]:
+        for attachment in attachments:
+            attachment.block()
+        return attachments
+
+
+class Prompt(_WithMessage):
+    """Say something to the agent. Answered once it is accepted; what comes of it is told by events.
+
+    Accepted is not saved yet: the message is in the session file when its `message_end` comes.
+    """
+
+    type: Literal["prompt"] = "prompt"
+    streaming_behavior: StreamingBehavior | None = None
+
+
+class Steer(_WithMessage):
+    """Queue a message for after the tool call at hand."""
+
+    type: Literal["steer"] = "steer"
+
+
+class FollowUp(_WithMessage):
+    """Queue a message for when the agent has finished."""
+
+    type: Literal["follow_up"] = "follow_up"
+
+
+class AbortAndPrompt(_WithMessage):
+    """End the run, and say something once the session is idle. Answered like a prompt."""
+
+    type: Literal["abort_and_prompt"] = "abort_and_prompt"
+
+
+class ClearQueue(Command):
+    """Take back the messages that wait; returns both queues."""
+
+    type: Literal["clear_queue"] = "clear_queue"
+
+
+class Abort(Command):
+    """End the run; answered when the session is idle."""
+
+    type: Literal["abort"] = "abort"
+
+
+class NewSession(Command):
+    """Start over with an empty conversation in a file of its own."""
+
+    type: Literal["new_session"] = "new_session"
+    parent_session: str | None = None
+
+
+class GetState(Command):
+    """How things stand."""
+
+    type: Literal["get_state"] = "get_state"
+
+
+class GetMessages(Command):
+    """The whole conversation."""
+
+    type: Literal["get_messages"] = "get_messages"
+
+
+class GetLastAssistantText(Command):
+    """The text of the newest answer, or null."""
+
+    type: Literal["get_last_assistant_text"] = "get_last_assistant_text"
+
+
+class SetModel(Command):
+    """Talk to another model."""
+
+    type: Literal["set_model"] = "set_model"
+    provider: str
+    model_id: str
+
+
+class GetAvailableModels(Command):
+    """The models that can be chosen."""
+
+    type: Literal["get_available_models"] = "get_available_models"
+
+
+class CycleModel(Command):
+    """Talk to the next available model; null when there is no other."""
+
+    type: Literal["cycle_model"] = "cycle_model"
+
+
+class SetThinkingLevel(Command):
+    """Think more or less; the nearest level that the model knows is taken."""
+
+    type: Literal["set_thinking_level"] = "set_thinking_level"
+    level: ThinkingLevel
+
+
+class CycleThinkingLevel(Command):
+    """Take the model's next thinking level; null when there is no other."""
+
+    type: Literal["cycle_thinking_level"] = "cycle_thinking_level"
+
+
+class GetAvailableThinkingLevels(Command):
+    """The thinking levels that the model knows."""
+
+    type: Literal["get_available_thinking_levels"] = "get_available_thinking_levels"
+
+
+class SetSteeringMode(Command):
+    """Whether steering messages are delivered one at a time or all at once."""
+
+    type: Literal["set_steering_mode"] = "set_steering_mode"
+    mode: QueueMode
+
+
+class SetFollowUpMode(Command):
+    """Whether follow-up messages are delivered one at a time or all at once."""
+
+    type: Literal["set_follow_up_mode"] = "set_follow_up_mode"
+    mode: QueueMode
+
+
+class SetInterruptMode(Command):
+    """Whether a steering message skips the tool calls that have not started."""
+
+    type: Literal["set_interrupt_mode"] = "set_interrupt_mode"
+    mode: InterruptMode
+
+
+class Compact(Command):
+    """Summarise the older part of the conversation; a run that is going on is aborted first."""
+
+    type: Literal["compact"] = "compact"
+    custom_instructions: str | None = None
+
+
+class SetAutoCompaction(Command):
+    """Whether the conversation is compacted by itself when the model's context is nearly full."""
+
+    type: Literal["set_auto_compaction"] = "set_auto_compaction"
+    enabled: bool
+
+
+class SetAutoRetry(Command):
+    """Whether an answer that failed for a passing reason is asked for again by itself."""
+
+    type: Literal["set_auto_retry"] = "set_auto_retry"
+    enabled: bool
+
+
+class AbortRetry(Command):
+    """End the wait for another attempt."""
+
+    type: Literal["abort_retry"] = "abort_retry"
+
+
+class Bash(Command):
+    """Run a shell command; the model is shown it with the next prompt, unless it is excluded.
+
+    Its output comes in `bash_execution_update` events that carry the command's `id`: tell the answer by its `type`.
+    """
+
+    type: Literal["bash"] = "bash"
+    command: str
+    exclude_from_context: bool = False
+
+
+class AbortBash(Command):
+    """End the shell commands that were started by this client."""
+
+    type: Literal["abort_bash"] = "abort_bash"
+
+
+class GetSessionStats(Command):
+    """Counts, tokens and cost of the whole session."""
+
+    type: Literal["get_session_stats"] = "get_session_stats"
+
+
+class ExportHtml(Command):
+    """Write the session as one HTML page; returns its path."""
+
+    type: Literal["export_html"] = "export_html"
+    output_path: str | None = None
+
+
+class SwitchSession(Command):
+    """Go on with the session in another file."""
+
+    type: Literal["switch_session"] = "switch_session"
+    session_path: str
+
+
+class Fork(Command):
+    """Go on in a new session that ends before a message of the user; returns that message's text."""
+
+    type: Literal["fork", "branch"] = "fork"
+    entry_id: str
+
+
+class GetForkMessages(Command):
+    """The messages of the user that can be forked from."""
+
+    type: Literal["get_fork_messages", "get_branch_messages"] = "get_fork_messages"
+
+
+class Clone(Command):
+    """Go on in a new session that begins with this one's conversation."""
+
+    type: Literal["clone"] = "clone"
+
+
+class GetEntries(Command):
+    """All entries of the session, or those after the entry ``since``."""
+
+    type: Literal["get_entries"] = "get_entries"
+    since: str | None = None
+
+
+class GetTree(Command):
+    """The entries as trees, with labels.
+
+    The answer's ``tree`` is nested as deep as the conversation is long, which after some hundred entries is deeper than
+    most JSON parsers go. With ``flat`` it has ``nodes`` instead, a parent before its children, each with its ``entry``,
+    its ``depth``, its ``parentId`` (``null`` for a root) and the ids of its ``children``.
+    """
+
+    type: Literal["get_tree"] = "get_tree"
+    flat: bool = False
+
+
+class NavigateTree(Command):
+    """Go on from another entry of this session, with a summary of what is left behind if wanted."""
+
+    type: Literal["navigate_tree"] = "navigate_tree"
+    target_id: str
+    summarize: bool = False
+    custom_instructions: str | None = None
+    replace_instructions: bool = False
+    label: str | None = None
+
+
+class SetLabel(Command):
+    """Mark an entry; an empty label takes the mark away."""
+
+    type: Literal["set_label"] = "set_label"
+    entry_id: str
+    label: str | None = None
+
+
+class SetSessionName(Command):
+    """Give the session a name."""
+
+    type: Literal["set_session_name"] = "set_session_name"
+    name: str
+
+
+class ListSessions(Command):
+    """The saved sessions next to this one, newest first."""
+
+    type: Literal["list_sessions"] = "list_sessions"
+
+
+class SetHostTools(Command):
+    """Lend tools to the agent, in the place of those lent before; they count from the next prompt on."""
+
+    type: Literal["set_host_tools"] = "set_host_tools"
+    tools: list[HostToolDefinition]
+
+
+class GetCommands(Command):
+    """The commands that a prompt may begin with."""
+
+    type: Literal["get_commands", "get_available_commands"] = "get_commands"
+
+
+class GetCommandCompletions(Command):
+    """What an extension offers for the arguments of its command ``/name``, of which ``prefix`` is typed already."""
+
+    type: Literal["get_command_completions"] = "get_command_completions"
+    name: str
+    prefix: str = ""

@@ -1,0 +1,177 @@
+"""Events as JSON lines, in the shape that a reader asked for.
+
+A snapshot stream repeats the whole answer with every delta. To keep that cheap each piece of text is escaped once, when
+it arrives, and a frame is put together from the pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, assert_never, cast
+
+import pydantic_core
+
+from indus_nb.console.strict import BLOCK, MESSAGE, UPDATE, Shape, strict_json, strict_line
+from indus_nb.events import (
+    CompactionEnd,
+    CompactionStart,
+    MessageUpdate,
+    SessionEvent,
+)
+from indus_nb.messages import Usage
+from indus_nb.streaming import (
+    AssistantMessageEvent,
+    GrowingMessage,
+    StreamDone,
+    StreamError,
+    StreamStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    partial_arguments,
+)
+from indus_nb.wire import JsonObject, dump
+
+Wire = Literal["snapshot", "delta", "strict"]
+
+DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
+
+
+class FrameEncoder:
+    """Makes a stream's frames, one event after the other.
+
+    ``snapshot`` repeats the whole answer with each delta, as the protocol's first documents say; ``delta`` leaves it
+    out, so that a stream is as long as what it tells; ``strict`` is ``snapshot`` with the fields alone that those
+    documents name.
+    """
+
+    def __init__(self, wire: Wire = "snapshot") -> None:
+        self._wire: Wire = wire
+        self._answer: _EncodedAnswer | None = None
+
+    def encode(self, event: SessionEvent) -> bytes | None:
+        """The frame of ``event``, without a line end; ``None`` when readers of this shape are not told."""
+        match event:
+            case MessageUpdate():
+                return _delta(event) if self._wire == "delta" else self._snapshot(event)
+            case CompactionStart() | CompactionEnd():
+                line = _compaction(event, self._wire)
+            case _:
+                line = dump(event)
+        return line if line is None or self._wire != "strict" else strict_line(line)
+
+    def _dump(self, value: object, shape: Shape) -> bytes:
+        return strict_json(value, shape) if self._wire == "strict" else dump(value)
+
+    def _snapshot(self, event: MessageUpdate) -> bytes:
+        growing = cast("GrowingMessage", event.growing)
+        happened = event.assistant_message_event
+        if self._answer is None or isinstance(happened, StreamStart):
+            self._answer = _EncodedAnswer(growing, self._dump)
+        self._answer.take(happened)
+        if isinstance(happened, StreamDone | StreamError):
+            self._answer = None
+            final = happened.message if isinstance(happened, StreamDone) else happened.error
+            return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b}' % (
+                self._dump(final, MESSAGE),
+                self._dump(happened, UPDATE),
+            )
+        message = self._answer.encoded()
+        return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b,"partial":%b}}' % (
+            message,
+            self._dump(happened, UPDATE)[:-1],
+            message,
+        )
+
+
+def _delta(event: MessageUpdate) -> bytes:
+    growing = cast("GrowingMessage", event.growing)
+    return b'{"type":"message_update","usage":%b,"assistantMessageEvent":%b}' % (
+        dump(growing.usage),
+        dump(event.assistant_message_event),
+    )
+
+
+def _compaction(event: CompactionStart | CompactionEnd, wire: Wire) -> bytes | None:
+    frame: JsonObject = event.to_wire()
+    if isinstance(event, CompactionEnd):
+        frame["result"] = event.result
+    if wire == "delta":
+        return dump(frame)
+    if event.reason == "manual":
+        return None
+    if isinstance(event, CompactionEnd):
+        del frame["reason"]
+    return dump({**frame, "type": f"auto_{event.type}"})
+
+
+class _EncodedAnswer:
+    """The JSON of an answer that grows, kept in pieces."""
+
+    def __init__(self, growing: GrowingMessage, dump: Callable[[object, Shape], bytes]) -> None:
+        self._growing = growing
+        self._dump = dump
+        self._blocks: list[_EncodedBlock] = []
+        self._head = self._tail = b""
+        self._usage: Usage | None = None
+
+    def take(self, event: AssistantMessageEvent) -> None:
+        match event:
+            case TextStart():
+                self._blocks.append(_EncodedText(b'{"type":"text","text":"'))
+            case ThinkingStart():
+                self._blocks.append(_EncodedText(b'{"type":"thinking","thinking":"'))
+            case ToolCallStart():
+                self._blocks.append(_EncodedCall(event))
+            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                self._blocks[event.content_index].append(event.delta)
+            case TextEnd() | ThinkingEnd() | ToolCallEnd():
+                block = self._growing.block(event.content_index)
+                self._blocks[event.content_index] = _EncodedText(self._dump(block, BLOCK), b"")
+            case StreamStart() | StreamDone() | StreamError():
+                pass
+            case _:
+                assert_never(event)
+
+    def encoded(self) -> bytes:
+        if self._usage is not self._growing.usage:
+            # What surrounds the content changes only with the usage.
+            self._usage = self._growing.usage
+            empty = self._growing.snapshot(with_content=False)
+            self._head, _, self._tail = self._dump(empty, MESSAGE).partition(b'"content":[]')
+        content = b",".join(block.encoded() for block in self._blocks)
+        return b'%b"content":[%b]%b' % (self._head, content, self._tail)
+
+
+class _EncodedText:
+    def __init__(self, opening: bytes, closing: bytes = b'"}') -> None:
+        self._encoded = bytearray(opening)
+        self._closing = closing
+
+    def append(self, delta: str) -> None:
+        self._encoded += pydantic_core.to_json(delta)[1:-1]
+
+    def encoded(self) -> bytes:
+        return b"".join((self._encoded, self._closing))
+
+
+class _EncodedCall:
+    def __init__(self, start: ToolCallStart) -> None:
+        self._opening = dump({"type": "toolCall", "id": start.id, "name": start.tool_name})[:-1]
+        self._arguments: list[str] = []
+
+    def append(self, delta: str) -> None:
+        self._arguments.append(delta)
+
+    def encoded(self) -> bytes:
+        self._arguments[:] = ["".join(self._arguments)]
+        return b'%b,"arguments":%b}' % (self._opening, dump(partial_arguments(self._arguments[0])))
+
+
+_EncodedBlock = _EncodedText | _EncodedCall

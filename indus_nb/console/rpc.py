@@ -1,0 +1,555 @@
+"""RPC mode: commands come in as JSON lines, responses and events go out as JSON lines.
+
+Every command gets exactly one response, with its ``id``. A command that waits (a prompt until it is accepted, an abort
+until the session is idle) does so in a task of its own, so that none is stuck behind another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from indus_nb.console import commands
+from indus_nb.console.commands import Command
+from indus_nb.console.frames import Wire
+from indus_nb.console.host_tools import HostTools
+from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, preload, read_lines
+from indus_nb.console.strict import DATA, kept
+from indus_nb.console.trees import encoded_tree, flat_tree
+from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
+from indus_nb.session.conversation import ContextUsage
+from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
+from indus_nb.session.session import AgentSession
+from indus_nb.session.stats import session_stats
+from indus_nb.storage.store import list_sessions, user_text
+from indus_nb.wire import JsonObject, dump, load_object
+
+_log = logging.getLogger("indus_nb")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYE_SECONDS = 1.0
+_IDLE_SECONDS = 0.2
+_SHUTDOWN_SECONDS = 3.0
+_ABANDONED_SECONDS = 3.0
+
+
+class RpcServer:
+    """One session, driven by lines."""
+
+    def __init__(self, session: AgentSession, writer: FrameWriter) -> None:
+        self._session = session
+        self._writer = writer
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
+        handlers: tuple[tuple[type[Command], Callable[[Any], Any]], ...] = (
+            (commands.Prompt, self._prompt),
+            (commands.AbortAndPrompt, self._prompt),
+            (commands.Steer, self._steer),
+            (commands.FollowUp, self._follow_up),
+            (commands.ClearQueue, self._clear_queue),
+            (commands.Abort, self._abort),
+            (commands.NewSession, self._new_session),
+            (commands.GetState, self._get_state),
+            (commands.GetMessages, self._get_messages),
+            (commands.GetLastAssistantText, self._get_last_assistant_text),
+            (commands.SetModel, self._set_model),
+            (commands.CycleModel, self._cycle_model),
+            (commands.GetAvailableModels, self._get_available_models),
+            (commands.SetThinkingLevel, self._set_thinking_level),
+            (commands.CycleThinkingLevel, self._cycle_thinking_level),
+            (commands.GetAvailableThinkingLevels, self._get_available_thinking_levels),
+            (commands.SetSteeringMode, self._set_steering_mode),
+            (commands.SetFollowUpMode, self._set_follow_up_mode),
+            (commands.SetInterruptMode, self._set_interrupt_mode),
+            (commands.Compact, self._compact),
+            (commands.SetAutoCompaction, self._set_auto_compaction),
+            (commands.SetAutoRetry, self._set_auto_retry),
+            (commands.AbortRetry, self._abort_retry),
+            (commands.Bash, self._bash),
+            (commands.AbortBash, self._abort_bash),
+            (commands.GetSessionStats, self._get_session_stats),
+            (commands.ExportHtml, self._export_html),
+            (commands.SwitchSession, self._switch_session),
+            (commands.Fork, self._fork),
+            (commands.GetForkMessages, self._get_fork_messages),
+            (commands.Clone, self._clone),
+            (commands.GetEntries, self._get_entries),
+            (commands.GetTree, self._get_tree),
+            (commands.NavigateTree, self._navigate_tree),
+            (commands.SetLabel, self._set_label),
+            (commands.SetSessionName, self._set_session_name),
+            (commands.ListSessions, self._list_sessions),
+            (commands.SetHostTools, self._set_host_tools),
+            (commands.GetCommands, self._get_commands),
+            (commands.GetCommandCompletions, self._get_command_completions),
+        )
+        self._handlers = {name: (model, handler) for model, handler in handlers for name in model.names()}
+
+    def take(self, line: bytes | LineTooLongError) -> bool:
+        """Carry out one line, or begin to; tells whether something was begun that goes on."""
+        try:
+            if isinstance(line, LineTooLongError):
+                raise line
+            frame = load_object(line.removeprefix(_BYTE_ORDER_MARK))
+        except ValueError as error:
+            self._respond(None, "parse", error=f"Failed to parse command: {error}")
+            return False
+        kind = frame.get("type")
+        if kind == "extension_ui_response":
+            self._session.ui.take(frame)
+            return False
+        if kind in ("host_tool_update", "host_tool_result"):
+            self._host_tools.take(frame)
+            return False
+        command_id = frame.get("id")
+        if isinstance(command_id, bool) or not isinstance(command_id, str | int):
+            command_id = None
+        known = self._handlers.get(kind) if isinstance(kind, str) else None
+        if known is None:
+            name = kind if isinstance(kind, str) else "unknown"
+            self._respond(command_id, name, error=f"Unknown command: {name if isinstance(kind, str) else _brief(kind)}")
+            return False
+        model, handler = known
+        try:
+            command = model.model_validate(frame)
+        except ValidationError as error:
+            self._respond(command_id, str(kind), error=_explain(str(kind), error))
+            return False
+        return self._start(command, str(kind), handler)
+
+    def _start(self, command: Command, name: str, handler: Callable[[Any], Any]) -> bool:
+        try:
+            data = handler(command)
+        except Exception as error:  # noqa: BLE001 - see _failed
+            self._failed(command, name, error)
+            return False
+        if asyncio.iscoroutine(data):
+            task = asyncio.create_task(self._finish(command, name, data))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._respond(command.id, name, data=data)
+            return False
+        return True
+
+    async def _finish(self, command: Command, name: str, work: Awaitable[Any]) -> None:
+        try:
+            data = await work
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see _failed
+            self._failed(command, name, error)
+        else:
+            if data is not _ANSWERED:
+                self._respond(command.id, name, data=data)
+
+    def _failed(self, command: Command, name: str, error: BaseException) -> None:
+        # Also a defect of ours is answered: an id without an answer hangs the client.
+        if not isinstance(error, IndusError):
+            _log.error("The command %s failed", name, exc_info=error)
+        text = str(error) if isinstance(error, IndusError) else f"Internal error: {type(error).__name__}: {error}"
+        self._respond(command.id, name, error=text)
+
+    def _respond(self, command_id: str | int | None, name: str, *, data: Any = None, error: str | None = None) -> None:
+        frame: JsonObject = {} if command_id is None else {"id": command_id}
+        frame |= {"type": "response", "command": name, "success": error is None}
+        if error is not None:
+            frame["error"] = error
+        elif isinstance(data, Encoded):
+            self._writer.send_line(b'%b,"data":%b}' % (dump(frame)[:-1], data))
+            return
+        elif data is not None:
+            frame["data"] = None if data is _NULL else data
+        try:
+            if self._writer.wire == "strict" and frame.get("data") is not None:
+                frame["data"] = kept(load_object(dump({"data": data}))["data"], DATA.get(name))
+            line = dump(frame)
+        except Exception as defect:  # noqa: BLE001 - the id must be answered
+            _log.exception("The answer to %s could not be written", name)
+            failed = {"success": False, "error": f"Internal error: {type(defect).__name__}: {defect}"}
+            line = dump({**{key: value for key, value in frame.items() if key != "data"}, **failed})
+        self._writer.send_line(line)
+
+    async def shut_down(self) -> None:
+        """End the run, and answer what was accepted."""
+        await self._session.abort_bash()
+        await self._session.abort()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    # The commands
+
+    async def _prompt(self, command: commands.Prompt | commands.AbortAndPrompt) -> object:
+        accepted = False
+
+        def accept() -> None:
+            nonlocal accepted
+            accepted = True
+            self._respond(command.id, command.type)
+
+        try:
+            if isinstance(command, commands.Prompt):
+                behavior = command.streaming_behavior
+                prompt = self._session.prompt(
+                    command.message,
+                    command.images,
+                    attachments=command.attachments,
+                    streaming_behavior=behavior,
+                    on_accepted=accept,
+                    source="rpc",
+                )
+            else:
+                prompt = self._session.abort_and_prompt(
+                    command.message, command.images, attachments=command.attachments, on_accepted=accept
+                )
+            await prompt
+        except Exception:
+            if not accepted:
+                raise
+            # It is answered already; what broke off shows in the events.
+            _log.exception("A run broke off")
+        return _ANSWERED
+
+    async def _steer(self, command: commands.Steer) -> None:
+        await self._session.steer(command.message, command.images, command.attachments)
+
+    async def _follow_up(self, command: commands.FollowUp) -> None:
+        await self._session.follow_up(command.message, command.images, command.attachments)
+
+    async def _clear_queue(self, _: commands.ClearQueue) -> JsonObject:
+        steering, follow_up = await self._session.clear_queue()
+        return {"steering": steering, "followUp": follow_up}
+
+    async def _abort(self, _: commands.Abort) -> None:
+        await self._session.abort()
+
+    async def _new_session(self, command: commands.NewSession) -> JsonObject:
+        return {"cancelled": not await self._session.new_session(command.parent_session)}
+
+    def _get_state(self, _: commands.GetState) -> JsonObject:
+        session = self._session
+        state: JsonObject = {
+            "model": session.model,
+            "thinkingLevel": session.thinking_level,
+            "isStreaming": session.is_running,
+            "isCompacting": session.is_compacting,
+            "steeringMode": session.steering.mode,
+            "followUpMode": session.follow_up_queue.mode,
+            "interruptMode": session.settings.interrupt_mode,
+            "sessionId": session.store.session_id,
+            "autoCompactionEnabled": session.settings.compaction.enabled,
+            "autoRetryEnabled": session.settings.retry.enabled,
+            "messageCount": len(session.conversation),
+            "pendingMessageCount": session.pending_count,
+            "queuedMessageCount": session.pending_count,
+        }
+        if (usage := session.context_usage()) is not None:
+            state["contextUsage"] = _context_usage(usage)
+        if session.store.path is not None:
+            state["sessionFile"] = str(session.store.path)
+        if session.store.name is not None:
+            state["sessionName"] = session.store.name
+        return state
+
+    def _get_messages(self, _: commands.GetMessages) -> JsonObject:
+        return {"messages": self._session.conversation.to_wire()}
+
+    def _get_last_assistant_text(self, _: commands.GetLastAssistantText) -> JsonObject:
+        return {"text": self._session.last_text}
+
+    async def _set_model(self, command: commands.SetModel) -> object:
+        try:
+            model = self._session.registry.with_id(command.model_id, command.provider)
+        except ModelNotFoundError as error:
+            complain(f"{error} get_available_models lists those that can be used.")
+            raise UsageError(error.summary) from error  # clients compare these words
+        await self._session.set_model(model)
+        return model
+
+    def _get_available_models(self, _: commands.GetAvailableModels) -> JsonObject:
+        return {"models": self._session.available_models()}
+
+    async def _cycle_model(self, _: commands.CycleModel) -> object:
+        model = await self._session.cycle_model()
+        if model is None:
+            return _NULL
+        return {
+            "model": model,
+            "thinkingLevel": self._session.thinking_level,
+            "isScoped": self._session.settings.cycled_models is not None,
+        }
+
+    async def _set_thinking_level(self, command: commands.SetThinkingLevel) -> None:
+        await self._session.set_thinking_level(command.level)
+
+    def _set_steering_mode(self, command: commands.SetSteeringMode) -> None:
+        self._session.steering.mode = command.mode
+
+    def _set_follow_up_mode(self, command: commands.SetFollowUpMode) -> None:
+        self._session.follow_up_queue.mode = command.mode
+
+    def _set_interrupt_mode(self, command: commands.SetInterruptMode) -> None:
+        self._session.set_interrupt_mode(command.mode)
+
+    async def _cycle_thinking_level(self, _: commands.CycleThinkingLevel) -> object:
+        level = await self._session.cycle_thinking_level()
+        return _NULL if level is None else {"level": level}
+
+    def _get_available_thinking_levels(self, _: commands.GetAvailableThinkingLevels) -> JsonObject:
+        model = self._session.model
+        return {"levels": model.thinking_levels if model is not None else ["off"]}
+
+    async def _compact(self, command: commands.Compact) -> object:
+        return await self._session.compact(command.custom_instructions)
+
+    def _set_auto_compaction(self, command: commands.SetAutoCompaction) -> None:
+        self._session.settings.compaction.enabled = command.enabled
+
+    def _set_auto_retry(self, command: commands.SetAutoRetry) -> None:
+        self._session.settings.retry.enabled = command.enabled
+
+    async def _abort_retry(self, _: commands.AbortRetry) -> None:
+        await self._session.abort_retry()
+
+    async def _bash(self, command: commands.Bash) -> JsonObject:
+        result = await self._session.bash(
+            command.command, exclude_from_context=command.exclude_from_context, command_id=command.id
+        )
+        shown = result.truncation
+        data: JsonObject = {"output": result.output}
+        if result.exit_code is not None:
+            data["exitCode"] = result.exit_code
+        data |= {
+            "cancelled": result.cancelled,
+            "truncated": shown.truncated,
+            "totalLines": shown.total_lines,
+            "totalBytes": shown.total_bytes,
+            "outputLines": shown.output_lines,
+            "outputBytes": shown.output_bytes,
+        }
+        if shown.truncated and result.full_output_path is not None:
+            data |= {"fullOutputPath": result.full_output_path, "artifactId": Path(result.full_output_path).stem}
+        if shown.truncated and result.file_problem is not None:
+            data["fullOutputProblem"] = result.file_problem
+        return data
+
+    async def _abort_bash(self, _: commands.AbortBash) -> None:
+        await self._session.abort_bash()
+
+    def _get_session_stats(self, _: commands.GetSessionStats) -> JsonObject:
+        store = self._session.store
+        stats: JsonObject = {} if store.path is None else {"sessionFile": str(store.path)}
+        stats |= {"sessionId": store.session_id, **session_stats(store.entries).to_wire()}
+        if (usage := self._session.context_usage()) is not None:
+            stats["contextUsage"] = _context_usage(usage)
+        return stats
+
+    async def _export_html(self, command: commands.ExportHtml) -> JsonObject:
+        from indus_nb.render.session_page import export_html, page_name
+
+        store = self._session.store
+        path = Path(command.output_path or page_name(store))
+        # Tolerably long work on what only ever grows: a thread keeps it from holding up the stream.
+        return {"path": str(await asyncio.to_thread(export_html, store, store.cwd / path))}
+
+    async def _switch_session(self, command: commands.SwitchSession) -> JsonObject:
+        told = len(self._session.problems)
+        done = await self._session.switch_session(Path(command.session_path))
+        for problem in self._session.problems[told:]:
+            complain(problem)
+        return {"cancelled": not done}
+
+    async def _fork(self, command: commands.Fork) -> JsonObject:
+        text = await self._session.fork(command.entry_id)
+        if text is None:  # the session is still the one that has the message
+            return {"text": user_text(self._session.store.entry(command.entry_id)), "cancelled": True}
+        return {"text": text, "cancelled": False}
+
+    def _get_fork_messages(self, _: commands.GetForkMessages) -> JsonObject:
+        listed = ((entry.id, user_text(entry)) for entry in self._session.store.entries)
+        return {"messages": [{"entryId": entry_id, "text": text} for entry_id, text in listed if text]}
+
+    async def _clone(self, _: commands.Clone) -> JsonObject:
+        return {"cancelled": not await self._session.clone()}
+
+    def _get_entries(self, command: commands.GetEntries) -> JsonObject:
+        store = self._session.store
+        entries = list(store.entries)
+        if command.since is not None:
+            entries = entries[entries.index(store.entry(command.since)) + 1 :]
+        return {"entries": [entry.data for entry in entries], "leafId": store.leaf_id}
+
+    def _get_tree(self, command: commands.GetTree) -> Encoded | JsonObject:
+        store = self._session.store
+        if command.flat:
+            return {"nodes": flat_tree(store.tree()), "leafId": store.leaf_id}
+        return Encoded(b'{"tree":%b,"leafId":%b}' % (encoded_tree(store.tree()), dump(store.leaf_id)))
+
+    async def _navigate_tree(self, command: commands.NavigateTree) -> JsonObject:
+        done = await self._session.navigate(
+            command.target_id,
+            summarize=command.summarize,
+            instructions=command.custom_instructions,
+            replace_instructions=command.replace_instructions,
+            label=command.label,
+        )
+        data: JsonObject = {"cancelled": done.cancelled}
+        if done.aborted:
+            data["aborted"] = True
+        if done.editor_text is not None:
+            data["editorText"] = done.editor_text
+        if done.summary_entry is not None:
+            data["summaryEntry"] = done.summary_entry.data
+        return data
+
+    def _set_label(self, command: commands.SetLabel) -> None:
+        self._session.set_label(command.entry_id, command.label)
+
+    async def _set_session_name(self, command: commands.SetSessionName) -> None:
+        await self._session.set_name(command.name)
+
+    async def _list_sessions(self, _: commands.ListSessions) -> JsonObject:
+        path = self._session.store.path
+        found = await asyncio.to_thread(list_sessions, path.parent) if path is not None else []
+        return {"sessions": [info.to_wire() for info in found]}
+
+    def _set_host_tools(self, command: commands.SetHostTools) -> JsonObject:
+        self._session.lend_tools([self._host_tools.tool(tool) for tool in command.tools])
+        return {"toolNames": [tool.name for tool in command.tools]}
+
+    async def _get_commands(self, _: commands.GetCommands) -> JsonObject:
+        await self._session.start()
+        problems = self._session.all_problems
+        return {"commands": self._session.list_commands(), **({"problems": problems} if problems else {})}
+
+    async def _get_command_completions(self, command: commands.GetCommandCompletions) -> JsonObject:
+        await self._session.start()
+        return {"completions": await self._session.hooks.complete_command(command.name, command.prefix)}
+
+
+class Encoded(bytes):
+    """JSON that is encoded already."""
+
+
+def _context_usage(usage: ContextUsage) -> JsonObject:
+    return {"tokens": usage.tokens, "contextWindow": usage.context_window, "percent": usage.percent}
+
+
+_NULL = object()
+_ANSWERED = object()
+
+
+def _explain(name: str, error: ValidationError) -> str:
+    problems = (
+        f"`{'.'.join(map(str, problem['loc']))}`: {problem['msg']}"
+        + ("" if problem["type"] == "missing" else f", got {_brief(problem['input'])}")
+        for problem in error.errors()
+    )
+    return f"Invalid {name}: {'; '.join(problems)}. Nothing was done."
+
+
+def _brief(value: object) -> str:
+    text = dump(value).decode(errors="replace")
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+async def _start(session: AgentSession) -> None:
+    """Let extensions begin once what has been asked already is answered."""
+    await asyncio.sleep(_IDLE_SECONDS / 4)
+    await session.start()
+    try:
+        session.hooks.check_flags()
+    except UsageError as error:
+        complain(str(error))
+
+
+async def _end(session: AgentSession) -> None:
+    try:
+        async with asyncio.timeout(_SHUTDOWN_SECONDS):
+            await session.end()
+    except TimeoutError:
+        session.close()
+
+
+async def _is_read(writer: FrameWriter, descriptor_in: int) -> bool:
+    """Wait for the reader; tells whether it goes on reading, which a host that has hung up may not do."""
+    while True:
+        written = writer.written
+        try:
+            async with asyncio.timeout(_ABANDONED_SECONDS):
+                await writer.ready()
+        except TimeoutError:
+            if writer.written == written and has_hung_up(descriptor_in):
+                return False
+        else:
+            return True
+
+
+def _host(writer: FrameWriter) -> Host:
+    """Show dialogs and signs to the client. To be made on the event loop that writes."""
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def show(frame: UiFrame) -> None:
+        if isinstance(frame, SetWorkingMessage) or (isinstance(frame, Cancel) and writer.wire == "strict"):
+            return
+        line = dump(frame)
+        if threading.get_ident() == thread:
+            writer.send_line(line)
+        else:  # a tool's function works in a thread of its own
+            loop.call_soon_threadsafe(writer.send_line, line)
+
+    return show
+
+
+async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
+    """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+    asked_for: list[int] = []
+
+    def end(code: int) -> None:
+        asked_for.append(code)
+        over.set()
+
+    writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(0))  # a host that reads no more has gone
+    server = RpcServer(session, writer)
+    session.subscribe(writer.send)
+
+    async def read() -> None:
+        try:
+            async for line in read_lines(descriptor_in):
+                if server.take(line):
+                    await asyncio.sleep(0)  # so that what it begins has begun when the next one is looked at
+                if writer.far_behind and not await _is_read(writer, descriptor_in):
+                    complain("The host has closed its end and does not read what waits for it.")
+                    return
+        finally:
+            end(0)
+
+    async def leave() -> None:
+        await session.wait_until_idle()
+        end(0)
+
+    leaving: list[asyncio.Task[None]] = []
+    session.on_shutdown = lambda: leaving.append(asyncio.create_task(leave()))
+    session.ui.attach(_host(writer), place="RPC mode")
+    on_signals(end)
+    reading = asyncio.create_task(read())
+    starting = asyncio.create_task(_start(session))
+    preloading = loop.call_later(_IDLE_SECONDS, preload, session)
+    await over.wait()
+    reading.cancel()
+    preloading.cancel()
+    writer.hurry()
+    try:
+        async with asyncio.timeout(_BYE_SECONDS):
+            await server.shut_down()
+    except TimeoutError:
+        complain("a run did not end in time and was left")
+    starting.cancel()
+    await _end(session)
+    await writer.close(_BYE_SECONDS)
+    return max(*asked_for, 1 if session.save_problem else 0)

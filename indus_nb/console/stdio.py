@@ -1,0 +1,349 @@
+"""The process's own standard streams: frames out, lines in, and nothing else between.
+
+``claim`` takes file descriptors 0 and 1 away from everybody else, so that a stray ``print`` or a child process cannot
+reach the stream. Both directions block in threads of their own, so that neither a slow reader nor a slow writer
+holds up the event loop; what waits to be read by the other side is bounded by making its producer wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import select
+import signal
+import stat
+import sys
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from indus_nb.console.frames import DELTAS, FrameEncoder, Wire
+from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
+from indus_nb.providers.preloading import preload_in_background
+from indus_nb.session.session import AgentSession
+from indus_nb.streaming import BlockDelta
+from indus_nb.tools.guard import kill_groups
+
+LINE_LIMIT = 64 * 1024 * 1024
+_CHUNK = 64 * 1024
+_BEGINNING = 1024
+_log = logging.getLogger("indus_nb")
+_LONG = 256 * 1024
+_BEHIND = 1024 * 1024
+
+
+def claim() -> tuple[int, int]:
+    """Private copies of descriptors 0 and 1; from then on prints go to standard error and reads find nothing."""
+    sys.stdout.flush()
+    private_in, private_out = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return private_in, private_out
+
+
+def complain(sentence: str) -> None:
+    """Tell a person, on standard error if somebody reads it."""
+    with contextlib.suppress(OSError):
+        print(f"indusagi: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
+
+
+def on_signals(end: Callable[[int], None]) -> None:
+    """Call ``end`` on the running loop with the exit status that SIGTERM, SIGINT or SIGHUP asks for."""
+    loop = asyncio.get_running_loop()
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is None:
+            continue
+        try:
+            loop.add_signal_handler(number, end, 128 + number)
+        except NotImplementedError:  # no loop takes signals on Windows
+            signal.signal(number, lambda received, _: loop.call_soon_threadsafe(end, 128 + received))
+
+
+def preload(session: AgentSession) -> None:
+    """Import in a thread what the session's first request will need."""
+    if session.model is not None:
+        provider = session.registry.provider_of(session.model)
+        preload_in_background(provider.preload)
+
+
+def leave(status: int) -> None:
+    """End the process now: threads that wait for input or for an import must not hold it up, nor commands go on."""
+    kill_groups()
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    os._exit(status)
+
+
+@dataclass(slots=True)
+class _JoinedDelta:
+    """Deltas of one block that the reader has not seen yet; they go out as one."""
+
+    update: MessageUpdate
+    delta: BlockDelta
+    pieces: list[str] = field(default_factory=list[str])
+
+    def event(self) -> MessageUpdate:
+        joined = self.delta.model_copy(update={"delta": "".join(self.pieces)})
+        return MessageUpdate(assistant_message_event=joined, growing=self.update.growing)
+
+
+class FrameWriter:
+    """Writes frames to ``descriptor``, at the reader's pace.
+
+    While the reader has not taken the previous frames, deltas of one block are joined and reports of one tool replace
+    each other; nothing else is dropped or reordered. ``send`` returns an awaitable when its caller ought to wait.
+    ``on_broken`` is called when nothing can be written any more; what is sent then goes nowhere.
+    """
+
+    def __init__(self, descriptor: int, wire: Wire, on_broken: Callable[[], None]) -> None:
+        self.wire: Wire = wire
+        self._descriptor = descriptor
+        self._on_broken = on_broken
+        self._loop = asyncio.get_running_loop()
+        self._encoder = FrameEncoder(wire)
+        self._pending: list[bytes | SessionEvent | _JoinedDelta] = []
+        self._pending_bytes = 0
+        self._writing = False
+        self._room = asyncio.Event()
+        self._room.set()
+        self._handed: list[bytes] | None = None
+        self._wake = threading.Condition()
+        self._closed = False
+        self._broken: str | None = None
+        self._hurried = False
+        self.written = 0
+        """The bytes that the reader has taken."""
+        self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
+        self._thread.start()
+
+    def send_line(self, line: bytes) -> None:
+        """Send a line that is no event: a response or a header."""
+        self._pending.append(line)
+        self._pending_bytes += len(line)
+        self._flush()
+
+    def send(self, event: SessionEvent) -> Awaitable[None] | None:
+        """Send an event; wait for what it returns before sending more."""
+        if self._join(event):
+            return None
+        self._pending.append(_joinable(event))
+        self._flush()
+        return self.ready() if len(self._pending) > 1 else None
+
+    def hurry(self) -> None:
+        """Let nobody wait for the reader any more: the end has come."""
+        self._hurried = True
+        self._room.set()
+
+    async def ready(self) -> None:
+        """Return when the reader has taken what was sent before, but for little."""
+        while self._pending and self._broken is None and not self._hurried:
+            self._room.clear()
+            await self._room.wait()
+
+    @property
+    def far_behind(self) -> bool:
+        """Whether so much waits for the reader that no more work should be taken on."""
+        return self._pending_bytes > _BEHIND and self._broken is None
+
+    async def close(self, seconds: float) -> str | None:
+        """Write what is pending; returns why that was not possible.
+
+        A reader that does not read is waited for no longer than ``seconds``.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while (self._pending or self._writing) and self._broken is None:
+                    self._room.clear()
+                    await self._room.wait()
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._broken is None and (self._pending or self._writing):
+            return "nobody reads it"
+        return self._broken
+
+    def _join(self, event: SessionEvent) -> bool:
+        if not self._pending:
+            return False
+        last = self._pending[-1]
+        if isinstance(event, MessageUpdate) and isinstance(last, _JoinedDelta):
+            delta = event.assistant_message_event
+            if isinstance(delta, DELTAS) and delta.content_index == last.delta.content_index:
+                last.pieces.append(delta.delta)
+                return True
+        if (
+            isinstance(event, ToolExecutionUpdate)
+            and isinstance(last, ToolExecutionUpdate)
+            and event.tool_call_id == last.tool_call_id
+        ):
+            self._pending[-1] = event
+            return True
+        return False
+
+    def _flush(self) -> None:
+        if self._writing or not self._pending or self._broken is not None:
+            return
+        taken, self._pending, self._pending_bytes = self._pending, [], 0
+        lines = [line for item in taken if (line := self._encoded(item))]
+        if not lines:
+            self._room.set()
+            return
+        self._writing = True
+        with self._wake:
+            self._handed = lines
+            self._wake.notify()
+
+    def _encoded(self, item: bytes | SessionEvent | _JoinedDelta) -> bytes | None:
+        if isinstance(item, bytes):
+            return item
+        try:
+            return self._encoder.encode(item.event() if isinstance(item, _JoinedDelta) else item)
+        except Exception:  # noqa: BLE001 - one frame that cannot be written must not take the others along
+            _log.exception("An event could not be written")
+            return None
+
+    def _written(self) -> None:
+        self._writing = False
+        if self._broken is not None:
+            self._pending, self._pending_bytes = [], 0
+            self._on_broken()
+        self._flush()
+        self._room.set()
+
+    def _write_all(self) -> None:
+        while True:
+            with self._wake:
+                while self._handed is None and not self._closed:
+                    self._wake.wait()
+                lines, self._handed = self._handed, None
+            if lines is None:
+                return
+            try:
+                for piece in _pieces(lines):
+                    rest = memoryview(piece)
+                    while rest:
+                        count = os.write(self._descriptor, rest[:_CHUNK])
+                        rest = rest[count:]
+                        self.written += count
+            except OSError as error:
+                self._broken = error.strerror or type(error).__name__
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                self._loop.call_soon_threadsafe(self._written)
+
+
+def _pieces(lines: list[bytes]) -> Iterator[bytes]:
+    """The lines with their ends, short ones together, and long ones without copying them."""
+    together: list[bytes] = []
+    for line in lines:
+        if len(line) < _LONG:
+            together.append(line)
+        else:
+            yield b"\n".join((*together, b""))
+            yield line
+            together = [b""]
+    yield b"\n".join((*together, b""))
+
+
+def _joinable(event: SessionEvent) -> SessionEvent | _JoinedDelta:
+    if isinstance(event, MessageUpdate) and isinstance(event.assistant_message_event, DELTAS):
+        return _JoinedDelta(event, event.assistant_message_event, [event.assistant_message_event.delta])
+    return event
+
+
+class LineTooLongError(ValueError):
+    """A line was longer than ``LINE_LIMIT``; it was skipped but for its ``beginning``."""
+
+    def __init__(self, limit: int, beginning: bytes) -> None:
+        super().__init__(f"the line is longer than {limit} bytes and was skipped")
+        self.beginning = beginning
+
+
+class LineSplitter:
+    r"""Cuts a stream of bytes into lines at LF, and at nothing else; a CR before it is dropped.
+
+    >>> splitter = LineSplitter()
+    >>> splitter.feed(b"one\r\ntw"), splitter.feed(b"o\n\nthree"), splitter.end()
+    ([b'one'], [b'two', b''], [b'three'])
+    """
+
+    def __init__(self, limit: int = LINE_LIMIT) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._beginning = b""
+        self._length = 0
+
+    def feed(self, chunk: bytes) -> list[bytes | LineTooLongError]:
+        """The lines that ``chunk`` completes; one that is longer than the limit comes as an error."""
+        *ended, rest = chunk.split(b"\n")
+        lines: list[bytes | LineTooLongError] = []
+        for piece in ended:
+            self._take(piece)
+            lines.append(self._line())
+        self._take(rest)
+        return lines
+
+    def end(self) -> list[bytes | LineTooLongError]:
+        """What was left without a line end."""
+        return [self._line()] if self._length else []
+
+    def _take(self, piece: bytes) -> None:
+        if self._length < _BEGINNING:
+            self._beginning += piece[: _BEGINNING - self._length]
+        self._length += len(piece)
+        if self._length > self._limit:
+            self._parts.clear()
+        elif piece:
+            self._parts.append(piece)
+
+    def _line(self) -> bytes | LineTooLongError:
+        too_long = self._length > self._limit
+        line = b"".join(self._parts).removesuffix(b"\r")
+        beginning, self._beginning = self._beginning, b""
+        self._parts.clear()
+        self._length = 0
+        return LineTooLongError(self._limit, beginning) if too_long else line
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Whether nothing more is written to the pipe or socket that is read here, though much may wait in it."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return True
+    poll = select.poll()
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
+    return any(found & ~select.POLLIN for _, found in poll.poll(0))
+
+
+async def read_lines(descriptor: int) -> AsyncGenerator[bytes | LineTooLongError]:
+    """The lines of ``descriptor`` until it closes; see ``LineSplitter``."""
+    loop = asyncio.get_running_loop()
+    chunks: asyncio.Queue[bytes] = asyncio.Queue()
+    untaken = threading.Semaphore(4)
+
+    def read() -> None:
+        chunk = b"something"
+        while chunk:
+            untaken.acquire()
+            try:
+                chunk = os.read(descriptor, _CHUNK)
+            except OSError:
+                chunk = b""
+            try:
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+            except RuntimeError:  # the loop is closed: nobody wants it any more
+                return
+
+    threading.Thread(target=read, name="indus_nb input", daemon=True).start()
+    splitter = LineSplitter()
+    while chunk := await chunks.get():
+        untaken.release()
+        for line in splitter.feed(chunk):
+            yield line
+    for line in splitter.end():
+        yield line

@@ -1,0 +1,1 @@
+"""The notebook's file, its cells and its pictures."""

@@ -1,0 +1,308 @@
+"""What Tab offers behind ``%agent`` and in a ``%%agent`` cell."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from indus_nb.notebook.magic.request import APPROVE, COMMANDS, FLAGS, OPTION, VALUE, VALUES
+from indus_nb.providers.registry import ModelRegistry
+from indus_nb.resources.settings import agent_directory, model_registry
+from indus_nb.session.session import AgentSession
+from indus_nb.start import THINKING_LEVELS
+from indus_nb.storage.store import session_directory
+
+_MOST = 200
+_CELL = re.compile(r"\s*%%agent(?=\s|$)")
+_LINE = re.compile(r"[ \t]*%agent[ \t]")
+_DOLLAR = re.compile(r"(?<![\w\\$])\$([^\W\d]\w*)?$")
+_NAMED = re.compile(r"(?<![\w.\"'])(?:(?P<owner>[^\W\d]\w*)\.)?(?P<part>(?:[^\W\d]\w*)?)$")
+_CALLED = re.compile(r"\s*/(?P<name>\S+) (?P<typed>.*)")
+_OPENS = "([+-*/%<>=,"
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the offers come from: the user's variables, the session if there is one, the models, and the folder."""
+
+    namespace: Mapping[str, Any]
+    session: AgentSession | None
+    registry: ModelRegistry
+    folder: Path
+    arguments: Callable[[str, str], Sequence[str]] = lambda _name, _typed: ()
+    """What the arguments of an extension's command may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What may take the place of ``fragment``, with which the text up to the cursor ends."""
+
+    fragment: str
+    texts: Sequence[str]
+    kind: Literal["keyword", "instance", "path"] = "keyword"
+
+
+def complete(text: str, sources: Sources) -> Offers | None:
+    """What may go on from ``text``, the cell up to the cursor; ``None`` when nothing does or it is none of ours.
+
+    May be called in any thread: of the session it only reads what is in memory. What an object of the user's raises
+    when it is asked for its attributes comes through.
+    """
+    offers = None
+    if cell := _CELL.match(text):
+        line, below, body = text[cell.end() :].partition("\n")
+        if not below:
+            offers = _behind_magic(line, sources, commands=False) if line else None
+        else:
+            offers = _in_prompt(body, sources, begins=not _Options(f"{line} ").rest.strip())
+    else:
+        line = text.rpartition("\n")[2]
+        if magic := _LINE.match(line):
+            offers = _behind_magic(line[magic.end() :], sources, commands=True)
+    return offers if offers is not None and offers.texts else None
+
+
+class _Options:
+    """The options in front of ``rest``; ``unfinished`` is the name of one whose value is still being typed."""
+
+    def __init__(self, line: str) -> None:
+        self.rest = line
+        self.unfinished: str | None = None
+        self.ended = False
+        self.provider: str | None = None
+        while option := OPTION.match(self.rest):
+            behind = self.rest[option.end() :]
+            if not behind:
+                break  # the option itself is still being typed
+            self.rest = behind
+            name = option["short"] or option["name"]
+            if name is None:
+                self.ended = True
+                break
+            if name not in VALUES:
+                continue
+            value = VALUE.match(behind)
+            if value is None or value.end() == len(behind):
+                self.unfinished = name
+                break
+            if name == "provider":
+                self.provider = value["double"] or value["single"] or value["bare"]
+            self.rest = behind[value.end() :]
+
+
+def _behind_magic(line: str, sources: Sources, *, commands: bool) -> Offers | None:
+    options = _Options(line)
+    if options.unfinished is not None:
+        typed = options.rest.lstrip("= \t").lstrip("\"'")
+        return _values(VALUES[options.unfinished], typed, options.provider, sources)
+    typed = options.rest.lstrip()
+    if not options.ended and typed.startswith("-") and " " not in typed:
+        return _fitting(typed, ["-o", *(f"--{name}" for name in (*VALUES, *FLAGS) if len(name) > 1)])
+    if commands and not options.ended:
+        name, blank, argument = typed.partition(" ")
+        if blank and name in COMMANDS and (offers := _arguments(name, argument.lstrip(), sources)):
+            return offers
+        if not blank and (offers := _fitting(typed, COMMANDS, part=False)).texts:
+            return offers
+    return _in_prompt(typed, sources, begins=True)
+
+
+def _arguments(command: str, typed: str, sources: Sources) -> Offers | None:
+    match command:
+        case "model":
+            return _models(typed, None, sources.registry)
+        case "thinking":
+            model = sources.session.model if sources.session is not None else None
+            return _fitting(typed, THINKING_LEVELS if model is None else model.thinking_levels)
+        case "queue":
+            return _fitting(typed, ["clear"])
+        case _:
+            return None
+
+
+def _values(  # noqa: PLR0911 - one for each option
+    field: str, typed: str, provider: str | None, sources: Sources
+) -> Offers | None:
+    session = sources.session
+    match field:
+        case "provider":
+            return _fitting(typed, dict.fromkeys(model.provider for model in sources.registry.models))
+        case "model":
+            return _models(typed, provider, sources.registry)
+        case "thinking":
+            return _fitting(typed, THINKING_LEVELS)
+        case "approve":
+            return _fitting(typed, APPROVE)
+        case "tools":
+            *chosen, part = typed.split(",")
+            known = _BUILTIN_TOOLS if session is None else tuple(session.all_tools)
+            return _fitting(part, [name for name in known if name not in chosen])
+        case "session":
+            return _fitting(typed, _session_ids(sources))
+        case "images":
+            return _images(typed, sources)
+        case "output":
+            return _variables(typed, sources)
+        case _:
+            return None
+
+
+def _models(typed: str, provider: str | None, registry: ModelRegistry) -> Offers:
+    def listed(models: Iterable[Any]) -> Offers:
+        found = [model for model in models if provider is None or model.provider == provider.casefold()]
+        return _fitting(typed, [f"{model.provider}/{model.id}" if "/" in typed else model.id for model in found])
+
+    usable = listed(registry.available())
+    return usable if usable.texts else listed(registry.models)
+
+
+def _session_ids(sources: Sources) -> list[str]:
+    """Those of the folder, newest first, as the names of the files tell."""
+    path = sources.session.store.path if sources.session is not None else None
+    folder = path.parent if path is not None else session_directory(sources.folder, agent_directory())
+    names = sorted((path.stem for path in folder.glob("*.jsonl")), reverse=True)
+    return [name.rpartition("_")[2] for name in names]
+
+
+def _images(typed: str, sources: Sources) -> Offers:
+    """Variables, or when none is named so, images and folders."""
+    if (offers := _variables(typed, sources)).texts:
+        return offers
+    folder, _, part = typed.rpartition("/")
+    place = sources.folder / Path(f"{folder}/").expanduser() if folder or typed.startswith("/") else sources.folder
+    found: list[str] = []
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in islice(entries, 10_000):
+            if entry.is_dir():
+                found.append(f"{entry.name}/")
+            elif entry.name.lower().endswith(_PICTURES):
+                found.append(entry.name)
+    names = sorted(name for name in found if " " not in name and (part or not name.startswith(".")))
+    offers = _fitting(part, names, part=False)
+    return Offers(offers.fragment, offers.texts, "path")
+
+
+# In a prompt
+
+
+def _in_prompt(text: str, sources: Sources, *, begins: bool) -> Offers | None:
+    """What may go on in a prompt; with ``begins`` nothing stands in front of ``text``."""
+    if dollar := _DOLLAR.search(text[-_MOST:]):
+        names = _variables(dollar[1] or "", sources)
+        return Offers(dollar[0], [f"${name}" for name in names.texts], "instance")
+    command = text.strip()
+    if begins and command.startswith("/") and command == text.lstrip() and not re.search(r"\s", command):
+        listed = sources.session.list_commands() if sources.session is not None else []
+        return _fitting(command, [f"/{each['name']}" for each in listed])
+    if begins and (called := _CALLED.fullmatch(text)) and sources.session is not None:
+        typed = called["typed"]
+        offered = sources.arguments(called["name"], typed)
+        if offered:
+            # Offers stand for all that is typed, or for its last word.
+            whole = [each for each in offered if each.startswith(typed)]
+            return Offers(typed, whole) if whole else _fitting(typed.rpartition(" ")[2], offered)
+    return _in_braces(text.rpartition("\n")[2], sources)
+
+
+def _in_braces(line: str, sources: Sources) -> Offers | None:
+    inside = line[line.rfind("{") + 1 :]
+    is_open = "{" in line and "}" not in inside
+    named = _NAMED.search(inside) if is_open and inside.count('"') % 2 == inside.count("'") % 2 == 0 else None
+    if named is None:
+        return None
+    owner, part = named["owner"], named["part"]
+    if owner is None:
+        begins = part or not inside or inside.rstrip(" ")[-1:] in _OPENS
+        return _variables(part, sources) if begins else None
+    if owner not in sources.namespace:
+        return None
+    names = [name for name in dir(sources.namespace[owner]) if part or not name.startswith("_")]
+    return Offers(part, _fitting(part, names, part=False).texts, "instance")
+
+
+def _variables(typed: str, sources: Sources) -> Offers:
+    names = sorted(name for name in sources.namespace if typed.startswith("_") or not name.startswith("_"))
+    return Offers(typed, _fitting(typed, names, part=False).texts, "instance")
+
+
+def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Offers:
+    """Those that begin with what is typed; if there are none and ``part`` is on, those that have it within them."""
+    listed = list(candidates)
+    folded = typed.casefold()
+    found = [text for text in listed if text.startswith(typed)]
+    found = found or [text for text in listed if text.casefold().startswith(folded)]
+    if part and not found:
+        found = [text for text in listed if folded in text.casefold()]
+    return Offers(typed, found[:_MOST])
+
+
+# IPython
+
+
+def install(
+    shell: Any, session: Callable[[], AgentSession | None], arguments: Callable[[str, str], Sequence[str]]
+) -> Callable[[], None]:
+    """Let Tab offer what ``complete`` finds.
+
+    Args:
+        shell: The IPython shell.
+        session: Gives the session, if there is one.
+        arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+
+    Returns:
+        What ends that.
+
+    Versions of IPython before 8.6 cannot be told more than one line, and are left as they are.
+    """
+    completer: Any = import_module("IPython.core.completer")  # its annotations are incomplete
+    if not hasattr(completer, "completion_matcher"):
+        return lambda: None
+    own_registry = cache(lambda: model_registry(agent_directory()))
+
+    @completer.completion_matcher(priority=1_000, identifier="indus_nb.agent", api_version=2)
+    def matcher(context: Any) -> dict[str, Any]:
+        offers = None
+        if "%agent" in context.full_text:
+            lines = context.full_text.split("\n")
+            before = [*lines[: context.cursor_line], lines[context.cursor_line][: context.cursor_position]]
+            # The user waits for a list, not for an error: their objects and files may be odd in any way.
+            with suppress(Exception):
+                current = session()
+                registry = current.registry if current is not None else own_registry()
+                folder = current.store.cwd if current is not None else Path.cwd()
+                sources = Sources(_variables_of(shell), current, registry, folder, arguments)
+                offers = complete("\n".join(before), sources)
+        if offers is None:
+            return {"completions": []}
+        return {
+            "completions": [completer.SimpleCompletion(text=text, type=offers.kind) for text in offers.texts],
+            "matched_fragment": offers.fragment,
+            "suppress": True,
+            "ordered": True,
+        }
+
+    matchers: list[Any] = shell.Completer.custom_matchers
+    matchers.append(matcher)
+
+    def undo() -> None:
+        with suppress(ValueError):
+            matchers.remove(matcher)
+
+    return undo
+
+
+def _variables_of(shell: Any) -> dict[str, Any]:
+    """The variables that are the user's and not the shell's."""
+    hidden: Mapping[str, Any] = shell.user_ns_hidden
+    missing = object()
+    return {name: value for name, value in dict(shell.user_ns).items() if hidden.get(name, missing) is not value}

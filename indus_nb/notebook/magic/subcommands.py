@@ -1,0 +1,358 @@
+"""What the sub-commands of ``%agent`` do to a session; each runs on the agent's loop and returns what to show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Literal, cast
+
+from indus_nb.doctor import diagnosis
+from indus_nb.errors import ModelNotFoundError, SessionBusyError, SessionFileError, UsageError
+from indus_nb.messages import ThinkingLevel
+from indus_nb.notebook.magic.request import Command
+from indus_nb.providers import Model
+from indus_nb.providers.catalog import split_level
+from indus_nb.providers.preloading import preload_in_background
+from indus_nb.render import markup
+from indus_nb.render.session_page import export_html, page_name
+from indus_nb.render.tree import cut, tree_rows
+from indus_nb.session.session import AgentSession
+from indus_nb.session.stats import session_stats
+from indus_nb.start import THINKING_LEVELS
+from indus_nb.storage.format import format_line
+from indus_nb.storage.store import SessionInfo, SessionStore, list_sessions, user_text
+
+_MOST_ROWS = 60
+_MOST_SESSIONS = 500
+_DEEPEST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a command says: text in columns, Markdown of a model's, or a quiet line."""
+
+    text: str
+    kind: Literal["listing", "answer", "notice"]
+
+
+async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901, PLR0911, PLR0912 - one for each command
+    """Do what ``command`` says, one that concerns a session, and tell what came of it.
+
+    Raises ``IndusError`` when that cannot be; the session is as it was then.
+    """
+    if command.name != "abort":  # which may end what an extension does at the start
+        await session.start()
+    argument = command.argument
+    match command.name:
+        case "model":
+            return await _set_model(session, argument) if argument else _models(session)
+        case "thinking":
+            return await _set_level(session, argument) if argument else _levels(session)
+        case "compact":
+            return await _compact(session, argument)
+        case "fork":
+            return await _fork(session, argument) if argument else _forkable(session.store)
+        case "tree":
+            return await _go_to(session, argument) if argument else _tree(session.store)
+        case "sessions":
+            return await _sessions(session.store, argument)
+        case "stats":
+            return _stats(session)
+        case "export":
+            return await asyncio.to_thread(_export, session.store, argument)
+        case "abort":
+            return await _abort(session)
+        case "steer":
+            return await _steer(session, argument)
+        case "queue":
+            return await _clear_queue(session) if argument else _queue(session)
+        case "doctor":
+            return Shown("\n".join(diagnosis(session)), "listing")
+        case _:
+            raise UsageError(f"%agent {command.name} does not concern a session. `%agent help` lists what there is.")
+
+
+# Model and thinking
+
+
+def _models(session: AgentSession) -> Shown:
+    available = session.available_models()
+    current = session.model
+    unlisted = [current] if current is not None and current not in available else []
+    rows = [
+        (
+            "*" if model == current else " ",
+            f"{model.provider}/{model.id}",
+            model.name,
+            f"{model.context_window // 1000:,}k" + (" · thinks" if model.reasoning else ""),
+            "no key" if model in unlisted else "",
+        )
+        for model in (*unlisted, *available)
+    ]
+    # The one in use must not be among those that are cut off.
+    rows = [row for row in rows if row[0] == "*"] + [row for row in rows if row[0] != "*"]
+    return _listing("Models that can be used. * is in use; `%agent model NAME` changes it.", _columns(rows))
+
+
+async def _set_model(session: AgentSession, wanted: str) -> Shown:
+    name, level = split_level(wanted)
+    try:
+        model = session.registry.find(name)
+    except ModelNotFoundError as error:
+        raise UsageError(f"{error} `%agent model` lists those that can be used here.") from error
+    provider = session.registry.provider_of(model)
+    await session.set_model(model)
+    preload_in_background(provider.preload)
+    if level is not None:
+        await session.set_thinking_level(level)
+    thinking = f", thinking {session.thinking_level}" if model.reasoning else ""
+    return Shown(f"The model is {model.name} now ({model.provider}/{model.id}{thinking}).{_reach(session)}", "notice")
+
+
+def _reach(session: AgentSession) -> str:
+    if session.model is None or session.registry.has_key(session.model):
+        return ""
+    return f" There is no key for {session.model.provider} yet: `%agent doctor` says how to get one."
+
+
+def _levels(session: AgentSession) -> Shown:
+    levels = THINKING_LEVELS if session.model is None else session.model.thinking_levels
+    if len(levels) < 2:
+        return Shown(f"{_name(session.model)} does not think aloud. `%agent model` lists others.", "notice")
+    listed = "  ".join(f"*{level}" if level == session.thinking_level else level for level in levels)
+    return Shown(f"{listed}\n\n* is in use; `%agent thinking LEVEL` changes it.", "listing")
+
+
+async def _set_level(session: AgentSession, wanted: str) -> Shown:
+    level = await session.set_thinking_level(cast("ThinkingLevel", wanted))
+    nearest = "" if level == wanted else f": {_name(session.model)} does not know {wanted}, and this is nearest"
+    return Shown(f"Thinking is {level} now{nearest}.", "notice")
+
+
+def _name(model: Model | None) -> str:
+    return "The model" if model is None else model.name
+
+
+# The conversation
+
+
+async def _compact(session: AgentSession, instructions: str) -> Shown:
+    _refuse_while_busy(session, "compact")
+    result = await session.compact(instructions or None)
+    return Shown(
+        f"*A summary stands in the place of the older part of {result.tokens_before:,} tokens:*\n\n{result.summary}",
+        "answer",
+    )
+
+
+def _forkable(store: SessionStore) -> Shown:
+    rows = [(entry.id, cut(text)) for entry in store.entries if (text := user_text(entry))]
+    if not rows:
+        return Shown("Nothing was said yet, so there is nothing to fork.", "notice")
+    title = "Your messages. `%agent fork ENTRY` goes on before one of them, in a new conversation."
+    return _listing(title, _columns(rows), newest_last=True)
+
+
+async def _fork(session: AgentSession, entry_id: str) -> Shown:
+    _refuse_while_busy(session, "fork")
+    try:
+        text = await session.fork(entry_id)
+    except UsageError as error:
+        raise UsageError(f"{error} `%agent fork` lists those messages.") from error
+    if text is None:
+        return Shown("An extension objected: the conversation goes on as it was.", "notice")
+    return _moved("This is a new conversation now, which ends before that message.", text)
+
+
+def _tree(store: SessionStore) -> Shown:
+    rows = tree_rows(store, _MOST_ROWS)
+    if not rows:
+        return Shown("Nothing was said yet.", "notice")
+    lines = [
+        f"{'→' if row['here'] else ' '} {row['id'] or '':8}  {'  ' * min(row['depth'], _DEEPEST)}"
+        + (f"[{cut(row['label'])}] " if row["label"] else "")
+        + f"{row['role']}: {row['text']}"
+        for row in rows
+    ]
+    title = "→ is where the conversation stands. `%agent tree ENTRY` goes on from another entry."
+    return Shown("\n".join((title, "", *lines)), "listing")
+
+
+async def _go_to(session: AgentSession, entry_id: str) -> Shown:
+    _refuse_while_busy(session, "go elsewhere in the tree")
+    try:
+        session.store.entry(entry_id)
+    except UsageError as error:
+        raise UsageError(f"{error} `%agent tree` lists the entries.") from error
+    done = await session.navigate(entry_id)
+    if done.cancelled:
+        return Shown("An extension objected: the conversation stands where it stood.", "notice")
+    if done.editor_text is not None:
+        return _moved("The conversation goes on before that message now.", done.editor_text)
+    return Shown(f"The conversation goes on behind {entry_id} now. What was said since stays in the tree.", "notice")
+
+
+def _moved(where: str, text: str) -> Shown:
+    said = markup.cut(text, lines=40, characters=4_000)
+    return Shown(f"{where} It said:\n\n{said}", "listing")
+
+
+async def _sessions(store: SessionStore, word: str) -> Shown:
+    if store.path is None:
+        raise UsageError("This conversation is not saved, so it has no neighbours. Start one with `%agent --new`.")
+    found = await asyncio.to_thread(list_sessions, store.path.parent, _MOST_SESSIONS)
+    here = [info for info in found if info.cwd in ("", str(store.cwd))]
+    length = _unique_length(here)
+    folded = word.casefold()
+    rows = [
+        (
+            "*" if store.is_at(info.path) else " ",
+            info.id[:length],
+            datetime.fromtimestamp(info.modified / 1000).astimezone().strftime("%Y-%m-%d %H:%M"),
+            f"{info.message_count:,} messages",
+            cut(info.name or info.first_message),
+        )
+        for info in here
+        if folded in f"{info.name or ''}\n{info.first_message}\n{info.id}".casefold()
+    ]
+    if not rows:
+        what = f" with {word!r} in name, id or first message" if word else ""
+        return Shown(f"There is no saved conversation{what} in {store.cwd} yet.", "notice")
+    return _listing("Conversations of this folder. `%agent --session ID` goes on with one of them.", _columns(rows))
+
+
+def _unique_length(found: Sequence[SessionInfo]) -> int:
+    """How much of the ids tells them from each other."""
+    length = 8
+    while length < 36 and len({info.id[:length] for info in found}) < len({info.id for info in found}):
+        length += 1
+    return length
+
+
+def _stats(session: AgentSession) -> Shown:
+    store = session.store
+    stats = session_stats(store.entries)
+    tokens = stats.tokens
+    rows = [
+        ("messages", f"{stats.user_messages:,} of yours, {stats.assistant_messages:,} answers"),
+        ("tool calls", f"{stats.tool_calls:,}"),
+        ("tokens in", f"{tokens.input + tokens.cache_read + tokens.cache_write:,} ({tokens.cache_read:,} from cache)"),
+        ("tokens out", f"{tokens.output:,}"),
+        ("cost", f"${stats.cost:.4f}"),
+    ]
+    if (usage := session.context_usage()) is not None:
+        filled = "unknown" if usage.tokens is None else f"{usage.tokens:,}"
+        share = "" if usage.percent is None else f" ({usage.percent:.0f} %)"
+        rows.append(("context", f"{filled} of {usage.context_window:,} tokens{share}"))
+    rows += [
+        ("model", f"{session.model.provider}/{session.model.id}" if session.model is not None else "none"),
+        ("conversation", f"{cut(store.name)} ({store.session_id})" if store.name else store.session_id),
+        ("file", str(store.path or "not saved")),
+    ]
+    return Shown("\n".join(_columns(rows)), "listing")
+
+
+def _export(store: SessionStore, wanted: str) -> Shown:
+    asked = Path(wanted or page_name(store))
+    with suppress(RuntimeError):  # a home directory of nobody
+        asked = asked.expanduser()
+    asked = store.cwd / asked
+    path = _free(asked)
+    if path.suffix == ".html":
+        export_html(store, path)
+    else:
+        _copy(store, path)
+    note = f" {asked.name} was there already and is as it was." if path != asked else ""
+    return Shown(f"Written to {path}.{note}", "notice")
+
+
+def _free(path: Path) -> Path:
+    """``path``, or that with a number when there is something."""
+    if not path.exists():
+        return path
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return next(place for place in numbered if not place.exists())
+
+
+def _copy(store: SessionStore, path: Path) -> None:
+    if not any(entry.type == "message" for entry in store.entries):
+        raise UsageError("Nothing to export yet: start a conversation first.")
+    try:
+        if store.path is not None and store.path.exists():
+            content = store.path.read_bytes()
+        else:
+            content = b"".join(format_line(data) for data in (store.header, *(entry.data for entry in store.entries)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(content)
+    except OSError as error:
+        problem = f"the copy cannot be written ({error.strerror}). Choose another path"
+        raise SessionFileError(path, problem) from error
+
+
+# A run
+
+
+async def _abort(session: AgentSession) -> Shown:
+    went_on = session.is_running or session.is_compacting
+    await session.abort()
+    if not went_on:
+        return Shown("Nothing was going on.", "notice")
+    waiting = session.pending_count
+    left = f" {waiting} messages still wait: `%agent queue clear` takes them back." if waiting else ""
+    return Shown(f"The agent was stopped. What was said and done so far is kept.{left}", "notice")
+
+
+async def _steer(session: AgentSession, text: str) -> Shown:
+    if not text:
+        raise UsageError("Say what the agent should know: `%agent steer TEXT`.")
+    if not session.is_running:
+        raise UsageError("The agent is not at work. Ask it with `%agent TEXT`.")
+    await session.steer(text)
+    return Shown("The agent will read it after the tool call at hand.", "notice")
+
+
+def _queue(session: AgentSession) -> Shown:
+    rows = [("steering", cut(text)) for text in session.steering.texts]
+    rows += [("afterwards", cut(text)) for text in session.follow_up_queue.texts]
+    if not rows:
+        return Shown("Nothing waits to be said to the agent.", "notice")
+    return _listing("What waits to be said. `%agent queue clear` takes it back.", _columns(rows))
+
+
+async def _clear_queue(session: AgentSession) -> Shown:
+    steering, follow_up = await session.clear_queue()
+    taken = [*steering, *follow_up]
+    if not taken:
+        return Shown("Nothing waited.", "notice")
+    return Shown("\n".join(("Taken back:", "", markup.cut("\n\n".join(taken), lines=60))), "listing")
+
+
+def _refuse_while_busy(session: AgentSession, what: str) -> None:
+    if session.is_running or session.is_compacting:
+        raise SessionBusyError(
+            f"The agent is at work, and to {what} would stop it. Wait for its end, or `%agent abort` first."
+        )
+
+
+# Lists
+
+
+def _listing(title: str, lines: Sequence[str], *, newest_last: bool = False) -> Shown:
+    """Under its title as much of the list as can be overlooked, and how much was left out."""
+    left_out = len(lines) - _MOST_ROWS
+    if left_out > 0:
+        kept = lines[-_MOST_ROWS:] if newest_last else lines[:_MOST_ROWS]
+        note = f"  … {left_out:,} more are not listed."
+        lines = [note, *kept] if newest_last else [*kept, note]
+    return Shown("\n".join((title, "", *lines)), "listing")
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,1 @@
+"""The browser's side: widget, comms, dialogs and panel."""

@@ -1,0 +1,149 @@
+"""The session's dialogs in a cell: in its widget where a page can answer, else with ``input()`` where somebody can.
+
+Which it is shows soon: a page says hello to the widget within a fraction of a second, also while the cell is busy, or
+it cannot answer at all. Dialogs wait until that is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator
+from functools import partial
+
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
+from indus_nb.notebook.view.output import free_line
+from indus_nb.render.markup import plain
+from indus_nb.session.dialogs import Answer, Cancel, Confirm, Dialog, Editor, Input, Notify, Select, Ui, UiFrame
+
+
+class CellDialogs:
+    """Shows one session's dialogs in one cell; used on the agent's thread.
+
+    ``in_page`` takes frames for the widget, and tells whether it could show them; ``None`` as its answer means that
+    this is not known yet. ``inbox`` belongs to the thread that may call ``input()``; without one nobody can be asked
+    there.
+    """
+
+    def __init__(
+        self,
+        ui: Ui,
+        thread: AgentThread,
+        *,
+        in_page: Callable[[UiFrame], bool | None],
+        inbox: Inbox | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._ui = ui
+        self._thread = thread
+        self._in_page = in_page
+        self._inbox = inbox
+        self._say = say
+        self._undecided: list[UiFrame] = []
+        self._over: set[str] = set()
+        self._detach: Callable[[], None] | None = None
+
+    def attach(self, *, asks: bool) -> None:
+        """Show what there is and what comes, until ``detach``; with ``asks`` also dialogs."""
+        self._detach = self._ui.attach(self._show, asks=asks)
+
+    def detach(self) -> None:
+        """Show nothing any more."""
+        if self._detach is not None:
+            self._detach()
+            self._detach = None
+
+    def decide(self) -> None:
+        """Show what waited until it was known who can be asked."""
+        undecided, self._undecided = self._undecided, []
+        for frame in undecided:
+            self._show(frame)
+
+    def _show(self, frame: UiFrame) -> None:
+        if isinstance(frame, Notify):
+            self._say(plain(frame.message))
+            return
+        shown = self._in_page(frame)
+        if shown is None:
+            self._undecided.append(frame)
+        elif not shown:
+            self._show_outside(frame)
+
+    def _show_outside(self, frame: UiFrame) -> None:
+        match frame:
+            case Select() | Confirm() | Input() | Editor():
+                if self._inbox is None:
+                    self._thread.call(partial(self._ui.answer, frame.id, None))
+                else:
+                    self._inbox.put(partial(self._ask, frame))
+            case Cancel():
+                self._over.add(frame.target_id)
+            case _:
+                pass  # what stands beside a conversation has no place in a cell that passes
+
+    def _ask(self, frame: Dialog) -> None:
+        if frame.id in self._over:
+            return
+        answer: Answer = None
+        with free_line(), _interruptible() as was_interrupted:
+            if self._inbox is None or not self._inbox.interrupts:
+                answer = _answer(frame)
+        self._thread.call(partial(self._ui.answer, frame.id, answer))
+        if was_interrupted():
+            os.kill(os.getpid(), signal.SIGINT)  # whoever waits for the agent counts it
+
+
+def _answer(frame: Dialog) -> Answer:
+    match frame:
+        case Select():
+            return _choose(frame)
+        case Confirm():
+            question = f"{plain(frame.title)}\n{plain(frame.message)}\n[y/N] "
+            return input(question).strip().lower() in ("y", "yes")
+        case Input():
+            hint = f" ({plain(frame.placeholder)})" if frame.placeholder else ""
+            return input(f"{plain(frame.title)}{hint}: ")
+        case Editor():
+            return _write(frame)
+
+
+def _choose(frame: Select) -> str | None:
+    listed = "\n".join(f"  {number}  {plain(option)}" for number, option in enumerate(frame.options, 1))
+    question = f"{plain(frame.title)}\n\n{listed}\n\n1-{len(frame.options)}, or nothing to dismiss: "
+    while True:
+        chosen = input(question).strip()
+        if not chosen:
+            return None
+        if chosen.isdecimal() and 1 <= int(chosen) <= len(frame.options):
+            return frame.options[int(chosen) - 1]
+        question = f"{chosen!r} is none of 1-{len(frame.options)}. Which one, or nothing to dismiss: "
+
+
+def _write(frame: Editor) -> str | None:
+    """Lines up to one that is a single dot; nothing at all keeps the text."""
+    prefill = f"\n{plain(frame.prefill)}\n" if frame.prefill else ""
+    lines: list[str] = []
+    question = f"{plain(frame.title)}{prefill}\nWrite lines, and a dot alone to end; a dot at once keeps the text: "
+    while (line := input(question)) != ".":
+        lines.append(line)
+        question = ""
+    return "\n".join(lines) if lines else frame.prefill
+
+
+@contextlib.contextmanager
+def _interruptible() -> Generator[Callable[[], bool]]:
+    """Let an interrupt end ``input()`` within this context, and tell of it afterwards."""
+    interrupts: list[int] = []
+    on_main = threading.current_thread() is threading.main_thread()
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler) if on_main else None
+    try:
+        yield lambda: bool(interrupts)
+    except KeyboardInterrupt:
+        interrupts.append(signal.SIGINT)
+    except (EOFError, NotImplementedError):
+        pass  # nobody is there to answer after all
+    finally:
+        if on_main:
+            signal.signal(signal.SIGINT, previous or signal.SIG_DFL)

@@ -1,0 +1,589 @@
+"""A whole chat with a session in the output of a cell: what was said, what goes on, and everything to steer it.
+
+The widget that shows it is a ``Live``; what a page asks for is in ``page_requests``. Everything happens on the agent's
+thread, so the panel works between cells and while one runs, and a prompt from here never blocks the notebook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, assert_never
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from indus_nb.errors import IndusError, UsageError
+from indus_nb.events import (
+    AgentSettled,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ModelChanged,
+    SessionEvent,
+    SessionInfoChanged,
+    ThinkingLevelChanged,
+)
+from indus_nb.messages import AssistantMessage, ImageContent, Message, TextContent, Usage, UserMessage, text_of
+from indus_nb.notebook.kernel.agent_thread import AgentThread
+from indus_nb.notebook.page import requests
+from indus_nb.notebook.page.widget import Live
+from indus_nb.notebook.view import blocks
+from indus_nb.notebook.view.cell import LiveDrawing, live_state
+from indus_nb.notebook.view.transcript import Transcript
+from indus_nb.providers.preloading import preload_in_background
+from indus_nb.render.session_page import export_html, page_name, session_page
+from indus_nb.render.tree import cut, tree_rows
+from indus_nb.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame
+from indus_nb.session.session import AgentSession
+from indus_nb.session.stats import session_stats
+from indus_nb.storage.format import Entry
+from indus_nb.storage.store import SessionStore, list_sessions
+from indus_nb.wire import JsonObject, dump
+
+if TYPE_CHECKING:
+    from indus_nb.notebook.conversations import Conversations
+    from indus_nb.notebook.page.comm_gate import CommGate
+
+_PACE = 0.08
+_LOOK = 0.5
+"""How often, in seconds, a panel in which nothing happens looks whether something happened elsewhere."""
+_HISTORY = 200
+_HISTORY_SIZE = 200_000
+"""In characters: to draw so many keeps the agent's thread busy for a third of a second."""
+_MOST_BLOCKS = 600
+_MOST_SESSIONS = 100
+_MOST_ROWS = 500
+_MOST_QUEUED = 100
+_MOST_TASKS = 64
+_LONGEST_QUEUED = 2_000
+_LARGEST_DOWNLOAD = 20_000_000
+_EARLIER = "earlier"
+_CLOSED = "This conversation was closed. Open it again with %agent --session, and a panel for it."
+
+_WITHOUT_WIDGETS = "A chat with the agent. Run the cell to open it again."
+
+_log = logging.getLogger("indus_nb")
+
+
+class ChatPanel:
+    """A widget to talk to ``session``, which is driven on the agent's thread from then on.
+
+    Make it in a cell and display it; it may be displayed several times. Several panels and ``%agent`` cells on one
+    session stay in step. ``thread`` is by default the kernel's. With a ``gate`` it also works while a cell runs.
+    """
+
+    def __init__(
+        self, session: AgentSession, *, thread: AgentThread | None = None, gate: CommGate | None = None
+    ) -> None:
+        if thread is None:
+            kernel = _conversations()
+            thread, gate = kernel.thread, gate or kernel.comm_gate()
+        self._thread = thread
+        self._gate = gate
+        self._session: AgentSession | None = session
+        self._store: SessionStore | None = None
+        self._leaf: str | None = None
+        self._entries = 0
+        self.live = Live("panel", self._receive, thread.call)
+        """The widget; whoever wants something of the page may ask it."""
+        self.live.bundle["text/plain"] = _WITHOUT_WIDGETS
+        self._transcript = Transcript(_model_name(session), renderer=self._renderer, whole=True)
+        self._drawing = LiveDrawing(self.live)
+        self._endings: list[Callable[[], None]] = []
+        self._shows_dialogs = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._drawer: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._answering = False
+        self._outdated = False
+        self._busy = False
+        self._spent = 0.0
+        self._told_problems: set[str] = set()
+        self._shows_tree = False
+        self._listed: set[str] = set()
+        self._downloads = 0
+        if gate is not None:
+            gate.watch(self.live.comm_id)
+        thread.call(self._begin)
+
+    def close(self) -> None:
+        """Take the widget away and let go of the session, which goes on."""
+        with contextlib.suppress(RuntimeError):  # the agent's thread has ended, and the panel with it
+            self._thread.call(self._close)
+
+    def _repr_mimebundle_(self, **_: object) -> tuple[JsonObject, JsonObject]:
+        return self.live.bundle, self.live.metadata
+
+    # Beginning and end
+
+    def _begin(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        self._endings.append(session.subscribe(self._hear))
+        self.live.set(busy=False, stopping=False, started_ms_ago=None)
+        self._look(session)
+        self._drawer = asyncio.get_running_loop().create_task(self._keep_drawing(), name="indus_nb panel")
+        self._drawer.add_done_callback(self._note_end_of_drawing)
+        self._do(self._start(session))
+
+    async def _start(self, session: AgentSession) -> None:
+        await session.start()
+        self.live.set(commands=_commands(session))
+        self._tell_settings(session)  # an extension may have brought models
+        self._tell_problems(session)
+
+    def _let_go(self) -> None:
+        for end in self._endings:
+            end()
+        self._endings.clear()
+        self._session = self._store = None
+
+    def _close(self) -> None:
+        self._let_go()
+        if self._drawer is not None:
+            self._drawer.cancel()
+            self._drawer = None
+        if self._gate is not None:
+            self._gate.forget(self.live.comm_id)
+        self.live.close()
+
+    def _note_end_of_drawing(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self._close()  # nobody else has, when the agent's thread ends
+        elif (error := task.exception()) is not None:
+            _log.error("A panel failed to draw", exc_info=error)
+            self.live.set(warning=f"This panel failed, and shows nothing new ({type(error).__name__}: {error}).")
+            self.live.send()
+
+    def _renderer(self, custom_type: str) -> Callable[..., Any] | None:
+        return self._session.hooks.renderer(custom_type) if self._session is not None else None
+
+    # What happens in the session
+
+    def _hear(self, event: SessionEvent) -> None:
+        session = self._session
+        if session is None:
+            return
+        match event:
+            case AgentStart():
+                self._look(session)  # another view may have gone elsewhere just before
+                self.live.set(warning=None)
+            case MessageStart(message=AssistantMessage()):
+                self._answering = True
+            case MessageUpdate() if not self._answering:
+                return  # this panel came when the answer had begun: it is shown when all is over
+            case MessageEnd(message=AssistantMessage() as message):
+                self._outdated = self._outdated or not self._answering
+                self._answering = False
+                self._spent += message.usage.cost.total
+            case ModelChanged() | ThinkingLevelChanged() | SessionInfoChanged():
+                self._tell_settings(session)
+            case _:
+                pass
+        self._transcript.feed(event)
+        if isinstance(event, AgentSettled):
+            self._transcript.end_run()
+        self._changed.set()
+
+    def _show_dialogs(self, session: AgentSession) -> None:
+        """Show dialogs from now on. Before a page is there none may wait for an answer from here."""
+        if not self._shows_dialogs:
+            self._shows_dialogs = True
+            self._endings.append(session.ui.attach(self._show))
+
+    def _show(self, frame: UiFrame) -> None:
+        self.live.signal(frame.to_wire())
+        if self._drawer is None or self._drawer.done():
+            self.live.send()
+        self._changed.set()
+
+    def _look(self, session: AgentSession) -> None:
+        """Notice what no event tells: another session or branch, and what was added without a run."""
+        store, before = session.store, self._store
+        if store is before:
+            new = store.entries[self._entries :]
+            place, added = store.leaf_id, {entry.id: entry for entry in new}
+            while place in added:
+                place = added[place].parent_id
+            if place == self._leaf and not any(entry.type == "branch_summary" for entry in new):
+                self._outdated = self._outdated or any(map(_comes_without_event, new))
+                self._remember(store)
+                return
+        parent = None if before is None else before.path
+        is_other_branch = store is before or (parent is not None and store.header.get("parentSession") == str(parent))
+        self.live.set(warning=blocks.OTHER_BRANCH if is_other_branch else None)
+        self.live.set(commands=_commands(session))
+        if self._shows_tree:
+            self.live.set(tree=tree_rows(store, _MOST_ROWS))
+        self._transcript.usage = Usage()
+        self._show_history(session)
+        self._tell_settings(session)
+
+    def _remember(self, store: SessionStore) -> None:
+        self._store, self._leaf, self._entries = store, store.leaf_id, len(store.entries)
+
+    # Drawing
+
+    async def _keep_drawing(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    await self._changed.wait()
+            self._changed.clear()
+            session = self._session
+            if session is None or session.closed:
+                self._end_with_session()
+                return
+            if self.live.heard.is_set():
+                self._show_dialogs(session)
+            self._look(session)
+            self._draw(session)
+            del session  # while this waits, the panel may let go of it
+            await asyncio.sleep(_PACE)
+
+    def _end_with_session(self) -> None:
+        self._let_go()
+        self._transcript.close()
+        for block in self._transcript.blocks:
+            self._drawing.draw(block)
+        self.live.set(busy=False, stopping=False, started_ms_ago=None, note="", warning=_CLOSED)
+        self.live.send()
+
+    def _draw(self, session: AgentSession) -> None:
+        self._tell_busy(busy=session.is_running or session.is_compacting)
+        if self._outdated and not self._busy:
+            self._show_history(session)
+        self._transcript.tick()
+        shown = self._transcript.blocks
+        for block in shown:
+            self._drawing.draw(block)
+        surplus = 0
+        while len(shown) - surplus > _MOST_BLOCKS and shown[surplus].finished:
+            self._drawing.drop(shown[surplus])
+            surplus += 1
+        if surplus:
+            del shown[:surplus]
+            self.live.put(_EARLIER, _notice("What was said earlier is not shown any more."))
+        spent_before = max(0, round(self._spent - self._transcript.usage.cost.total, 9))
+        self.live.set(
+            **{**live_state(self._transcript, spent_before), "model": _model_name(session)},
+            queue={"steering": _waiting(session.steering.texts), "followUp": _waiting(session.follow_up_queue.texts)},
+        )
+        self.live.send()
+
+    def _tell_busy(self, *, busy: bool) -> None:
+        if busy != self._busy:
+            self._busy = busy
+            self.live.set(busy=busy, stopping=False, started_ms_ago=0 if busy else None)
+
+    def _show_history(self, session: AgentSession) -> None:
+        """Draw the conversation anew: the newest part of it."""
+        self._outdated = self._answering = False
+        self._remember(session.store)
+        for block in self._transcript.blocks:
+            self._drawing.drop(block)
+        self._transcript.blocks.clear()
+        newest = _newest(session.conversation.newest_first())
+        hidden = max(0, len(session.conversation) - len(newest))
+        number = f"{hidden:,} earlier message{'s are' if hidden > 1 else ' is'} not shown here."
+        self.live.put(_EARLIER, _notice(number) if hidden else "")  # first of all, so that it stands above the others
+        self._transcript.add_history(newest)
+        self._tell_problems(session)
+        for block in self._transcript.blocks:
+            self._drawing.draw(block)  # at once: what is sent next must not show an empty page
+        self._spent = session_stats(session.store.entries).cost
+        self._changed.set()
+
+    def _tell_problems(self, session: AgentSession) -> None:
+        for problem in session.all_problems:
+            if problem not in self._told_problems:
+                self._told_problems.add(problem)
+                self._transcript.add_notice(problem)
+
+    def _tell_settings(self, session: AgentSession) -> None:
+        model = session.model
+        models = [
+            {"provider": each.provider, "id": each.id, "name": each.name, "reasoning": each.reasoning}
+            for each in session.available_models()
+        ]
+        self.live.set(
+            session={"name": session.store.name, "id": session.store.session_id},
+            models=models,
+            current_model=None if model is None else {"provider": model.provider, "id": model.id},
+            levels=["off"] if model is None else list(model.thinking_levels),
+            level=session.thinking_level,
+        )
+        self._changed.set()
+
+    def _toast(self, text: str, kind: NotifyType = "error") -> None:
+        self._show(Notify(id=uuid4().hex, message=text, notify_type=kind))
+
+    def _compose(self, text: str) -> None:
+        self._show(SetEditorText(id=uuid4().hex, text=text))
+
+    # What the page asks for
+
+    def _receive(self, message: JsonObject) -> None:
+        try:
+            request = requests.parse(message)
+        except ValidationError as error:
+            self._toast(f"The page sent something that is not understood: {requests.problem(error)}")
+            return
+        session = self._session
+        ends = isinstance(request, requests.Answer | requests.Stop | requests.Abort)
+        if session is not None and not session.closed and (ends or len(self._tasks) < _MOST_TASKS):
+            self._show_dialogs(session)
+            self._do(self._carry_out(session, request))
+            return
+        if isinstance(request, requests.Prompt):
+            self._give_back([_message(request)])
+        is_over = session is None or session.closed
+        self._toast(_CLOSED if is_over else "Too much is asked for at once. Wait until some of it is done.")
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._told(work), name="indus_nb panel request")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _told(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``, and tell in the panel what went wrong with it."""
+        try:
+            await work
+        except IndusError as error:
+            self._toast(str(error))
+        except Exception as error:  # noqa: BLE001 - nobody but the page waits for this, and it shows no traceback
+            _log.debug("A request of a page failed", exc_info=True)
+            self._toast(f"That failed for a reason of the program's own: {type(error).__name__}: {error}")
+        self._changed.set()
+
+    async def _carry_out(self, session: AgentSession, request: requests.Request) -> None:  # noqa: C901, PLR0912 - one branch for each kind
+        match request:
+            case requests.Prompt():
+                await self._prompt(session, request)
+            case requests.Stop():
+                await self._stop(session)
+            case requests.Abort():
+                await self._take_back_all(session)
+                await self._stop(session)
+            case requests.Answer():
+                session.ui.answer(request.id, request.value)
+            case requests.Unqueue():
+                await self._unqueue(session, request)
+            case requests.ClearQueue():
+                await session.clear_queue()
+            case requests.SetModel():
+                await self._set_model(session, request)
+            case requests.SetThinking():
+                await session.set_thinking_level(request.level)
+            case requests.New():
+                self._went(session, done=await session.new_session())
+            case requests.Switch():
+                await self._switch(session, request.path)
+            case requests.Rename():
+                await session.set_name(request.name)
+            case requests.Navigate():
+                await self._navigate(session, request.entry)
+            case requests.Fork():
+                await self._fork(session, request.entry)
+            case requests.Compact():
+                await session.compact()
+            case requests.Export():
+                await self._export(session)
+            case requests.ListSessions():
+                await self._list_sessions(session)
+            case requests.ShowTree():
+                self._shows_tree = True
+                self.live.set(tree=tree_rows(session.store, _MOST_ROWS))
+            case requests.Complete():
+                self._complete(session, request.text)
+            case requests.ToCell():
+                await self._to_cell(request.code)
+            case _:
+                assert_never(request)
+
+    async def _prompt(self, session: AgentSession, request: requests.Prompt) -> None:
+        accepted = False
+
+        def accept() -> None:
+            nonlocal accepted
+            accepted = True
+            self.live.set(warning=None)
+
+        # Who sends to a session that another view has just set going does not mean to interrupt it.
+        joins = "steer" if request.how == "steer" else "followUp"
+        try:
+            await session.prompt(request.text, request.images, streaming_behavior=joins, on_accepted=accept)
+        finally:
+            if not accepted:
+                self._give_back([_message(request)])
+
+    async def _stop(self, session: AgentSession) -> None:
+        self.live.set(stopping=self._busy)
+        self._changed.set()
+        await session.abort()
+        self.live.set(stopping=False)  # what follows at once can be stopped as well
+
+    async def _take_back_all(self, session: AgentSession) -> None:
+        waiting = [*session.steering.waiting, *session.follow_up_queue.waiting]
+        await session.clear_queue()
+        self._give_back(waiting)
+
+    async def _unqueue(self, session: AgentSession, request: requests.Unqueue) -> None:
+        queue = session.steering if request.queue == "steering" else session.follow_up_queue
+        shown = [_shortened(text) for text in queue.texts]
+        # Deliveries since the page was drawn have moved it to the front.
+        places = [at for at in range(min(request.index, len(shown) - 1), -1, -1) if shown[at] == request.text]
+        if not places:
+            self._toast("That message was delivered, or taken back, just before.", "info")
+            return
+        self._give_back([await session.unqueue("steer" if request.queue == "steering" else "followUp", places[0])])
+
+    def _give_back(self, messages: Iterable[Message]) -> None:
+        """Put what was not said into the composer."""
+        said = [message.content for message in messages if isinstance(message, UserMessage)]
+        if text := "\n\n".join(filter(None, map(text_of, said))):
+            self._compose(text)
+        if any(
+            isinstance(block, ImageContent) for content in said if not isinstance(content, str) for block in content
+        ):
+            self._toast("Its images do not come back with it: attach them again.", "info")
+
+    async def _set_model(self, session: AgentSession, request: requests.SetModel) -> None:
+        model = session.registry.with_id(request.id, request.provider)
+        preload_in_background(session.registry.provider_of(model).preload)
+        await session.set_model(model)
+
+    def _went(self, session: AgentSession, *, done: bool) -> None:
+        if done:
+            self._look(session)
+        else:
+            self._toast("An extension objected: the conversation stays where it is.", "warning")
+
+    async def _switch(self, session: AgentSession, path: str) -> None:
+        if path not in self._listed:
+            self._toast("That session is not in the list. Open the list again, and choose one.")
+            return
+        self._went(session, done=await session.switch_session(Path(path)))
+
+    async def _navigate(self, session: AgentSession, entry_id: str) -> None:
+        done = await session.navigate(entry_id)
+        self._went(session, done=not done.cancelled)
+        if done.editor_text:
+            self._compose(done.editor_text)
+
+    async def _fork(self, session: AgentSession, entry_id: str) -> None:
+        entry = session.store.entry(entry_id)
+        at_user = entry.type == "message" and isinstance(entry.message, UserMessage)
+        text = await session.fork(entry_id, position="before" if at_user else "at")
+        self._went(session, done=text is not None)
+        if text is not None:
+            self.live.set(warning=blocks.OTHER_BRANCH)
+        if text:
+            self._compose(text)
+
+    async def _export(self, session: AgentSession) -> None:
+        store = session.store
+        name = page_name(store)
+        page = await asyncio.to_thread(session_page, store)
+        if len(page) > _LARGEST_DOWNLOAD:
+            path = await asyncio.to_thread(export_html, store, store.cwd / name)
+            self._toast(f"The page is too large to be handed to the browser. It was saved as {path}.", "info")
+            return
+        self._downloads += 1
+        self.live.set(download={"name": name, "html": page, "n": self._downloads})
+
+    async def _list_sessions(self, session: AgentSession) -> None:
+        store = session.store
+        found = [] if store.path is None else await asyncio.to_thread(list_sessions, store.path.parent, _MOST_SESSIONS)
+        here = [info for info in found if info.cwd == str(store.cwd.absolute())]
+        self._listed = {str(info.path) for info in here}
+        listed = [
+            {
+                "path": str(info.path),
+                "name": cut(info.name or info.first_message) or "(nothing said yet)",
+                "modified": info.modified,
+                "messages": info.message_count,
+                "current": store.is_at(info.path),
+            }
+            for info in here
+        ]
+        self.live.set(sessions=listed)
+
+    def _complete(self, session: AgentSession, text: str) -> None:
+        commands = _commands(session) if text.startswith("/") and " " not in text else []
+        items = [
+            {"text": f"/{each['name']} ", "label": f"/{each['name']}", "detail": each["description"]}
+            for each in commands
+            if f"/{each['name']}".lower().startswith(text.lower())
+        ]
+        self.live.set(commands=commands or _commands(session), completions={"text": text, "items": items})
+
+    async def _to_cell(self, code: str) -> None:
+        answer = await self.live.request("insert_cell", source=code, type="code")
+        if answer is None or "error" in answer:
+            self._toast("This front end does not let the panel add cells. Copy the code into a cell.", "warning")
+
+
+def _conversations() -> Conversations:
+    from IPython.core.getipython import get_ipython
+
+    from indus_nb.notebook import conversations_of
+
+    shell = get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        raise UsageError("A chat panel needs a notebook. Elsewhere use `%agent`, or the session itself.")
+    return conversations_of(shell)
+
+
+def _message(request: requests.Prompt) -> UserMessage:
+    return UserMessage(content=[TextContent(text=request.text), *request.images])
+
+
+def _model_name(session: AgentSession) -> str:
+    return session.model.name if session.model is not None else "no model"
+
+
+def _notice(text: str) -> str:
+    return blocks.notice(text)["text/html"]
+
+
+def _newest(newest_first: Iterable[Message]) -> list[Message]:
+    """The newest messages, oldest first: as many as fit into a page, and one at least."""
+    newest: list[Message] = []
+    size = 0
+    for message in islice(newest_first, _HISTORY):
+        size += len(dump(message))
+        if newest and size > _HISTORY_SIZE:
+            break
+        newest.append(message)
+    return newest[::-1]
+
+
+def _comes_without_event(entry: Entry) -> bool:
+    """Whether it changes what was said without a message's event: a compaction, or a command that the user ran."""
+    if entry.type != "message":
+        return entry.type == "compaction"
+    message: object = entry.data.get("message")
+    return isinstance(message, dict) and message.get("role") == "bashExecution"  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _commands(session: AgentSession) -> list[JsonObject]:
+    return [
+        {"name": each["name"], "description": each.get("description") or "", "source": each["source"]}
+        for each in session.list_commands()
+    ]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_QUEUED else f"{text[:_LONGEST_QUEUED]}…"
+
+
+def _waiting(texts: Iterable[str]) -> list[str]:
+    return [_shortened(text) for text in islice(texts, _MOST_QUEUED)]

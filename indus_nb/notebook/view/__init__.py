@@ -1,0 +1,1 @@
+"""Events as blocks, blocks as MIME bundles, and where they are displayed."""

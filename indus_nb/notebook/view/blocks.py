@@ -1,0 +1,315 @@
+"""The parts of a transcript as MIME bundles: answers, thinking, tool calls, notices and the closing line.
+
+Every bundle holds HTML, Markdown and plain text that say the same, so that a saved notebook can be read in any viewer,
+without a kernel and without scripts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from indus_nb.messages import ImageContent, Usage
+from indus_nb.render import markup
+from indus_nb.tools.todo import TodoList
+from indus_nb.wire import JsonObject
+
+MimeBundle: TypeAlias = dict[str, str]
+CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"]
+
+OTHER_BRANCH = (
+    "The conversation went to another branch, and the kernel did not: its variables are what the cells and tools that "
+    "ran last have made of them."
+)
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_LARGEST_PICTURE = 2 * 1024 * 1024
+_THINKING_TAIL = 1_000
+_OUTPUT_TAIL = 4_000
+_OPEN_LINES = 20
+_NOTABLE = 0.1
+_MAIN_ARGUMENTS = ("command", "path", "pattern", "query", "url", "code")
+_MAIN_LENGTH = 160
+_LONGEST_LINE = 4_000
+_ICONS: dict[CallState, tuple[str, str]] = {
+    "writing": ("…", "busy"),
+    "waiting": ("…", "busy"),
+    "running": ("●", "busy"),
+    "done": ("✓", "good"),
+    "failed": ("✗", "bad"),
+    "not run": ("\u2013", "quiet"),
+}
+
+
+@dataclass
+class Call:
+    """A tool call as far as it is known: what the model asked for, and what became of it.
+
+    ``written`` counts the characters of arguments that still arrive; ``begun`` says that it reported something;
+    ``seconds`` is the time it ran so far. ``diff`` and ``checklist`` say better than arguments and output what it did.
+    """
+
+    name: str
+    arguments: JsonObject
+    written: int = 0
+    state: CallState = "writing"
+    begun: bool = False
+    output: str = ""
+    diff: str | None = None
+    checklist: TodoList | None = None
+    seconds: float | None = None
+
+
+def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
+    """Two bundles of the same kinds of text, one below the other."""
+    return {kind: f"{text}\n\n{second[kind]}" for kind, text in first.items()}
+
+
+def can_show(image: ImageContent) -> bool:
+    """Whether an image of a tool's is shown: its bytes are here, of a kind that browsers know, and not too many."""
+    data = image.data or ""
+    return image.mime_type in _PICTURES and len(data) <= _LARGEST_PICTURE and markup.is_base64(data)
+
+
+def picture(image: ImageContent) -> MimeBundle:
+    """An image that can be shown, as the outputs of cells hold one."""
+    size = f"[image: {image.mime_type}, {len(image.data or '') * 3 // 4:,} bytes]"
+    return {str(image.mime_type): image.data or "", "text/plain": size}
+
+
+def answer_html(text: str) -> str:
+    """A piece of an answer, for where nothing but HTML is needed."""
+    return markup.page(markup.element("div", markup.markdown_html(text), "answer", "answer"))
+
+
+def answer(text: str) -> MimeBundle:
+    """A piece of an answer, which is Markdown."""
+    return {
+        "text/html": answer_html(text),
+        "text/markdown": markup.tame_markdown(text),
+        "text/plain": markup.plain(text),
+    }
+
+
+def thinking(text: str, *, growing: bool = False) -> MimeBundle:
+    """A model's reasoning: its end while it grows, folded away when it is whole."""
+    if not growing:
+        return folded("Thinking", text)
+    shown = ("… " if len(text) > _THINKING_TAIL else "") + text[-_THINKING_TAIL:]
+    return folded(f"Thinking … ({len(text):,} characters)", shown, opened=True)
+
+
+def call(shown: Call) -> MimeBundle:
+    """The card of a tool call: its name, its arguments, and its output or its end so far."""
+    icon, icon_style = _ICONS[shown.state]
+    code = shown.arguments.get("code") if shown.name == "python" else None
+    code = markup.cut(code.strip("\n")) if isinstance(code, str) else ""
+    main, arguments = _split_arguments(shown, shows_code=bool(code))
+    if _may_be_asked_about(shown):
+        code = arguments = ""  # a dialog below shows them
+    output = _output(shown)
+    aside = _aside(shown)
+    name = " ".join(markup.cut(shown.name, characters=100).split())
+
+    head = [markup.element("span", icon, icon_style), " ", markup.element("b", markup.escape(name))]
+    if main:
+        head += [" ", markup.element("code", markup.escape(main), "command")]
+    if aside:
+        head.insert(0, markup.element("span", markup.escape(aside), "aside"))
+    body = markup.element("div", markup.highlighted(code, "python"), "inner", "code") if code else ""
+    body += markup.preformatted(arguments, "arguments") if arguments else ""
+    if shown.diff is not None:
+        body += markup.coloured_diff(markup.cut(shown.diff))
+    elif output:
+        body += markup.preformatted(output, "failed-output" if shown.state == "failed" else "output")
+    summary = markup.element("summary", "".join(head), "head")
+    lines = sum(text.count("\n") for text in (code, arguments, output))
+    told = shown.diff is not None or shown.checklist is not None
+    opened = shown.state != "done" or told or lines < _OPEN_LINES
+    card = _folded(summary, body, opened=opened) if body else markup.element("div", "".join(head), "head")
+
+    shown_output = markup.cut(shown.diff) if shown.diff is not None else output
+    # A backtick there and one among the arguments would be the ends of one code span.
+    title = f"{icon} **{markup.tame_line(name.replace('`', chr(39)))}**" + (
+        f" {markup.code_span(main)}" if main else ""
+    )
+    parts = [title + (f" · {aside}" if aside else "")]
+    parts += [markup.fenced(code, "python")] if code else []
+    parts += [markup.fenced(arguments)] if arguments else []
+    if shown.checklist is not None:
+        parts.append(_task_list(shown.checklist))
+    elif shown_output:
+        parts.append(markup.fenced(shown_output, "text" if shown.diff is None else "diff"))
+    rows = [
+        f"{icon} {markup.plain(name)}" + (f"  {markup.plain(main)}" if main else "") + (f"  ({aside})" if aside else "")
+    ]
+    rows += [_indented(markup.plain(text)) for text in (code, arguments, shown_output) if text]
+    return {
+        "text/html": markup.page(markup.element("div", card, "card", "call")),
+        "text/markdown": "\n\n".join(parts),
+        "text/plain": "\n".join(rows),
+    }
+
+
+def said(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
+    """What the user said, word for word."""
+    text = markup.cut(text)
+    if images:
+        text = f"{text}\n[{len(images)} image{'s' if len(images) > 1 else ''}]".lstrip("\n")
+    return {
+        "text/html": markup.page(markup.element("div", markup.escape(text), "said", "said")),
+        "text/markdown": "\n".join(f"> {row}".rstrip() for row in markup.tame_markdown(text).split("\n")),
+        "text/plain": "\n".join(f"> {row}".rstrip() for row in markup.plain(text).split("\n")),
+    }
+
+
+def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
+    """Markdown that is there for those who want to read it."""
+    shown = markup.cut(text, lines=400, characters=20_000)
+    body = markup.element("div", markup.markdown_html(shown), "thinking")
+    details = _folded(markup.element("summary", markup.escape(title), "head"), body, opened=opened)
+    quoted = "\n".join(f"> {row}".rstrip() for row in markup.tame_markdown(shown).split("\n"))
+    return {
+        "text/html": markup.page(markup.element("div", details, "card", "thinking")),
+        "text/markdown": f"> *{title}*\n>\n{quoted}",
+        "text/plain": f"{title}\n{_indented(markup.plain(shown))}",
+    }
+
+
+def waiting(model: str, seconds: float = 0) -> MimeBundle:
+    """The sign of life while nothing has come yet."""
+    text = f"… waiting for {model}" + (f" · {seconds:.0f} s" if seconds >= 1 else "")
+    return _line(text, "waiting")
+
+
+def notice(text: str) -> MimeBundle:
+    """A quiet line."""
+    return _line(text, "notice")
+
+
+def listing(text: str) -> MimeBundle:
+    """Text in columns."""
+    return {
+        "text/html": markup.page(markup.element("div", markup.preformatted(text, "listing"), "card", "notice")),
+        "text/markdown": markup.fenced(text),
+        "text/plain": markup.plain(text),
+    }
+
+
+def usage(model: str, total: Usage, seconds: float, *, ending: str | None = None) -> MimeBundle:
+    """The closing line: model, tokens, cost and time, and how it ended when that was not well.
+
+    >>> usage("m", Usage(input=1200, output=34), 2.5)["text/plain"]
+    'm · 1,200 tokens in, 34 out · 2.5 s'
+    """
+    parts = [model]
+    read = total.input + total.cache_read + total.cache_write
+    if read or total.output:
+        cached = f" ({total.cache_read:,} from cache)" if total.cache_read else ""
+        parts.append(f"{read:,} tokens in{cached}, {total.output:,} out")
+    if total.cost.total:
+        parts.append(f"${total.cost.total:.4f}")
+    parts.append(_duration(seconds))
+    if ending:
+        parts.append(ending)
+    return _line(" · ".join(parts), "usage")
+
+
+def error(text: str) -> MimeBundle:
+    """A box that says what went wrong."""
+    text = markup.cut(text, lines=60, characters=6_000)
+    title = markup.element("span", "✗ Error", "bad")
+    return {
+        "text/html": markup.page(markup.element("div", f"{title}\n{markup.escape(text)}", "box", "error")),
+        "text/markdown": f"**✗ Error**\n\n{markup.fenced(text)}",
+        "text/plain": f"✗ Error\n{_indented(markup.plain(text))}",
+    }
+
+
+def _line(text: str, kind: str) -> MimeBundle:
+    text = " ".join(markup.plain(markup.cut(text, characters=_LONGEST_LINE)).split())
+    return {
+        "text/html": markup.page(markup.element("div", markup.escape(text), "quiet", kind)),
+        "text/markdown": f"*{markup.tame_line(text)}*",
+        "text/plain": text,
+    }
+
+
+def _folded(summary: str, body: str, *, opened: bool) -> str:
+    return f"<details{' open' if opened else ''}>{summary}{body}</details>"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {row}".rstrip() for row in text.split("\n"))
+
+
+def _split_arguments(shown: Call, *, shows_code: bool) -> tuple[str, str]:
+    """What of the arguments fits into the title, and the others, one below the other."""
+    arguments = dict(shown.arguments)
+    main = ""
+    if shows_code:
+        del arguments["code"]
+    for key in _MAIN_ARGUMENTS:
+        value = arguments.get(key)
+        if isinstance(value, str) and value.strip() and "\n" not in value and len(value) <= _MAIN_LENGTH:
+            main = str(arguments.pop(key))
+            break
+    if shown.checklist is not None:
+        chosen = (arguments.get(key) for key in ("op", "task", "phase"))
+        return " ".join(" ".join(value.split()) for value in chosen if isinstance(value, str))[:_MAIN_LENGTH], ""
+    if shown.diff is not None:
+        return main, ""
+    rows: list[str] = []
+    for key, value in arguments.items():
+        if not isinstance(value, str):
+            rows.append(f"{key}: {json.dumps(value, ensure_ascii=False, default=str)}")
+        elif "\n" in value:
+            rows += [f"{key}:", _indented(value.rstrip("\n"))]
+        else:
+            rows.append(f"{key}: {value}")
+    return main, markup.cut("\n".join(rows), lines=60, characters=6_000)
+
+
+def _may_be_asked_about(shown: Call) -> bool:
+    """Whether it was not allowed yet, for all that is known. A tool that writes files ends as soon as it may begin."""
+    undecided = shown.state in ("waiting", "running") and not shown.begun
+    return undecided and shown.name in ("python", "write", "edit")
+
+
+def _task_list(todos: TodoList) -> str:
+    """The list as Markdown: viewers draw boxes for what stands in brackets."""
+    rows: list[str] = []
+    for phase in todos.phases:
+        rows += [f"{markup.tame_line(phase.name)}", ""]
+        for task in phase.tasks:
+            text = markup.tame_line(task.content)
+            mark = {"abandoned": "~~", "in_progress": "**"}.get(task.status, "")
+            rows.append(f"- [{' ' if task.is_open else 'x'}] {mark}{text}{mark}")
+        rows.append("")
+    return "\n".join(rows).rstrip()
+
+
+def _output(shown: Call) -> str:
+    if shown.checklist is not None:
+        return markup.plain(shown.checklist.checklist())
+    if shown.state != "running":
+        return markup.cut(markup.plain(shown.output).rstrip())
+    end = markup.plain(shown.output[-_OUTPUT_TAIL:]).rstrip()
+    return "\n".join(end.split("\n")[-_OPEN_LINES:])
+
+
+def _aside(shown: Call) -> str:
+    match shown.state:
+        case "writing":
+            return f"{shown.written:,} characters …" if shown.written else ""
+        case "waiting" | "not run":
+            return shown.state
+        case "running" | "done" | "failed":
+            return _duration(shown.seconds) if shown.seconds is not None and shown.seconds >= _NOTABLE else ""
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= 60:
+        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+    return f"{seconds:.1f} s"

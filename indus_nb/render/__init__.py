@@ -1,0 +1,1 @@
+"""Text, messages and sessions as HTML and as rows."""

@@ -1,0 +1,101 @@
+"""The tree of a session as a flat list, for somebody who wants to go elsewhere in it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from indus_nb.render.markup import plain
+from indus_nb.storage.format import Entry, as_text
+from indus_nb.storage.store import SessionStore
+from indus_nb.wire import JsonObject
+
+_LONGEST = 120
+
+
+def tree_rows(store: SessionStore, most: int) -> list[JsonObject]:
+    """What was said in all branches, a row each.
+
+    A row holds id, depth, role, text and label; whether a branch ends there (``leaf``), and whether the conversation
+    stands there (``here``). Only branchings indent. The branch that the conversation is on comes last; of more than
+    ``most`` rows the last ones are given, below a row without an id that says how many are missing.
+    """
+    shown = {entry.id for entry in store.entries if _role(entry) or entry.id in store.labels}
+    parents = {entry.id: entry.parent_id for entry in store.entries}
+    leading: set[str] = set()  # those that are shown, and those that lead to them
+    for entry_id in shown:
+        place: str | None = entry_id
+        while place is not None and place not in leading:
+            leading.add(place)
+            place = parents[place]
+    children: dict[str | None, list[Entry]] = {}
+    for entry in store.entries:
+        if entry.id in leading:
+            children.setdefault(entry.parent_id, []).append(entry)
+    branch = [entry.id for entry in store.branch()]
+    active = set(branch)
+    here = next((entry_id for entry_id in reversed(branch) if entry_id in shown), None)
+
+    found: list[tuple[Entry, int]] = []
+    waiting: list[tuple[Entry | None, int]] = [(None, 0)]
+    while waiting:
+        entry, depth = waiting.pop()
+        if entry is not None and entry.id in shown:
+            found.append((entry, depth))
+        following = children.get(None if entry is None else entry.id, [])
+        inner = depth + (len(following) > 1)
+        waiting.extend((each, inner) for each in following if each.id in active)
+        waiting.extend((each, inner) for each in reversed(following) if each.id not in active)
+    rows = [
+        {
+            "id": entry.id,
+            "depth": depth,
+            "role": _role(entry) or entry.type,
+            "text": cut(_text(entry)),
+            "leaf": entry.id not in children,
+            "here": entry.id == here,
+            "label": store.labels[entry.id][0][:_LONGEST] if entry.id in store.labels else None,
+        }
+        for entry, depth in found[-most:]
+    ]
+    if missing := len(found) - len(rows):
+        text = f"{missing:,} earlier entries are not listed."
+        note = {"id": None, "depth": 0, "role": "note", "text": text, "leaf": False, "here": False, "label": None}
+        return [note, *rows]
+    return rows
+
+
+def cut(text: str) -> str:
+    """The beginning of a text, as one line."""
+    line = " ".join(plain(text[: 10 * _LONGEST]).split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def _role(entry: Entry) -> str:
+    """What an entry counts as in the list; empty for those that are not in it."""
+    match entry.type:
+        case "message":
+            role = as_text(_message(entry).get("role"))
+            return role if role == "user" or (role in ("assistant", "bashExecution") and _text(entry)) else ""
+        case "custom_message":
+            return "custom" if entry.data.get("display") is not False else ""
+        case "branch_summary" | "compaction":
+            return "summary"
+        case _:
+            return ""
+
+
+def _text(entry: Entry) -> str:
+    """What it says, or the beginning of that."""
+    if entry.type in ("branch_summary", "compaction"):
+        return as_text(entry.data.get("summary"))
+    message = entry.data if entry.type == "custom_message" else _message(entry)
+    content: object = message.get("content")
+    if isinstance(content, list):
+        given = [cast("JsonObject", block) for block in cast("list[object]", content) if isinstance(block, dict)]
+        return next((text for block in given if (text := as_text(block.get("text"))).strip()), "")
+    return as_text(content) or as_text(message.get("command"))
+
+
+def _message(entry: Entry) -> JsonObject:
+    message: object = entry.data.get("message")
+    return cast("JsonObject", message) if isinstance(message, dict) else {}

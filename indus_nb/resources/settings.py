@@ -1,0 +1,251 @@
+"""Where a user's files lie, and the settings found there: typed, the project's over the user's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pydantic_core
+from pydantic import Field, ValidationError
+
+from indus_nb.agent.loop import InterruptMode, QueueMode, ToolExecution
+from indus_nb.agent.retry import RetrySettings
+from indus_nb.errors import SettingsError
+from indus_nb.files import expand_user, read_file
+from indus_nb.messages import ThinkingLevel
+from indus_nb.providers.registry import ModelRegistry
+from indus_nb.wire import JsonObject, WireModel
+
+PROJECT_FOLDER = ".indusagi"
+_RESOURCES = ("extensions", "skills", "prompts")
+
+
+class CompactionSettings(WireModel):
+    """When a conversation is compacted, and how much of it is kept as it is; in tokens."""
+
+    enabled: bool = True
+    reserve_tokens: int = Field(default=16_384, ge=0)
+    keep_recent_tokens: int = Field(default=20_000, ge=0)
+
+
+class BranchSummarySettings(WireModel):
+    """How much of the context is kept free when a branch is summarised; in tokens."""
+
+    reserve_tokens: int = Field(default=16_384, ge=0)
+
+
+class ImageSettings(WireModel):
+    """What happens to images on their way to a model."""
+
+    auto_resize: bool = True
+
+
+class NotebookSettings(WireModel):
+    """What a notebook's agent is told by itself, and for how many seconds its code may run; ``None``: for ever."""
+
+    tell_cells: bool = True
+    tell_variables: bool = True
+    python_timeout_seconds: float | None = Field(default=1800, gt=0, allow_inf_nan=False)
+
+
+class ExtensionHandlerSettings(WireModel):
+    """How long an extension may take over one event; in ms."""
+
+    timeout_ms: int = Field(default=30_000, gt=0)
+
+
+class TodoSettings(WireModel):
+    """How the list of the tool ``todo`` is looked after; a list without open tasks is never emptied with ``None``."""
+
+    reminders: bool = True
+    max_reminders: int = Field(default=3, ge=0)
+    clear_delay_seconds: float | None = Field(default=60, ge=0, allow_inf_nan=False)
+
+
+class StreamRuleSettings(WireModel):
+    """Whether stream rules hold, and when one that was applied may be applied again."""
+
+    enabled: bool = True
+    repeat_mode: Literal["once", "after-gap"] = "once"
+    repeat_gap: int = Field(default=10, ge=1)
+    """In answers, for ``after-gap``."""
+
+
+class Settings(WireModel):
+    """``settings.json``; keys it does not know are kept. Absent values mean: choose for me.
+
+    ``enabled_models`` are the ones to cycle through, as ``--models``. ``extensions``, ``skills`` and ``prompts`` are
+    absolute paths and patterns, with a mark in front where there was one (``!``, ``+``, ``-``), the project's first.
+    ``approve`` says which tool calls the user is asked about. ``mcp_servers`` are objects as they stand, by name.
+    """
+
+    default_provider: str | None = None
+    default_model: str | None = None
+    default_thinking_level: ThinkingLevel | None = None
+    enabled_models: list[str] | None = None
+    default_tools: list[str] | None = None
+    approve: Literal["never", "writes", "always"] | None = None
+    extensions: list[str] = Field(default_factory=list[str])
+    skills: list[str] = Field(default_factory=list[str])
+    prompts: list[str] = Field(default_factory=list[str])
+    enable_skill_commands: bool = True
+    extension_handlers: ExtensionHandlerSettings = Field(default_factory=ExtensionHandlerSettings)
+    mcp_servers: dict[str, Any] = Field(default_factory=dict[str, Any])
+    thinking_budgets: dict[str, int] = Field(default_factory=dict[str, int])
+    steering_mode: QueueMode = "one-at-a-time"
+    follow_up_mode: QueueMode = "one-at-a-time"
+    interrupt_mode: InterruptMode = "immediate"
+    tool_execution: ToolExecution = "auto"
+    compaction: CompactionSettings = Field(default_factory=CompactionSettings)
+    branch_summary: BranchSummarySettings = Field(default_factory=BranchSummarySettings)
+    retry: RetrySettings = Field(default_factory=RetrySettings)
+    images: ImageSettings = Field(default_factory=ImageSettings)
+    notebook: NotebookSettings = Field(default_factory=NotebookSettings)
+    todo: TodoSettings = Field(default_factory=TodoSettings)
+    ttsr: StreamRuleSettings = Field(default_factory=StreamRuleSettings)
+    shell_path: str | None = None
+    shell_command_prefix: str | None = None
+    session_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """The settings in force, one problem for each file that could not be used, and for each key the file it is from."""
+
+    settings: Settings
+    problems: list[SettingsError] = field(default_factory=list[SettingsError])
+    files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+
+    def place(self, key: str) -> str:
+        """How to name that key to a user: its file and itself, as on the wire (``defaultModel``)."""
+        return f"{self.files[key]}: `{key}`" if key in self.files else f"the setting `{key}`"
+
+
+def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The environment variable ``INDUSAGI_<name>``, or the same of peers, ``PI_<name>``, when ours is unset.
+
+    >>> variable("OFFLINE", {"PI_OFFLINE": "1"})
+    '1'
+    """
+    return environment.get(f"INDUSAGI_{name}") or environment.get(f"PI_{name}") or None
+
+
+def agent_directory() -> Path:
+    """The folder of the user's settings and sessions: ``~/.indusagi/agent`` unless the environment names another.
+
+    Raises ``UsageError`` where there is no home directory.
+    """
+    chosen = variable("CODING_AGENT_DIR")
+    return expand_user(chosen or "~/.indusagi/agent")
+
+
+def model_registry(agent_dir: Path) -> ModelRegistry:
+    """The models and keys that the user's folder adds to the built-in ones."""
+    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json")
+
+
+def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
+    """The user's settings with the project's laid over them, nested objects merged one level deep.
+
+    Lists of resources are put one behind the other. A file that cannot be used is left alone, ignored, and reported
+    among the problems.
+    """
+    merged: JsonObject = {}
+    problems: list[SettingsError] = []
+    files: dict[str, Path] = {}
+    for path in (agent_dir / "settings.json", cwd / PROJECT_FOLDER / "settings.json"):
+        try:
+            settings = _read(path)
+        except SettingsError as problem:
+            problems.append(problem)
+            continue
+        is_project = path.parent.name == PROJECT_FOLDER
+        if is_project and "approve" in settings and _strictness(settings) <= max(_strictness(merged), 0):
+            del settings["approve"]  # a project may ask for more care, not for less
+        if is_project:
+            settings.pop("ttsr", None)  # nor may it let the user's own rules rest
+        for key in _RESOURCES:
+            if key in settings:
+                settings[key] = [*(_absolute(entry, path.parent) for entry in settings[key]), *merged.get(key, [])]
+        merged = _merge(merged, settings)
+        files.update(dict.fromkeys(settings, path))
+    return LoadedSettings(Settings.model_validate(merged), problems, files)
+
+
+def _strictness(settings: JsonObject) -> int:
+    """How much the user is asked about, by these settings; a project's word for nothing counts as less than none."""
+    return {"never": -1, "writes": 1, "always": 2}.get(settings.get("approve", ""), 0)
+
+
+def _absolute(entry: str, folder: Path) -> str:
+    """``entry`` with its path counted from ``folder``, the mark in front of it kept.
+
+    >>> _absolute("!skills/*", Path("/home/me"))
+    '!/home/me/skills/*'
+    """
+    mark = entry[:1] if entry[:1] in ("!", "+", "-") else ""
+    try:
+        path = Path(entry[len(mark) :]).expanduser()
+    except RuntimeError:  # the home of an unknown user
+        path = Path(entry[len(mark) :])
+    return f"{mark}{folder.absolute() / path}"
+
+
+def _read(path: Path) -> JsonObject:
+    try:
+        text = read_file(path)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(path, f"cannot be read ({error.strerror})") from error
+    try:
+        value: object = pydantic_core.from_json(text)
+    except ValueError as error:
+        raise SettingsError(path, f"is no JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise SettingsError(path, "must hold a JSON object")
+    settings = _migrated(cast("JsonObject", value))
+    try:
+        Settings.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise SettingsError(path, f"`{where}` is wrong: {first['msg']}") from error
+    return settings
+
+
+def _migrated(settings: JsonObject) -> JsonObject:
+    """``settings`` with the names of today; a key that is there already counts more than its old name."""
+    new = dict(settings)
+    if "queueMode" in new:
+        new.setdefault("steeringMode", new.pop("queueMode"))
+    if isinstance(websockets := new.get("websockets"), bool):
+        del new["websockets"]
+        new.setdefault("transport", "websocket" if websockets else "sse")
+    if isinstance(skills := new.get("skills"), dict):
+        old = cast("JsonObject", skills)
+        new["skills"] = old.get("customDirectories", [])
+        if "enableSkillCommands" in old:
+            new.setdefault("enableSkillCommands", old["enableSkillCommands"])
+    if isinstance(retry := new.get("retry"), dict) and "maxDelayMs" in retry:
+        kept: dict[str, Any] = {**cast("JsonObject", retry)}
+        longest = kept.pop("maxDelayMs")
+        provider: object = kept.get("provider", {})
+        if isinstance(provider, dict):
+            kept["provider"] = {"maxRetryDelayMs": longest, **cast("JsonObject", provider)}
+        new["retry"] = kept
+    return new
+
+
+def _merge(under: JsonObject, over: JsonObject) -> JsonObject:
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(value, dict) and isinstance(below, dict):
+            merged[key] = {**cast("JsonObject", below), **cast("JsonObject", value)}
+        else:
+            merged[key] = value
+    return merged

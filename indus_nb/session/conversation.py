@@ -1,0 +1,117 @@
+"""What is said in a session on the way to its leaf, as the model and a reader see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from indus_nb.messages import AssistantMessage, CompactionSummaryMessage, Message
+from indus_nb.providers import Model
+from indus_nb.session.compaction import context_tokens
+from indus_nb.storage.format import Entry
+from indus_nb.storage.store import SessionStore, StoredContext
+from indus_nb.wire import JsonObject, WireModel
+
+
+class ContextUsage(WireModel):
+    """How full a model's context is; ``tokens`` is ``None`` between a compaction and the next answer."""
+
+    tokens: int | None
+    context_window: int
+    percent: float | None
+
+
+class Conversation:
+    """The messages that a session goes on from.
+
+    Those of a file are understood when somebody looks at them: opening a long session, and handing its messages on to
+    a reader, does not wait for that.
+    """
+
+    def __init__(self, stored: StoredContext) -> None:
+        self._stored = stored
+        self._messages: list[Message] | None = None
+
+    @property
+    def messages(self) -> list[Message]:
+        """All of them, oldest first: one list for as long as this object lives."""
+        if self._messages is None:
+            self._messages = self._stored.messages()
+        return self._messages
+
+    def __len__(self) -> int:
+        return len(self._stored.entries) if self._messages is None else len(self._messages)
+
+    def reload(self, store: SessionStore) -> None:
+        """Go on from where ``store`` stands now."""
+        self._stored = store.context()
+        if self._messages is not None:
+            self._messages[:] = self._stored.messages()
+
+    def forget(self, answer: AssistantMessage) -> None:
+        """Go on without an answer that failed; the file keeps it."""
+        self.messages[:] = [message for message in self.messages if message is not answer]
+
+    def newest_first(self) -> Iterator[Message]:
+        """The messages backwards; those that nobody asks for are not looked at."""
+        return self._stored.newest_first() if self._messages is None else reversed(self._messages)
+
+    @property
+    def last_answer(self) -> AssistantMessage | None:
+        """The newest answer, failed ones included."""
+        return next((message for message in self.newest_first() if isinstance(message, AssistantMessage)), None)
+
+    @property
+    def last_text(self) -> str | None:
+        """The text of the newest answer that has any content; ``None`` without one."""
+        for message in self.newest_first():
+            if isinstance(message, AssistantMessage) and not (message.stop_reason == "aborted" and not message.content):
+                return message.text
+        return None
+
+    def usage(self, model: Model) -> ContextUsage:
+        """How full the context of ``model`` is."""
+        window = model.context_window
+        if self._is_stale():
+            return ContextUsage(tokens=None, context_window=window, percent=None)
+        tokens = context_tokens(self.newest_first())
+        return ContextUsage(tokens=tokens, context_window=window, percent=100 * tokens / window)
+
+    def to_wire(self) -> list[JsonObject | Message]:
+        """The messages as JSON, or what becomes that."""
+        if self._messages is not None:
+            return [*self._messages]
+        return [message for entry in self._stored.entries if (message := _as_written(entry)) is not None]
+
+    def _is_stale(self) -> bool:
+        """Whether nobody answered since the latest compaction: what was counted before it says nothing any more."""
+        summary = self._first()
+        if not isinstance(summary, CompactionSummaryMessage):
+            return False
+        answer = self.last_answer
+        return answer is None or answer.timestamp <= summary.timestamp
+
+    def _first(self) -> Message | None:
+        if self._messages is None and self._stored.entries and self._stored.entries[0].type != "compaction":
+            return None  # a summary comes first, if there is one
+        return next(iter(self.messages), None)
+
+
+def _as_written(entry: Entry) -> JsonObject | Message | None:
+    """The message of an entry as the file has it, if that is how it is sent."""
+    if entry.type == "message" and not _has_images(message := cast("JsonObject", entry.data["message"])):
+        return message
+    try:
+        return entry.message
+    except ValueError:
+        return None
+
+
+def _has_images(message: JsonObject) -> bool:
+    content: object = message.get("content")
+    if not isinstance(content, list) or message.get("role") == "assistant":
+        return False
+    for block in cast("list[object]", content):
+        if not isinstance(block, dict) or cast("JsonObject", block).get("type") != "text":
+            return True
+    return False

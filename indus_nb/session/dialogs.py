@@ -1,0 +1,425 @@
+"""Questions to the user and signs for them, whoever shows them.
+
+A session owns its dialogs. Hosts (an RPC client, a notebook) are attached to show them; a host that comes later is
+shown what is still open, and the first answer counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+from uuid import uuid4
+
+from indus_nb.agent.loop import AbortSignal, RunAborted
+from indus_nb.wire import JsonObject, WireModel
+
+NotifyType = Literal["info", "warning", "error"]
+WidgetPlacement = Literal["aboveEditor", "belowEditor"]
+
+
+class UiFrame(WireModel):
+    """What a host is told; field names are those of the wire in snake_case."""
+
+    type: Literal["extension_ui_request"] = "extension_ui_request"
+    id: str
+
+
+class Select(UiFrame):
+    """Choose one of ``options``."""
+
+    method: Literal["select"] = "select"
+    title: str
+    options: list[str]
+    timeout: int | None = None
+    """ms until the dialog answers itself; likewise in the other dialogs."""
+
+
+class Confirm(UiFrame):
+    """Say yes or no."""
+
+    method: Literal["confirm"] = "confirm"
+    title: str
+    message: str
+    timeout: int | None = None
+
+
+class Input(UiFrame):
+    """Write a line."""
+
+    method: Literal["input"] = "input"
+    title: str
+    placeholder: str | None = None
+    timeout: int | None = None
+
+
+class Editor(UiFrame):
+    """Write or change a text."""
+
+    method: Literal["editor"] = "editor"
+    title: str
+    prefill: str | None = None
+
+
+Answer: TypeAlias = str | bool | None
+"""What the user chose, wrote or said; ``None`` when the dialog was dismissed."""
+Dialog = Select | Confirm | Input | Editor
+
+
+class Cancel(UiFrame):
+    """The dialog ``target_id`` is over: answered elsewhere, out of time, or aborted."""
+
+    method: Literal["cancel"] = "cancel"
+    target_id: str
+
+
+class Notify(UiFrame):
+    """A line for the user to read."""
+
+    method: Literal["notify"] = "notify"
+    message: str
+    notify_type: NotifyType
+
+
+class SetStatus(UiFrame):
+    """A short text that stays; without ``status_text`` the one of that key goes away."""
+
+    method: Literal["setStatus"] = "setStatus"
+    status_key: str
+    status_text: str | None = None
+
+
+class SetWidget(UiFrame):
+    """Lines that stay; without ``widget_lines`` those of that key go away."""
+
+    method: Literal["setWidget"] = "setWidget"
+    widget_key: str
+    widget_lines: list[str] | None = None
+    widget_placement: WidgetPlacement | None = None
+
+
+class SetTitle(UiFrame):
+    """The title of the window."""
+
+    method: Literal["setTitle"] = "setTitle"
+    title: str
+
+
+class SetEditorText(UiFrame):
+    """The text in the user's editor."""
+
+    method: Literal["set_editor_text"] = "set_editor_text"
+    text: str
+
+
+class SetWorkingMessage(UiFrame):
+    """What is said to go on during a run. No method of RPC: clients are not told."""
+
+    method: Literal["setWorkingMessage"] = "setWorkingMessage"
+    text: str | None = None
+
+
+class Host(Protocol):
+    """Somebody who shows frames; called on the session's event loop, and must not raise."""
+
+    def __call__(self, frame: UiFrame, /) -> None:
+        """Show it, or stop showing it."""
+        ...
+
+
+class Pause(Protocol):
+    """A clock that stands still while the user is asked."""
+
+    def paused(self) -> contextlib.AbstractContextManager[None]:
+        """Stand still within this context."""
+        ...
+
+
+clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
+"""The clock of whoever runs; a dialog that it opens makes it stand still."""
+
+
+@dataclass(slots=True)
+class _Open:
+    frame: Dialog
+    answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    by_user: bool = False
+
+
+class _TerminalUi:
+    """Methods for programs that own a terminal. Extensions written for one call them, so each has a harmless answer."""
+
+    async def custom(self, factory: Callable[..., Any] | None = None, **_: Any) -> None:
+        """Show a component of one's own in the terminal; here nothing is shown."""
+
+    def set_footer(self, factory: Callable[..., Any] | None = None) -> None:
+        """Without effect, as the other setters here."""
+
+    set_header = set_editor_component = set_footer
+
+    def set_working_visible(self, visible: bool) -> None:  # noqa: FBT001 - as everywhere in this family of programs
+        """Without effect."""
+
+    set_tools_expanded = set_working_visible
+
+    def set_working_indicator(self, options: Any = None) -> None:
+        """Without effect."""
+
+    set_hidden_thinking_label = set_working_indicator
+
+    def add_autocomplete_provider(self, factory: Callable[..., Any]) -> None:
+        """Without effect; commands have ``complete``."""
+
+    def on_terminal_input(self, _handler: Callable[..., Any]) -> Callable[[], None]:
+        """Never call it; returns what would end that."""
+        return lambda: None
+
+    def get_editor_text(self) -> str:
+        """Always empty: nobody tells what the user is writing."""
+        return ""
+
+    def get_tools_expanded(self) -> bool:
+        """Always false."""
+        return False
+
+    @property
+    def theme(self) -> None:
+        """There are no themes."""
+
+    def get_all_themes(self) -> list[JsonObject]:
+        """Always empty."""
+        return []
+
+    def get_theme(self, name: str) -> None:
+        """Always ``None``."""
+
+    def set_theme(self, _theme: Any) -> JsonObject:
+        """Say that it cannot be done."""
+        return {"success": False, "error": f"Theme switching not supported in {self._place}"}
+
+    _place = "this interface"
+
+
+class Ui(_TerminalUi):
+    """One session's dialogs and signs. Without a host dialogs answer themselves at once, with what no user said.
+
+    ``timeout`` is in seconds; out of time, aborted by ``signal`` or with the run, a dialog answers ``None`` (a
+    ``confirm``: ``False``).
+    """
+
+    def __init__(self) -> None:
+        self._hosts: list[Host] = []
+        self._watchers: list[Host] = []
+        self._open: dict[str, _Open] = {}
+        self._standing: dict[tuple[str, str], UiFrame] = {}
+
+    @property
+    def has_host(self) -> bool:
+        """Whether anybody shows dialogs."""
+        return bool(self._hosts)
+
+    @property
+    def open_dialogs(self) -> Sequence[Dialog]:
+        """What the user has not answered yet, oldest first."""
+        return [dialog.frame for dialog in self._open.values()]
+
+    def attach(self, host: Host, *, asks: bool = True, place: str | None = None) -> Callable[[], None]:
+        """Show ``host`` everything from now on, and what stands or is open already.
+
+        Args:
+            host: Called with each frame.
+            asks: Off where nobody could answer; then it is shown signs only.
+            place: What the interface is called in sentences about what it cannot do.
+
+        Returns:
+            What ends that.
+        """
+        self._place = place or self._place
+        hosts = self._hosts if asks else self._watchers
+        hosts.append(host)
+        for frame in (*self._standing.values(), *(self.open_dialogs if asks else ())):
+            host(frame)
+
+        def detach() -> None:
+            if host in hosts:
+                hosts.remove(host)
+
+        return detach
+
+    # Dialogs
+
+    async def select(
+        self,
+        title: str,
+        options: Sequence[str],
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the dialog shows it
+        signal: AbortSignal | None = None,
+    ) -> str | None:
+        """One of ``options`` as the user chooses."""
+        frame = Select(id=_new_id(), title=title, options=list(options), timeout=_milliseconds(timeout))
+        answer = await self._ask(frame, timeout, signal)
+        return answer if isinstance(answer, str) and answer in frame.options else None
+
+    async def confirm(
+        self,
+        title: str,
+        message: str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the dialog shows it
+        signal: AbortSignal | None = None,
+    ) -> bool:
+        """Whether the user says yes."""
+        frame = Confirm(id=_new_id(), title=title, message=message, timeout=_milliseconds(timeout))
+        return await self._ask(frame, timeout, signal) is True
+
+    async def input(
+        self,
+        title: str,
+        placeholder: str | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the dialog shows it
+        signal: AbortSignal | None = None,
+    ) -> str | None:
+        """A line that the user writes."""
+        frame = Input(id=_new_id(), title=title, placeholder=placeholder, timeout=_milliseconds(timeout))
+        answer = await self._ask(frame, timeout, signal)
+        return answer if isinstance(answer, str) else None
+
+    async def editor(self, title: str, prefill: str | None = None, *, signal: AbortSignal | None = None) -> str | None:
+        """A text that the user writes, beginning with ``prefill``."""
+        answer = await self._ask(Editor(id=_new_id(), title=title, prefill=prefill), None, signal)
+        return answer if isinstance(answer, str) else None
+
+    def answer(self, dialog_id: str, answer: Answer) -> bool:
+        """Answer an open dialog, ``None`` to dismiss it; tells whether it was still open."""
+        dialog = self._open.get(dialog_id)
+        if dialog is None or dialog.answer.done():
+            return False
+        dialog.by_user = True
+        dialog.answer.set_result(answer)
+        return True
+
+    def take(self, frame: JsonObject) -> None:
+        """Take a client's ``extension_ui_response``; one for a dialog that is not open is ignored."""
+        answer: Any = None
+        if frame.get("cancelled") is not True:
+            answer = frame.get("confirmed", frame.get("value"))
+        self.answer(str(frame.get("id")), answer if isinstance(answer, str | bool) else None)
+
+    def cancel_all(self) -> None:
+        """Answer every open dialog with what no user said."""
+        for dialog in tuple(self._open.values()):
+            if not dialog.answer.done():
+                dialog.answer.set_result(None)
+
+    async def _ask(
+        self,
+        frame: Dialog,
+        timeout: float | None,  # noqa: ASYNC109 - the dialog shows it
+        signal: AbortSignal | None,
+    ) -> Answer:
+        if not self._hosts or (signal is not None and signal.requested):
+            return None
+        dialog = self._open[frame.id] = _Open(frame)
+        running = clock.get()
+        self._show(frame)
+        try:
+            with running.paused() if running else contextlib.nullcontext(), _interruptible(signal):
+                async with asyncio.timeout(timeout):
+                    return await dialog.answer
+        except (TimeoutError, RunAborted):
+            return None
+        finally:
+            del self._open[frame.id]
+            if not dialog.by_user or len(self._hosts) > 1:
+                self._show(Cancel(id=_new_id(), target_id=frame.id))
+
+    # Signs
+
+    def notify(self, message: str, notify_type: NotifyType = "info") -> None:
+        """Show a line, once."""
+        self._show(Notify(id=_new_id(), message=message, notify_type=notify_type))
+
+    def set_status(self, key: str, text: str | None) -> None:
+        """Show a short text until it is replaced, or with ``None`` taken away."""
+        self._stand(("status", key), SetStatus(id=_new_id(), status_key=key, status_text=text), stays=text is not None)
+
+    def set_working_message(self, message: str | None = None) -> None:
+        """Say what goes on, until ``None`` or the end of the run; a notebook's panel shows it, other hosts do not."""
+        if message is not None or ("working", "") in self._standing:
+            frame = SetWorkingMessage(id=_new_id(), text=message)
+            self._stand(("working", ""), frame, stays=message is not None)
+
+    def set_widget(
+        self,
+        key: str,
+        lines: Sequence[str] | Callable[..., Any] | None,
+        placement: WidgetPlacement | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Show lines until they are replaced, or with ``None`` taken away.
+
+        Args:
+            key: Names what is shown.
+            lines: The lines. What makes a terminal component of them is ignored: there is nothing to put it in.
+            placement: Where it is best shown, also as ``{"placement": …}``.
+        """
+        if callable(lines):
+            return
+        where = placement.get("placement") if isinstance(placement, Mapping) else placement
+        shown = None if lines is None else list(lines)
+        frame = SetWidget(id=_new_id(), widget_key=key, widget_lines=shown, widget_placement=where)
+        self._stand(("widget", key), frame, stays=lines is not None)
+
+    def set_title(self, title: str) -> None:
+        """Set the title of the window."""
+        self._stand(("title", ""), SetTitle(id=_new_id(), title=title), stays=True)
+
+    def set_editor_text(self, text: str) -> None:
+        """Put ``text`` into the user's editor."""
+        self._show(SetEditorText(id=_new_id(), text=text))
+
+    paste_to_editor = set_editor_text
+
+    def clear(self) -> None:
+        """Take away what stands, and answer what is open: a new session begins without either."""
+        self.cancel_all()
+        for kind, key in tuple(self._standing):
+            if kind == "status":
+                self.set_status(key, None)
+            elif kind == "widget":
+                self.set_widget(key, None)
+            elif kind == "working":
+                self.set_working_message(None)
+        self._standing.clear()
+
+    def _stand(self, key: tuple[str, str], frame: UiFrame, *, stays: bool) -> None:
+        self._standing.pop(key, None)
+        if stays:
+            self._standing[key] = frame
+        self._show(frame)
+
+    def _show(self, frame: UiFrame) -> None:
+        signs = not isinstance(frame, Dialog | Cancel)
+        for host in (*self._hosts, *(self._watchers if signs else ())):
+            host(frame)
+
+
+def _new_id() -> str:
+    return str(uuid4())
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
+
+
+@contextlib.contextmanager
+def _interruptible(signal: AbortSignal | None) -> Generator[None]:
+    if signal is None:
+        yield
+    else:
+        with signal.interruptible():
+            yield

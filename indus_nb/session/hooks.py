@@ -1,0 +1,164 @@
+"""Where others may look at a session and change what it does. What is here leaves everything as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from indus_nb.agent.loop import AbortSignal, RunHooks
+from indus_nb.events import SessionEvent
+from indus_nb.messages import CustomMessage, ImageContent
+from indus_nb.session.compaction import CompactionResult, Preparation
+from indus_nb.storage.format import Entry
+from indus_nb.tools import Shell, ShellResult, Tool
+from indus_nb.wire import JsonObject
+
+InputSource = Literal["interactive", "rpc", "extension"]
+ReplaceReason = Literal["new", "resume", "fork"]
+StartReason = Literal["startup", "reload", "new", "resume", "fork"]
+ShutdownReason = Literal["quit", "reload", "new", "resume", "fork"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a user said, after everybody had a look at it."""
+
+    text: str
+    images: Sequence[ImageContent] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """What a run begins with besides the user's message."""
+
+    system_prompt: str
+    messages: list[CustomMessage] = field(default_factory=list[CustomMessage])
+    before: list[CustomMessage] = field(default_factory=list[CustomMessage])
+    """Those that stand before what the user said."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchChange:
+    """A wish to go on from another entry of the session."""
+
+    target_id: str
+    old_leaf_id: str | None
+    common_ancestor_id: str | None
+    entries_to_summarize: Sequence[Entry]
+    user_wants_summary: bool
+    custom_instructions: str | None = None
+    replace_instructions: bool = False
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPlan:
+    """How that wish is met. ``summary`` (text and details) takes the place of one that a model would write."""
+
+    cancel: bool = False
+    summary: tuple[str, JsonObject] | None = None
+    custom_instructions: str | None = None
+    replace_instructions: bool = False
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """How a compaction is done; ``result`` takes the place of one that a model would write."""
+
+    cancel: bool = False
+    result: CompactionResult | None = None
+
+
+class SessionHooks(RunHooks):
+    """A session calls these at their places and waits for each. None of them may raise."""
+
+    def tools(self) -> Mapping[str, Tool]:
+        """Tools besides the session's own, or in their place."""
+        return {}
+
+    async def event(self, event: SessionEvent) -> None:
+        """Something happened; nobody else has seen it yet, and it is not saved."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with those who look, a sentence each."""
+        return []
+
+    def renderer(self, custom_type: str) -> Callable[..., Any] | None:
+        """What draws messages of that type for a notebook: given the message, it returns a MIME bundle."""
+        return None
+
+    def check_flags(self) -> None:
+        """Raise ``UsageError`` for options of the command line that nobody understands."""
+
+    def is_command(self, text: str) -> bool:
+        """Whether ``text`` calls a command."""
+        return False
+
+    async def command(self, text: str) -> None:
+        """Carry out a command."""
+
+    def list_commands(self) -> list[JsonObject]:
+        """The commands that there are."""
+        return []
+
+    async def complete_command(self, name: str, prefix: str) -> list[JsonObject]:
+        """What the arguments of the command ``/name`` may be that begin with ``prefix``: ``value``, ``label``, …."""
+        return []
+
+    async def input(self, said: Said, source: InputSource) -> Said | None:
+        """What counts as said; ``None`` when nothing is left to do."""
+        return said
+
+    async def before_run(self, said: Said, system_prompt: str) -> RunStart:
+        """A prompt was accepted."""
+        return RunStart(system_prompt)
+
+    async def request(self, payload: JsonObject) -> JsonObject:
+        """What is sent to the model's server."""
+        return payload
+
+    async def response(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head of the server's answer has come."""
+
+    async def before_switch(self, reason: Literal["new", "resume"], target: Path | None) -> bool:
+        """Whether the session may be replaced."""
+        return True
+
+    async def before_fork(self, entry_id: str, position: Literal["before", "at"]) -> bool:
+        """Whether the session may be forked."""
+        return True
+
+    async def shutdown(self, reason: ShutdownReason, target: Path | None = None) -> None:
+        """The session is about to end, or to be replaced by another."""
+
+    async def started(self, reason: StartReason, previous: Path | None = None) -> None:
+        """The session is there, or another one is in its place."""
+
+    async def before_compact(
+        self, preparation: Preparation, branch: Sequence[Entry], instructions: str | None, signal: AbortSignal
+    ) -> CompactionPlan:
+        """A compaction is about to be made."""
+        return CompactionPlan()
+
+    async def compacted(self, entry: Entry, *, by_hook: bool) -> None:
+        """A compaction was saved."""
+
+    async def before_branch(self, change: BranchChange, signal: AbortSignal) -> BranchPlan:
+        """Another branch is about to be gone to."""
+        return BranchPlan(
+            custom_instructions=change.custom_instructions,
+            replace_instructions=change.replace_instructions,
+            label=change.label,
+        )
+
+    async def branched(
+        self, new_leaf_id: str | None, old_leaf_id: str | None, summary: Entry | None, *, by_hook: bool
+    ) -> None:
+        """Another branch was gone to."""
+
+    async def user_bash(self, command: str, cwd: Path, *, exclude_from_context: bool) -> ShellResult | Shell | None:
+        """The result of a user's command, or who runs it."""
+        return None

@@ -1,0 +1,1 @@
+"""Session files: the tree of entries, its lines, and the file itself."""

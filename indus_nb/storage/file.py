@@ -1,0 +1,387 @@
+"""One session file on disk: reading its header, locking it, and adding lines so that nothing is torn or interleaved."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import socket
+import stat
+import sys
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Self
+from weakref import WeakSet
+
+from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
+from indus_nb.files import make_private_directory
+from indus_nb.storage.format import find_header
+from indus_nb.wire import JsonObject, clean_text
+
+_HEADER_LIMIT = 16 * 1024 * 1024  # a first line longer than this is no header, whatever follows
+
+
+def read_header(path: Path) -> JsonObject:
+    """The header of the session file at ``path``; no more than its first lines are read.
+
+    Raises ``SessionNotFoundError`` when nothing is there and ``SessionFileError`` when it is no session.
+    """
+    try:
+        # Opening a pipe or a device may wait for ever.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise SessionFileError(path, "this is not a file. Name a session file, which ends in .jsonl")
+        with path.open("rb") as file:
+            header = find_header(iter(lambda: file.readline(_HEADER_LIMIT), b""))
+    except (FileNotFoundError, ValueError) as error:  # a ValueError is a zero byte in the path
+        raise SessionNotFoundError(path, "there is no such session file. Check the path, or start a new one") from error
+    except OSError as error:
+        raise SessionFileError(path, f"the file cannot be read ({_reason(error)})") from error
+    if header is None:
+        raise SessionFileError(
+            path, "this is no session file, for it does not begin with a session header. It is left as it is"
+        )
+    return header
+
+
+class WriterLock:
+    """The right to write to one session file, held by one process and one object in it.
+
+    The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems let
+    nobody read a locked first byte). The operating system drops the lock when its owner dies. Where it knows no locks,
+    ``warning`` says so and nobody is kept out.
+
+    Raises ``SessionLockedError`` when somebody else holds it, and ``SessionFileError`` when no lock file can be made.
+    """
+
+    def __init__(self, session_file: Path) -> None:
+        self.warning: str | None = None
+        self._path = session_file.with_name(f".{session_file.name}.lock")
+        self._file: io.FileIO | None = self._acquire(session_file)
+        _held.add(self)
+
+    @property
+    def held(self) -> bool:
+        """Whether this process is still the owner; a forked child is not."""
+        return self._file is not None
+
+    def _acquire(self, session_file: Path) -> io.FileIO:
+        while True:
+            try:
+                file = _open(self._path, os.O_RDWR | os.O_CREAT)
+            except OSError as error:
+                raise SessionFileError(
+                    session_file,
+                    f"it cannot be locked for writing: {self._path.name} cannot be opened there ({_reason(error)}). "
+                    "Make the directory writable, or keep the session elsewhere",
+                ) from error
+            try:
+                if self._lock(file, session_file):
+                    return file
+            except BaseException:
+                file.close()
+                raise
+            file.close()
+
+    def _lock(self, file: io.FileIO, session_file: Path) -> bool:
+        from filelock import lock_descriptor
+
+        try:
+            locked = lock_descriptor(file.fileno(), blocking=False)
+        except OSError as error:
+            self.warning = (
+                f"this file system offers no locks ({_reason(error)}), so nothing keeps another "
+                "program from writing to this session at the same time. Open it only once."
+            )
+            return True
+        if not locked:
+            raise SessionLockedError(session_file, _read_owner(file))
+        if _identity(os.fstat(file.fileno())) != _identity_at(self._path):
+            return False  # its last owner removed the file after it was opened here: such a lock guards nothing
+        with suppress(OSError):  # a full disk: the lock holds all the same, only its owner goes unnamed
+            file.truncate(0)
+            file.write(f"\n{_own_name()}\n".encode())
+        return True
+
+    def release(self) -> None:
+        """Let the next writer in; does nothing the second time."""
+        file, self._file = self._file, None
+        _held.discard(self)
+        if file is None:
+            return
+        with suppress(OSError):  # systems that cannot remove an open file keep it, which harms nobody
+            if _identity(os.fstat(file.fileno())) == _identity_at(self._path):
+                self._path.unlink()
+        file.close()
+
+    def drop_in_child(self) -> None:
+        """Close this process's copy of a lock that its parent holds, so that the lock ends with the parent."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+_held: WeakSet[WriterLock] = WeakSet()
+
+
+def _drop_inherited() -> None:
+    for lock in tuple(_held):
+        lock.drop_in_child()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_inherited)
+
+
+def _own_name() -> str:
+    script = Path(sys.argv[0] if sys.argv else "")
+    program = script.parent.name if script.name == "__main__.py" else script.name
+    name = (
+        f"{program if program not in ('', '-c', '-m') else 'python'} (process {os.getpid()} on {socket.gethostname()})"
+    )
+    return clean_text(name)
+
+
+def _read_owner(file: io.FileIO) -> str:
+    try:
+        file.seek(1)
+        text = (file.read(500) or b"").decode(errors="replace")
+    except OSError:
+        text = ""
+    name = "".join(letter for letter in text.partition("\n")[0] if letter.isprintable())
+    return f"this process: {name}" if name == _own_name() else name or "another process"
+
+
+class SessionFile:
+    """One writer's hold on a session file: locked, open for appending, and watched for writes by others.
+
+    ``open`` and ``create`` raise ``SessionLockedError`` and ``SessionFileError``, and leave nothing locked then.
+    """
+
+    def __init__(self, path: Path, lock: WriterLock, file: io.FileIO) -> None:
+        self.path = path
+        self._lock = lock
+        self._file = file
+        found = os.fstat(file.fileno())
+        self._identity = _identity(found)
+        self._size = found.st_size
+        self._changed = found.st_mtime_ns
+        self._digest = hashlib.blake2b() if found.st_size == 0 else None  # of what was read or written here
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Lock the existing file at ``path``."""
+        lock = WriterLock(path)
+        try:
+            return cls(path, lock, _open(path, os.O_RDWR | os.O_APPEND))
+        except OSError as error:
+            lock.release()
+            raise SessionFileError(path, f"the file cannot be opened for writing ({_reason(error)})") from error
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def create(cls, path: Path, content: bytes) -> Self:
+        """A new file, readable by its owner alone, that holds all of ``content``; on failure there is no file."""
+        try:
+            make_private_directory(path.parent)
+        except OSError as error:
+            raise SessionFileError(path, f"its directory cannot be made ({_reason(error)})") from error
+        lock = WriterLock(path)
+        try:
+            file = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            try:
+                created = cls(path, lock, file)
+                created.append(content, lasting=True)
+                _sync_directory(path.parent)
+            except BaseException:
+                file.close()
+                path.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            lock.release()
+            raise SessionFileError(path, f"the session file cannot be made ({_reason(error)})") from error
+        except BaseException:
+            lock.release()
+            raise
+        return created
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong with the lock, if anything."""
+        return self._lock.warning
+
+    def read(self) -> bytes:
+        """All that the file holds."""
+        content = self._content()
+        self._size = len(content)
+        self._digest = hashlib.blake2b(content)
+        return content
+
+    def _content(self) -> bytes:
+        try:
+            self._file.seek(0)
+            return self._file.readall() or b""
+        except OSError as error:
+            raise SessionFileError(self.path, f"the file cannot be read ({_reason(error)})") from error
+
+    def append(self, content: bytes, *, lasting: bool = False) -> None:
+        """Write ``content`` at the end: wholly, or not at all.
+
+        Args:
+            content: whole lines
+            lasting: whether they, and all before them, shall also survive a power cut; this waits for the disk
+
+        Raises:
+            SessionFileError: it could not be written, or somebody else changed the file meanwhile
+        """
+        self._check_ours()
+        before = self._size
+        try:
+            _write(self._file, content)
+            if lasting:
+                _sync(self._file.fileno())
+        except BaseException as error:
+            # An interrupt may come between a write and its notice as well, so the cut does not depend on the error.
+            with suppress(OSError):  # the next opening sets a torn line aside, the next append sees the wrong size
+                self._file.truncate(before)
+            if isinstance(error, OSError):
+                raise SessionFileError(
+                    self.path, f"nothing was added to the session ({_reason(error)}). What the file held is still there"
+                ) from error
+            raise
+        self._size = before + len(content)
+        self._changed = os.fstat(self._file.fileno()).st_mtime_ns
+        if self._digest is not None:
+            self._digest.update(content)
+
+    def set_aside(self, torn: bytes) -> Path:
+        """Cut ``torn`` off the file's end and keep it in a new file next to it; returns that file's path."""
+        self._check_ours()
+        taken = (self.path.with_name(f"{self.path.name}.torn-{number}") for number in count(1))
+        kept = next(path for path in taken if not path.exists())
+        try:
+            with _open(kept, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
+                _write(file, torn)
+                os.fsync(file.fileno())
+            self._file.truncate(self._size - len(torn))
+        except OSError as error:
+            with suppress(OSError):  # the same disk refuses, and the line is still in the session file
+                kept.unlink(missing_ok=True)
+            raise SessionFileError(
+                self.path, f"its last line is torn and cannot be set aside in {kept.name} ({_reason(error)})"
+            ) from error
+        self.read()
+        return kept
+
+    def replace(self, content: bytes) -> None:
+        """Put ``content`` in the place of what the file holds, in one step: either all of it or nothing."""
+        self._check_ours()
+        # The lock makes the name ours, so what lies there was left by a program that died.
+        temporary = self.path.with_name(f".{self.path.name}.new")
+        try:
+            temporary.unlink(missing_ok=True)
+            with _open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
+                _write(file, content)
+                os.fsync(file.fileno())
+            temporary.chmod(stat.S_IMODE(self.path.stat().st_mode))
+            self._file.close()  # some systems replace no open file
+            temporary.replace(self.path)
+            self._file = _open(self.path, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise SessionFileError(self.path, f"the file cannot be rewritten ({_reason(error)})") from error
+        self._identity = _identity(os.fstat(self._file.fileno()))
+        self._size = len(content)
+        self._digest = hashlib.blake2b(content)
+
+    def close(self) -> None:
+        """Release the lock; does nothing the second time."""
+        try:
+            self._file.close()
+        finally:
+            self._lock.release()
+
+    def is_ours(self) -> bool:
+        """Whether the file is still there, and nobody else wrote to it."""
+        try:
+            self._check_ours()
+        except SessionFileError:
+            return False
+        return True
+
+    def _check_ours(self) -> None:
+        if not self._lock.held:
+            raise SessionFileError(self.path, "the session belongs to the parent of this process. Open it there")
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise SessionFileError(
+                self.path,
+                f"the session's file has gone ({_reason(error)}). Put it back, or start a new session",
+            ) from error
+        if _identity(found) != self._identity or found.st_size != self._size:
+            raise SessionFileError(
+                self.path,
+                f"another program wrote to the session (the file holds {found.st_size} bytes where {self._size} were "
+                "left), so nothing was added. Open the session again to go on from there",
+            )
+        if found.st_mtime_ns != self._changed and self._digest is not None:
+            # It may only have been touched, or its file system is late in telling.
+            if hashlib.blake2b(self._content()).digest() != self._digest.digest():
+                raise SessionFileError(
+                    self.path,
+                    "another program changed what the session's file holds, so nothing was added. Open the session "
+                    "again to go on from there",
+                )
+            self._changed = found.st_mtime_ns
+
+
+def _open(path: Path, flags: int) -> io.FileIO:
+    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    # A file object, and not a bare number, for its end closes the file; without a buffer a write is one write.
+    return io.FileIO(path, "r+b", opener=lambda name, _: os.open(name, flags, 0o600))
+
+
+def _write(file: io.FileIO, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _sync(descriptor: int) -> None:
+    """Wait until the disk has what was written; does nothing on file systems that know no such thing."""
+    try:
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise
+
+
+def _sync_directory(path: Path) -> None:
+    """Let a new file's name survive a power cut, where directories can be synced."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _identity_at(path: Path) -> tuple[int, int] | None:
+    try:
+        return _identity(path.stat())
+    except OSError:
+        return None
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,597 @@
+"""A session as an append-only tree of entries, kept in a JSONL file or in memory; and where such files are found.
+
+A file holds one JSON object per line: a header, then entries that each name their parent. The leaf is the entry that
+the next one will hang from; the path from a root to it is the conversation. Nothing written is ever changed, so entry
+types and keys that are unknown here survive.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import secrets
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import EllipsisType
+from typing import Any, Self, cast
+from uuid import UUID
+
+from pydantic.alias_generators import to_camel
+
+from indus_nb.errors import SessionFileError, SessionNotFoundError, UsageError
+from indus_nb.messages import (
+    AssistantMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    Message,
+    UserMessage,
+)
+from indus_nb.storage.file import SessionFile, read_header
+from indus_nb.storage.format import (
+    FORMAT_VERSION,
+    Entry,
+    StoredContext,
+    as_text,
+    context_of,
+    format_line,
+    join_parents,
+    milliseconds,
+    new_entry_id,
+    now,
+    parse_content,
+)
+from indus_nb.wire import JsonObject, load_object
+
+
+@dataclass(slots=True)
+class TreeNode:
+    """An entry with what hangs from it, oldest first, and its label."""
+
+    entry: Entry
+    children: list[TreeNode] = field(default_factory=list["TreeNode"])
+    label: str | None = None
+    label_timestamp: str | None = None
+
+
+class SessionStore:
+    """A session's entries. One store at a time may write to a file; ``close`` lets the next one in.
+
+    ``warnings`` are sentences for a user about what was amiss. Appending raises ``SessionFileError`` when the entry
+    could not be saved; it is in neither the file nor the store then.
+    """
+
+    def __init__(self, header: JsonObject, path: Path | None, entries: Iterable[JsonObject] = ()) -> None:
+        self.header = header
+        self.path = path
+        self.warnings: list[str] = []
+        self.leaf_id: str | None = None
+        self._by_id: dict[str, Entry] = {}
+        self._entries: list[Entry] = []
+        self._labels: dict[str, tuple[str, str]] = {}
+        self._name: str | None = None
+        self._unreadable: set[str] = set()
+        self._file: SessionFile | None = None
+        self._refusal: str | None = None
+        for data in entries:
+            self._add(Entry(data))
+        if mended := join_parents(self._by_id):
+            self._warn(
+                f"{_listed('entry', mended)} could not be joined to what came before, for it is not in the file. "
+                "Each begins a conversation of its own."
+            )
+
+    # Making and opening
+
+    @classmethod
+    def create(
+        cls, cwd: Path, directory: Path, *, parent_session: str | None = None, session_id: str | None = None
+    ) -> Self:
+        """A new session in ``directory``. Its file appears with the first message or name: an unused one leaves none.
+
+        ``parent_session`` is the path of the file it comes from. Raises ``UsageError`` for a ``session_id`` that is
+        taken there or cannot be part of a file name.
+        """
+        if session_id is not None:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", session_id):
+                raise UsageError(f"{session_id!r} cannot be a session id: use up to 100 of a-z A-Z 0-9 . _ -")
+            if any(directory.glob(f"*_{session_id}.jsonl")):
+                raise UsageError(f"There is a session {session_id} in {directory} already. Open it, or choose another.")
+        header = _header(cwd, parent_session, session_id)
+        return cls(header, _path(header, directory))
+
+    @classmethod
+    def in_memory(cls, cwd: Path) -> Self:
+        """A new session that is never saved."""
+        return cls(_header(cwd), None)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The session in the file at ``path``, locked for writing; its leaf is the last entry.
+
+        A file of an older version is rewritten, and a torn last line is moved to a file of its own. Raises
+        ``SessionNotFoundError``, ``SessionLockedError``, or ``SessionFileError`` for a file that is no session or
+        cannot be written; nothing is changed and nothing stays locked then.
+        """
+        read_header(path)  # before a lock file is laid next to something that is no session
+        file = SessionFile.open(path.resolve())
+        try:
+            return cls._loaded(file.path, file.read(), file)
+        except BaseException:
+            file.close()
+            raise
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The session in the file at ``path``, to look at or to fork; others may go on writing to it.
+
+        Raises ``SessionNotFoundError`` and ``SessionFileError``; so does appending.
+        """
+        read_header(path)
+        try:
+            return cls._loaded(path.resolve(), path.read_bytes(), None)
+        except OSError as error:
+            raise SessionFileError(path, f"the file cannot be read ({error.strerror})") from error
+
+    @classmethod
+    def _loaded(cls, path: Path, raw: bytes, file: SessionFile | None) -> Self:
+        with _collection_paused():
+            content = parse_content(raw)
+        if content is None:
+            raise SessionFileError(path, "this is no session file any more. It is left as it is")
+        store = cls(content.header, path, content.entries)
+        store._file = file
+        if content.unreadable:
+            numbers = [str(number) for number in content.unreadable]
+            store._warn(
+                f"{_listed('line', numbers)} could not be read and took no part in the conversation. "
+                "The file still holds what is there."
+            )
+        if file is None:
+            store._refusal = "the session was opened for reading only. Open it for writing, or fork it"
+            if content.torn:
+                store._warn("the last line is not complete and is left out.")
+            return store
+        if file.warning:
+            store._warn(file.warning)
+        if content.torn:
+            kept = file.set_aside(content.torn)
+            count = len(content.torn)
+            store._warn(
+                f"the last line was not complete, as after a power cut. Its {count} bytes were moved to {kept}."
+            )
+        if content.rewritten is not None:
+            file.replace(content.rewritten)
+        elif content.unended:
+            file.append(b"\n")
+        return store
+
+    # Reading
+
+    @property
+    def session_id(self) -> str:
+        """The session's id, a UUID of version 7 unless chosen by somebody."""
+        return self.header["id"]
+
+    @property
+    def cwd(self) -> Path:
+        """The directory that the session works in; the process's own when the file does not say."""
+        return Path(as_text(self.header.get("cwd")) or Path.cwd())
+
+    def check_cwd(self) -> None:
+        """Raise ``SessionFileError`` when the directory that a saved session works in is gone."""
+        if self.path is not None and not self.cwd.is_dir():
+            raise SessionFileError(
+                self.path,
+                f"the session's working directory {self.cwd} is gone. Create it again, or start a new session.",
+            )
+
+    def is_at(self, path: Path) -> bool:
+        """Whether ``path`` names this session's own file."""
+        with suppress(OSError, ValueError):
+            return self.path is not None and path.samefile(self.path)
+        return False
+
+    @property
+    def name(self) -> str | None:
+        """What the session was called last."""
+        return self._name
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All entries of all branches, in the order of writing."""
+        return self._entries
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, str]]:
+        """For each labelled entry's id its label, and when that was given."""
+        return self._labels
+
+    def entry(self, entry_id: str) -> Entry:
+        """The entry of that id; raises ``UsageError`` without one."""
+        try:
+            return self._by_id[entry_id]
+        except KeyError:
+            raise UsageError(f"Entry {entry_id} not found in session {self.session_id}.") from None
+
+    def branch(self, leaf_id: str | EllipsisType | None = ...) -> list[Entry]:
+        """The path from a root to ``leaf_id``, by default to the leaf; none to ``None``.
+
+        Raises ``UsageError`` for an unknown id.
+        """
+        entry_id = self.leaf_id if leaf_id is ... else leaf_id
+        path: list[Entry] = []
+        while entry_id is not None:
+            path.append(self.entry(entry_id))
+            entry_id = path[-1].parent_id
+        path.reverse()
+        return path
+
+    def context(self) -> StoredContext:
+        """What the conversation at the leaf goes on from: its messages, model and thinking level.
+
+        Before the latest compaction only its summary and the entries that it kept count. Messages that cannot be
+        understood are left out, with a warning.
+        """
+        return context_of(self.branch(), self._report_unreadable)
+
+    def _report_unreadable(self, entry_ids: list[str]) -> None:
+        if new := [entry_id for entry_id in entry_ids if entry_id not in self._unreadable]:
+            self._unreadable.update(new)
+            self._warn(
+                f"the model is not shown {_listed('entry', new)}, for the message there is of a kind unknown here. "
+                "The file keeps it."
+            )
+
+    def tree(self) -> list[TreeNode]:
+        """The roots, and through them every entry; siblings are in the order of their times."""
+        nodes = {entry.id: TreeNode(entry) for entry in self._entries}
+        for target, (label, timestamp) in self._labels.items():
+            if node := nodes.get(target):
+                node.label, node.label_timestamp = label, timestamp
+        roots: list[TreeNode] = []
+        for node in nodes.values():
+            parent_id = node.entry.parent_id
+            (roots if parent_id is None else nodes[parent_id].children).append(node)
+        for node in nodes.values():
+            node.children.sort(key=lambda child: milliseconds(child.entry.timestamp))
+        return roots
+
+    def is_current(self) -> bool:
+        """Whether the file, if there is one yet, can be written to and is as this store left it."""
+        return self._refusal is None and (self._file is None or self._file.is_ours())
+
+    # Writing
+
+    def append_message(self, message: Message) -> str:
+        """Hang a message from the leaf and make it the leaf; returns its entry's id.
+
+        An extension's message becomes an entry of type ``custom_message``. Summaries are no messages in a file:
+        ``append`` stores them, and a ``ValueError`` says so here.
+        """
+        if isinstance(message, BranchSummaryMessage | CompactionSummaryMessage):
+            raise ValueError(f"a {message.role} is stored by append('branch_summary' or 'compaction', ...)")
+        data = message.to_wire()
+        if isinstance(message, CustomMessage):
+            fields = {key: value for key, value in data.items() if key not in ("role", "timestamp")}
+            return self._append("custom_message", fields, message)
+        return self._append("message", {"message": data}, message)
+
+    def append(self, kind: str, /, **fields: Any) -> str:
+        """Hang an entry of type ``kind`` from the leaf and make it the leaf; returns its id.
+
+        ``fields`` are JSON values, named as in the file or in snake_case; those that are ``None`` are left out.
+        """
+        return self._append(kind, {to_camel(key): value for key, value in fields.items() if value is not None})
+
+    def save(self) -> None:
+        """Make the file appear now, before the first message; does nothing when it is there or never will be."""
+        if self.path is not None and self._file is None and self._refusal is None:
+            self._begin(self.path, b"")
+
+    def move_leaf(self, entry_id: str | None) -> None:
+        """Let the next entry hang from ``entry_id``, or be a root. The file does not record this.
+
+        Raises ``UsageError`` for an unknown id.
+        """
+        self.leaf_id = None if entry_id is None else self.entry(entry_id).id
+
+    def fork(self, leaf_id: str | None, directory: Path | None) -> Self:
+        """A new session that begins with the path to ``leaf_id``; ``directory`` ``None`` keeps it in memory.
+
+        Labels of what was copied go along. The new header names this file.
+        """
+        entries: list[JsonObject] = []
+        ids: set[str] = set()
+        parent_id: str | None = None
+
+        def add(data: JsonObject) -> None:
+            nonlocal parent_id
+            entries.append({**data, "parentId": parent_id})
+            parent_id = data["id"]
+            ids.add(data["id"])
+
+        for entry in self.branch(leaf_id):
+            if entry.type != "label":
+                add(entry.data)
+        for target, (label, timestamp) in self._labels.items():
+            if target in ids:
+                head = {"type": "label", "id": new_entry_id(ids), "parentId": None, "timestamp": timestamp}
+                add({**head, "targetId": target, "label": label})
+        return self._successor(self.cwd, directory, entries)
+
+    def copy(self, cwd: Path, directory: Path | None) -> Self:
+        """A new session for work in ``cwd`` that begins with all entries, branches included."""
+        return self._successor(cwd, directory, [entry.data for entry in self._entries])
+
+    def close(self) -> None:
+        """Let go of the file; only appending is over then. Does nothing the second time."""
+        if self.path is not None:
+            self._refusal = self._refusal or "the session was closed. Open it again"
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _append(self, kind: str, fields: JsonObject, message: Message | None = None) -> str:
+        entry_id = new_entry_id(self._by_id)
+        head = {"type": kind, "id": entry_id, "parentId": self.leaf_id, "timestamp": now()}
+        line = format_line({**head, **fields, **head})
+        # Read back, so that the entry is what the file says and shares nothing with its caller.
+        entry = Entry(load_object(line), message)
+        if self.path is not None:
+            if self._refusal is not None:
+                raise SessionFileError(self.path, self._refusal)
+            if self._file is not None:
+                self._file.append(line, lasting=_ends_a_step(message))
+            elif kind in ("message", "session_info"):  # a name too is something that the user said
+                self._begin(self.path, line)
+        self._add(entry)
+        return entry_id
+
+    def _begin(self, path: Path, line: bytes) -> None:
+        lines = [format_line(self.header), *(format_line(entry.data) for entry in self._entries), line]
+        self._file = SessionFile.create(path, b"".join(lines))
+        if self._file.warning:
+            self._warn(self._file.warning)
+
+    def _successor(self, cwd: Path, directory: Path | None, entries: list[JsonObject]) -> Self:
+        parent = str(self.path) if self.path is not None and self.path.exists() else None
+        header = _header(cwd, parent)
+        new = type(self)(header, None if directory is None else _path(header, directory), entries)
+        if any(data["type"] == "message" for data in entries):
+            new.save()
+        return new
+
+    def _add(self, entry: Entry) -> None:
+        self._by_id[entry.id] = entry
+        self._entries.append(entry)
+        self.leaf_id = entry.id
+        if entry.type == "session_info":
+            self._name = as_text(entry.data.get("name")).strip() or None
+        elif entry.type == "label":
+            target = as_text(entry.data.get("targetId"))
+            if label := as_text(entry.data.get("label")):
+                self._labels[target] = (label, entry.timestamp)
+            else:
+                self._labels.pop(target, None)
+
+    def _warn(self, what: str) -> None:
+        self.warnings.append(f"{self.path or 'This session'}: {what}")
+
+
+@contextmanager
+def _collection_paused() -> Generator[None]:
+    """Make many objects without looking for garbage among them, which would take longer than making them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _ends_a_step(message: Message | None) -> bool:
+    """Whether the user would miss it most: their own words, and the answer that a run ends with."""
+    return isinstance(message, UserMessage) or (
+        isinstance(message, AssistantMessage) and message.stop_reason != "toolUse"
+    )
+
+
+def _header(cwd: Path, parent_session: str | None = None, session_id: str | None = None) -> JsonObject:
+    header: JsonObject = {
+        "type": "session",
+        "version": FORMAT_VERSION,
+        "id": session_id or _new_session_id(),
+        "timestamp": now(),
+        "cwd": str(cwd.absolute()),
+    }
+    return {**header, "parentSession": parent_session} if parent_session else header
+
+
+def _path(header: JsonObject, directory: Path) -> Path:
+    stamp = re.sub("[:.]", "-", header["timestamp"])
+    return directory.absolute() / f"{stamp}_{header['id']}.jsonl"
+
+
+def _new_session_id() -> str:
+    """A UUID of version 7 (RFC 9562, section 5.7): the time in ms, then random bits."""
+    time_bits = (time.time_ns() // 1_000_000) & (2**48 - 1)
+    return str(UUID(int=time_bits << 80 | 7 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)))
+
+
+def _listed(what: str, names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{what} {names[0]}"
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{plural} {', '.join(names[:5])}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
+
+
+def user_text(entry: Entry) -> str:
+    """The text of a user's message; empty for every other entry."""
+    message: object = entry.data.get("message") if entry.type == "message" else None
+    if not isinstance(message, dict):
+        return ""
+    said = cast("JsonObject", message)
+    return _user_text(said.get("content")) if said.get("role") == "user" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as a list shows it. Times are in ms since the epoch."""
+
+    path: Path
+    id: str
+    cwd: str
+    name: str | None
+    parent_session: str | None
+    created: int
+    modified: int
+    message_count: int
+    first_message: str
+    """The first text of the user, cut at 1000 characters; empty without one."""
+
+    def to_wire(self) -> JsonObject:
+        """The JSON object that a client is given."""
+        values = {to_camel(name.name): getattr(self, name.name) for name in fields(self)}
+        return {name: str(value) if name == "path" else value for name, value in values.items() if value is not None}
+
+
+def session_directory(cwd: Path, agent_dir: Path) -> Path:
+    """The directory for sessions that work in ``cwd``.
+
+    >>> session_directory(Path("/home/ada/engine"), Path("/agent")).as_posix()
+    '/agent/sessions/--home-ada-engine--'
+    """
+    name = re.sub(r"[/\\:]", "-", re.sub(r"^[/\\]", "", str(cwd.absolute())))
+    return agent_dir / "sessions" / f"--{name}--"
+
+
+def most_recent_session(directory: Path, cwd: Path | None = None) -> Path | None:
+    """The session file written to last, of those that work in ``cwd`` if that is given; ``None`` without one."""
+    for _, path in sorted(_session_files(directory), reverse=True):
+        with suppress(SessionFileError):
+            header = read_header(path)
+            if cwd is None or header.get("cwd") == str(cwd.absolute()):
+                return path
+    return None
+
+
+def find_session(wanted: str, directory: Path) -> Path:
+    """The file that ``wanted`` names: a path, a file name in ``directory``, or the beginning of an id there.
+
+    Raises ``SessionNotFoundError``, or ``UsageError`` when several ids begin so.
+    """
+    if not wanted.strip():
+        raise UsageError("Name the session: the path of its file, or the beginning of its id.")
+    if wanted.endswith(".jsonl") or "/" in wanted or os.sep in wanted:
+        path = Path(wanted)
+        with suppress(RuntimeError):  # a home directory of nobody
+            path = path.expanduser()
+        found = next((place for place in (path, directory / path) if place.is_file()), None)
+        if found is None:
+            raise SessionNotFoundError(path, "there is no such session file. Check the path, or start a new session")
+        return found
+    matches: dict[Path, str] = {}
+    for _, path in sorted(_session_files(directory)):
+        with suppress(SessionFileError):
+            session_id: str = read_header(path)["id"]
+            if session_id.startswith(wanted):
+                matches[path] = session_id
+    exact = [path for path, session_id in matches.items() if session_id == wanted]
+    candidates = exact or list(matches)
+    if not candidates:
+        raise SessionNotFoundError(directory, f"no session here has an id that begins with {wanted!r}")
+    if len(candidates) > 1:
+        names = ", ".join(path.name for path in candidates[:5])
+        raise UsageError(f"{len(candidates)} sessions have an id that begins with {wanted!r}: {names}. Name the file.")
+    return candidates[0]
+
+
+def list_sessions(directory: Path, limit: int | None = None) -> list[SessionInfo]:
+    """The sessions in ``directory``, the one that was talked in last first; files that are none are left out.
+
+    With a ``limit`` no more files than that are read, those written to last.
+    """
+    found: list[SessionInfo] = []
+    for modified, path in sorted(_session_files(directory), reverse=True)[:limit]:
+        # One may vanish while the others are read.
+        with suppress(SessionFileError, OSError):
+            found.append(_describe(path, modified // 1_000_000))
+    return sorted(found, key=lambda info: info.modified, reverse=True)
+
+
+def _session_files(directory: Path) -> list[tuple[int, Path]]:
+    """Time of change in ns, and path."""
+    files: list[tuple[int, Path]] = []
+    try:
+        with os.scandir(directory) as listing:
+            for item in listing:
+                if item.name.endswith(".jsonl") and not item.name.startswith("."):
+                    with suppress(OSError):
+                        if item.is_file():
+                            files.append((item.stat().st_mtime_ns, Path(item.path)))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise SessionFileError(directory, f"the sessions there cannot be listed ({error.strerror})") from error
+    return files
+
+
+def _describe(path: Path, file_modified: int) -> SessionInfo:
+    header = read_header(path)
+    name: str | None = None
+    spoken = 0
+    count = 0
+    first = ""
+    with path.open("rb") as file:
+        for line in file:
+            if b'"message"' not in line and b'"session_info"' not in line:
+                continue
+            try:
+                data = load_object(line)
+            except ValueError:
+                continue
+            if data.get("type") == "session_info":
+                name = as_text(data.get("name")).strip() or None
+            if data.get("type") != "message" or not isinstance(data.get("message"), dict):
+                continue
+            count += 1
+            message: JsonObject = data["message"]
+            if message.get("role") in ("user", "assistant"):
+                moment = message.get("timestamp")
+                given = int(moment) if isinstance(moment, int | float) else milliseconds(data.get("timestamp"))
+                spoken = max(spoken, given)
+            if message.get("role") == "user" and not first:
+                first = _user_text(message.get("content"))
+    created = milliseconds(header.get("timestamp"))
+    return SessionInfo(
+        path=path,
+        id=header["id"],
+        cwd=as_text(header.get("cwd")),
+        name=name,
+        parent_session=as_text(header.get("parentSession")) or None,
+        created=created or file_modified,
+        modified=spoken or created or file_modified,
+        message_count=count,
+        first_message=first[:1000],
+    )
+
+
+def _user_text(content: object) -> str:
+    if not isinstance(content, list):
+        return as_text(content)
+    blocks = cast("list[object]", content)
+    return " ".join(
+        as_text(cast("JsonObject", block).get("text")) for block in blocks if isinstance(block, dict)
+    ).strip()

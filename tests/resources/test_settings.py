@@ -1,0 +1,138 @@
+"""What the settings files say: typed, merged, migrated, and left alone when they are broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from indus_nb.resources.settings import LoadedSettings, Settings, load_settings
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    def load_both(own: object = None, project: object = None) -> LoadedSettings:
+        for path, content in ((own_file(tmp_path), own), (project_file(tmp_path), project)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if content is not None:
+                path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return load_settings(tmp_path / "work", tmp_path / "agent")
+
+    return load_both
+
+
+def own_file(folder: Path) -> Path:
+    return folder / "agent" / "settings.json"
+
+
+def project_file(folder: Path) -> Path:
+    return folder / "work" / ".indusagi" / "settings.json"
+
+
+def test_without_files_everything_has_its_default(load) -> None:
+    loaded = load()
+    assert loaded == LoadedSettings(Settings())
+    settings = loaded.settings
+    assert (settings.enable_skill_commands, settings.approve) == (True, None)
+    assert settings.extension_handlers.timeout_ms == 30_000
+    assert (settings.enabled_models, settings.default_tools, settings.mcp_servers) == (None, None, {})
+
+
+def test_the_projects_settings_lie_over_the_users_one_level_deep(load, tmp_path: Path) -> None:
+    loaded = load(
+        {
+            "defaultModel": "mine",
+            "thinkingBudgets": {"low": 1, "high": 2},
+            "images": {"autoResize": False},
+            "enabledModels": ["a", "b"],
+            "mcpServers": {"one": {"command": "x", "args": []}, "two": {"url": "y"}},
+        },
+        {
+            "defaultModel": "ours",
+            "thinkingBudgets": {"high": 3},
+            "unheardOf": {"kept": True},
+            "enabledModels": ["c"],
+            "mcpServers": {"two": {"url": "z"}},
+        },
+    )
+    settings = loaded.settings
+    assert loaded.problems == []
+    assert settings.default_model == "ours"
+    assert settings.thinking_budgets == {"low": 1, "high": 3}
+    assert settings.images.auto_resize is False
+    assert settings.to_wire()["unheardOf"] == {"kept": True}
+    assert settings.enabled_models == ["c"]
+    assert settings.mcp_servers == {"one": {"command": "x", "args": []}, "two": {"url": "z"}}
+    assert loaded.place("defaultModel") == f"{project_file(tmp_path)}: `defaultModel`"
+    assert loaded.place("images") == f"{own_file(tmp_path)}: `images`"
+
+
+def test_lists_of_resources_are_joined_and_counted_from_the_folder_of_their_file(
+    load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    settings = load(
+        {"skills": ["mine", "!mine/old/*"], "extensions": ["~/ext.py"], "prompts": ["/abs"]},
+        {"skills": ["../ours", "-mine"], "prompts": ["+p.md"]},
+    ).settings
+    own, project = own_file(tmp_path).parent, project_file(tmp_path).parent
+    assert settings.skills == [f"{project}/../ours", f"-{project}/mine", f"{own}/mine", f"!{own}/mine/old/*"]
+    assert settings.extensions == ["/home/me/ext.py"]
+    assert settings.prompts == [f"+{project}/p.md", "/abs"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"queueMode": "all"}, {"steeringMode": "all"}),
+        ({"queueMode": "all", "steeringMode": "one-at-a-time"}, {"steeringMode": "one-at-a-time"}),
+        ({"websockets": True}, {"transport": "websocket"}),
+        ({"websockets": False, "transport": "auto"}, {"transport": "auto"}),
+        (
+            {"skills": {"customDirectories": ["/s"], "enableSkillCommands": False}},
+            {"skills": ["/s"], "enableSkillCommands": False},
+        ),
+        ({"skills": {}}, {"skills": []}),
+        (
+            {"retry": {"maxDelayMs": 5, "maxRetries": 1}},
+            {"retry": {"maxRetries": 1, "provider": {"maxRetryDelayMs": 5}}},
+        ),
+        (
+            {"retry": {"maxDelayMs": 5, "provider": {"maxRetryDelayMs": 7}}},
+            {"retry": {"provider": {"maxRetryDelayMs": 7}}},
+        ),
+    ],
+)
+def test_old_keys_count_as_what_they_are_called_today_and_the_file_stays(load, tmp_path: Path, old, new) -> None:
+    loaded = load(old)
+    assert loaded.problems == []
+    assert loaded.settings == Settings.model_validate(new)
+    assert json.loads(own_file(tmp_path).read_text()) == old
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"defaultModel": ', "is no JSON"),
+        ("[1]", "a JSON object"),
+        ({"steeringMode": "sometimes"}, "`steeringMode` is wrong"),
+        ({"images": {"autoResize": "perhaps"}}, "`images.autoResize` is wrong"),
+        ({"approve": "maybe"}, "`approve` is wrong"),
+        ({"extensionHandlers": {"timeoutMs": 0}}, "`extensionHandlers.timeoutMs` is wrong"),
+        ({"skills": [5]}, "`skills.0` is wrong"),
+        ({"skills": {"customDirectories": "x"}}, "`skills` is wrong"),
+        ({"queueMode": "sometimes"}, "`steeringMode` is wrong"),
+        ({"retry": {"maxDelayMs": "x"}}, "`retry.provider.maxRetryDelayMs` is wrong"),
+        ({"enabledModels": "x"}, "`enabledModels` is wrong"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_field_ignored_and_left_alone(load, tmp_path: Path, content, words) -> None:
+    loaded = load(content, {"defaultProvider": "offline"})
+    before = own_file(tmp_path).read_text()
+    (problem,) = loaded.problems
+    assert str(problem).startswith(f"{own_file(tmp_path)}: ")
+    assert words in str(problem)
+    assert problem.path == own_file(tmp_path)
+    assert loaded.settings == Settings(default_provider="offline")
+    assert own_file(tmp_path).read_text() == before
