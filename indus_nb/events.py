@@ -34,9 +34,10 @@ Every change of what the session holds is announced, so that nobody needs to pol
     entry_added                           an entry was appended to the session, and is its leaf now
 
 ``entry_added`` follows the event that caused the entry (``message_end``, ``model_changed``, ``session_info_changed``,
-``branch_moved``, ...) and comes by itself where there is none (labels, entries of extensions). The entry of a compaction
-is announced between ``compaction_start`` and ``compaction_end``. Entries are announced in the order of the file, a
-parent before its children. What a session holds when it is opened, or when it replaces another, is not announced again.
+``branch_moved``, ...) and comes by itself where there is none (labels, entries of extensions). The entry of a
+compaction is announced between ``compaction_start`` and ``compaction_end``. Entries are announced in the order of the
+file, a parent before its children. What a session holds when it is opened, or when it replaces another, is not
+announced again.
 """
 
 from __future__ import annotations
