@@ -63,7 +63,7 @@ MOVED = {
     "notebook.journal": "notebook.kernel.journal",
     "notebook.variables": "notebook.kernel.describe",
     "notebook.care": "notebook.kernel.effects",
-    "notebook.cells": "notebook.document.cells",
+    "notebook.cells": "notebook.document",
     "notebook.pictures": "notebook.document.pictures",
 }
 

@@ -22,7 +22,7 @@ from indus_nb.messages import (
     UserMessage,
 )
 from indus_nb.notebook.cell_run import CellRun
-from indus_nb.notebook.document.cells import NotebookTools
+from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.document.pictures import image_of
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
 from indus_nb.notebook.kernel.describe import for_prompt
