@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> None:
         run("ruff", "format", "--check")
         run("pyright")
         run("lint-imports")
+        run("python", "tests/javascript.py")
     if not quick and not selected:
         run("python", "tests/matrix.py", "--quick")
     if not quick:
