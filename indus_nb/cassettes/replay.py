@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from indus_nb import textcut
 from indus_nb.errors import UsageError
 from indus_nb.messages import (
     AssistantBlock,
@@ -738,8 +739,8 @@ def _played(growing: GrowingMessage, block: AssistantBlock) -> Iterator[Assistan
 
 def _summary(request: _StoredRequest) -> str:
     last = request.messages[-1] if request.messages else {}
-    line = " ".join(json.dumps(last.get("content", ""), ensure_ascii=False).split())
-    return f"{last.get('role', 'no message')} {line if len(line) <= 80 else f'{line[:79]}…'}"
+    line = textcut.one_line_fit(json.dumps(last.get("content", ""), ensure_ascii=False), 80)
+    return f"{last.get('role', 'no message')} {line}"
 
 
 # --- what differs from the record ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from indus_nb import textcut
 from indus_nb.console import commands
 from indus_nb.console.commands import Command
 from indus_nb.console.frames import Wire
@@ -452,8 +453,7 @@ def _explain(name: str, error: ValidationError) -> str:
 
 
 def _brief(value: object) -> str:
-    text = dump(value).decode(errors="replace")
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return textcut.fit(dump(value).decode(errors="replace"), 60, "...")
 
 
 async def _start(session: AgentSession) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 
+from indus_nb import textcut
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
     AgentEnd,
@@ -46,7 +47,7 @@ from indus_nb.session.hooks import (
 from indus_nb.session.session import AgentSession
 from indus_nb.storage.format import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
-from indus_nb.tools.truncate import Truncation, byte_size
+from indus_nb.tools.truncate import Truncation
 from indus_nb.wire import JsonObject
 
 _log = logging.getLogger("indus_nb")
@@ -527,7 +528,7 @@ class Extensions(SessionHooks):
 
 def _shell_result(answer: ev.BashResultAnswer) -> ShellResult:
     lines = answer.output.count("\n") + (not answer.output.endswith("\n") and bool(answer.output))
-    size = byte_size(answer.output)
+    size = textcut.byte_size(answer.output)
     shown = Truncation(
         content=answer.output,
         truncated=answer.truncated,

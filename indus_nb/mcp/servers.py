@@ -32,6 +32,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, ValidationError, model_validator
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.providers import ToolSpec
@@ -40,7 +41,7 @@ from indus_nb.tools.bash import PlainText
 from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
-from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, byte_size, head, size_text
+from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, head, size_text
 from indus_nb.version import __version__
 from indus_nb.wire import JsonObject, WireModel, clean_text, dump
 
@@ -908,8 +909,10 @@ def _shortened(text: str) -> tuple[str, JsonObject | None]:
     with contextlib.closing(whole):
         whole.append(text)
     if shown.first_line_exceeds_limit:
-        content = text[:MAX_BYTES].encode(errors="replace")[:MAX_BYTES].decode(errors="ignore")
-        shown = shown.model_copy(update={"content": content, "output_bytes": byte_size(content), "output_lines": 1})
+        content = textcut.head_bytes(text, MAX_BYTES)
+        shown = shown.model_copy(
+            update={"content": content, "output_bytes": textcut.byte_size(content), "output_lines": 1}
+        )
         what = f"the first {size_text(shown.output_bytes)} of line 1"
     else:
         what = f"lines 1-{shown.output_lines}"

@@ -27,6 +27,7 @@ from urllib.request import url2pathname
 
 import pydantic_core
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.messages import ImageContent, TextContent
@@ -436,7 +437,7 @@ def _text_of(output: Mapping[str, Any], most: int) -> str:
 
 def _ends(text: str, most: int) -> str:
     """Both ends of a text that is far too long anyway, so that no more than these need to be looked at."""
-    return text if len(text) <= 4 * most else f"{text[: 2 * most]}\n…\n{text[-2 * most :]}"
+    return textcut.middle(text, 4 * most, "\n…\n")
 
 
 def _readable(text: str) -> str:
