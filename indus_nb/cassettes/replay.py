@@ -53,7 +53,7 @@ from indus_nb.messages import (
 )
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError
-from indus_nb.wire import JsonObject, WireModel, clean_text, load_object
+from indus_nb.wire import JsonObject, WireModel, clean_text, first_problem, load_object
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -368,9 +368,7 @@ def _load(path: Path) -> list[_StoredExchange]:
     except OSError as error:
         raise UsageError(f"The cassette {path} cannot be read ({error.strerror}).") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        problem = f"`{where}` is wrong: {first['msg']}"
+        problem = first_problem(error)
         raise UsageError(f"The cassette {path} cannot be played: {problem}. Mend it by hand. {_ANEW}") from error
     except ValueError as error:
         raise UsageError(f"The cassette {path} is no JSON ({error}). Mend it by hand. {_ANEW}") from error

@@ -48,7 +48,7 @@ from indus_nb.session.session import AgentSession
 from indus_nb.storage.format import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
 from indus_nb.tools.truncate import Truncation
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, first_problem
 
 _log = logging.getLogger("indus_nb")
 AnswerT = TypeVar("AnswerT", bound=ev.Answer)
@@ -192,9 +192,12 @@ class Extensions(SessionHooks):
             try:
                 parsed = answer if isinstance(answer, kind) else kind.model_validate(answer)
             except ValidationError as error:
-                problem = error.errors()[0]
-                where = ".".join(map(str, problem["loc"]))
-                told = f"the answer is wrong at `{where}`: {problem['msg']}" if where else f"{answer!r} is no answer"
+                wrong = first_problem(error)
+                told = (
+                    f"the answer is wrong at `{wrong.path}`: {wrong.reason}"
+                    if wrong.path
+                    else f"{answer!r} is no answer"
+                )
                 await self.report(extension, event.type, TypeError(told))
             else:
                 yield extension, parsed

@@ -43,7 +43,7 @@ from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, head, size_text
 from indus_nb.version import __version__
-from indus_nb.wire import JsonObject, WireModel, clean_text, dump
+from indus_nb.wire import JsonObject, WireModel, clean_text, dump, field_problems
 
 if TYPE_CHECKING:
     import httpx2
@@ -163,7 +163,8 @@ class McpServers:
             try:
                 config = McpServerConfig.model_validate(value)
             except ValidationError as error:
-                self._problems += [_config_problem(name, wrong["loc"], wrong["msg"]) for wrong in error.errors()]
+                wrong = field_problems(error, where=f"mcpServers.{name}")
+                self._problems += [f"The MCP server {name} is left out: {problem}." for problem in wrong]
             else:
                 if config.enabled:
                     self._servers[name] = _Server(name, config, cwd, self._offer)
@@ -215,11 +216,6 @@ class McpServers:
         if offered != self.tools:
             self.tools = offered
             self._on_change()
-
-
-def _config_problem(name: str, where: Sequence[str | int], message: str) -> str:
-    path = ".".join(["mcpServers", name, *map(str, where)])
-    return f"The MCP server {name} is left out: `{path}` is wrong: {message.removeprefix('Value error, ')}."
 
 
 def _import_sdk() -> None:

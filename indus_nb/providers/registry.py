@@ -31,7 +31,7 @@ from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.providers.catalog import builtin_models, default_model, find_model, model_with_id, split_level
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, first_problem
 
 _Kind = TypeVar("_Kind", bound=WireModel)
 Stream: TypeAlias = Callable[[Model, Context, StreamOptions], AsyncGenerator[AssistantMessageEvent]]
@@ -486,9 +486,10 @@ def _validated(kind: type[_Kind], value: object, where: str = "") -> _Kind:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        path = ".".join(part for part in (where, *map(str, first["loc"])) if part)
-        raise _WrongFieldError(path or "config", f"is wrong: {first['msg']}") from None  # its text shows the input
+        wrong = first_problem(error, where=where)
+        raise _WrongFieldError(
+            wrong.path or "config", f"is wrong: {wrong.reason}"
+        ) from None  # its text shows the input
 
 
 def _laid_over(
