@@ -46,7 +46,7 @@ MOVED = {
     "export": "render.session_page",
     "notebook.tree_rows": "render.tree",
     "providers.replay": "cassettes.replay",
-    "notebook.request": "notebook.magic.request",
+    "notebook.request": "notebook.magic",
     "notebook.completion": "notebook.magic.completion",
     "notebook.commands": "notebook.magic.subcommands",
     "notebook.transcript": "notebook.view.transcript",
