@@ -27,7 +27,8 @@ class _Account(WireModel):
 
     @model_validator(mode="after")
     def _check(self) -> _Account:
-        assert self.keys, "there is no key"
+        if not self.keys:
+            raise ValueError("there is no key")
         return self
 
 
