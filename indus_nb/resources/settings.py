@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from indus_nb.agent.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.agent.retry import RetrySettings
+from indus_nb.cassettes.environment import environment_cassette
 from indus_nb.errors import SettingsError
 from indus_nb.files import expand_user, read_file
 from indus_nb.messages import ThinkingLevel
@@ -144,7 +145,7 @@ def agent_directory() -> Path:
 
 def model_registry(agent_dir: Path) -> ModelRegistry:
     """The models and keys that the user's folder adds to the built-in ones."""
-    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json")
+    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json", cassette=environment_cassette)
 
 
 def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
