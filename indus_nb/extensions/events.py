@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from indus_nb.agent.loop import AbortSignal
+from indus_nb.loop.loop import AbortSignal
 from indus_nb.messages import AssistantMessage, ImageContent, Message, TextContent, ThinkingLevel, ToolResultMessage
 from indus_nb.providers import Model
 from indus_nb.session.compaction import Preparation
@@ -477,6 +477,9 @@ EVENT_NAMES: frozenset[str] = frozenset(
         "tool_execution_end",
         "session_info_changed",
         "session_save_failed",
+        "session_replaced",
+        "branch_moved",
+        "entry_added",
         "auto_retry_start",
         "auto_retry_end",
         "compaction_start",
