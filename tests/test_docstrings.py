@@ -38,7 +38,11 @@ EXAMPLES = dict(examples())
 
 
 def test_the_examples_are_found() -> None:
-    assert {name.partition(":")[0] for name in EXAMPLES} >= {"client.py", "session.py", "extensions/definitions.py"}
+    assert {name.partition(":")[0] for name in EXAMPLES} >= {
+        "console/client.py",
+        "session/session.py",
+        "extensions/definitions.py",
+    }
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -16,3 +16,26 @@ def test_importing_the_package_loads_neither_ipython_nor_an_sdk_nor_widgets() ->
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+def test_no_module_stands_in_the_way_of_a_public_name() -> None:
+    code = (
+        "import indus_nb, indus_nb.start, indus_nb.console.rpc, indus_nb.notebook.conversations\n"
+        "from types import ModuleType\n"
+        "print([name for name in indus_nb.__all__ if isinstance(getattr(indus_nb, name), ModuleType)])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_modules_that_have_moved_are_found_by_their_old_names_with_a_warning() -> None:
+    program = (
+        "import warnings\n"
+        "from importlib import import_module\n"
+        "from indus_nb._moved import MOVED\n"
+        "for old, new in MOVED.items():\n"
+        "    with warnings.catch_warnings(record=True) as caught:\n"
+        "        warnings.simplefilter('always')\n"
+        "        assert import_module(f'indus_nb.{old}') is import_module(f'indus_nb.{new}'), old\n"
+        "    assert f'is named indus_nb.{new} now' in str(caught[-1].message), (old, caught)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -25,8 +25,8 @@ from indus_nb.tools.process import Child
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.agent.loop import AbortSignal
     from indus_nb.extensions.host import Extensions
+    from indus_nb.loop.loop import AbortSignal
     from indus_nb.session.compaction import CompactionResult
     from indus_nb.session.conversation import ContextUsage
     from indus_nb.session.dialogs import Ui

@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 
-from indus_nb.agent.loop import AbortSignal, RunAborted
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
     AgentEnd,
@@ -30,6 +29,7 @@ from indus_nb.extensions import events as ev
 from indus_nb.extensions.api import Command, CommandContext, Context, Events, Extension, ExtensionApi, Handler
 from indus_nb.extensions.calling import Calls
 from indus_nb.extensions.loader import Source, load
+from indus_nb.loop.loop import AbortSignal, RunAborted
 from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
 from indus_nb.session.compaction import CompactionResult, Preparation
 from indus_nb.session.hooks import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from indus_nb.agent.watchers import RunWatcher
 from indus_nb.events import TtsrTriggered
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import BeforeAgentStart, SessionStart, SessionTree
+from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import AssistantMessage, CustomMessage, Message
 from indus_nb.resources.settings import StreamRuleSettings
 from indus_nb.resources.stream_rules import MAX_STOPS, RuleWatch, StreamRule, load_rules, reminder

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from indus_nb.agent.watchers import RunWatcher
 from indus_nb.events import TodoAutoClear, TodoReminder
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import BeforeAgentStart, SessionShutdown, SessionStart, SessionTree
+from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import AssistantMessage, CustomMessage, ToolResultMessage
 from indus_nb.resources.settings import TodoSettings
 from indus_nb.session.session import AgentSession

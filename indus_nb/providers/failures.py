@@ -1,6 +1,6 @@
 """What every provider's failures have in common: their cause, a wait asked for, and words without secrets.
 
-A sentence says what happened, where, and what to do, and its words are those by which ``indus_nb.agent.retry`` knows a
+A sentence says what happened, where, and what to do, and its words are those by which ``indus_nb.loop.retry`` knows a
 failure that passes. What no second attempt mends (a wrong address, a certificate) is therefore told in others.
 """
 

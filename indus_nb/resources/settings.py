@@ -11,10 +11,10 @@ from typing import Any, Literal, cast
 import pydantic_core
 from pydantic import Field, ValidationError
 
-from indus_nb.agent.loop import InterruptMode, QueueMode, ToolExecution
-from indus_nb.agent.retry import RetrySettings
 from indus_nb.errors import SettingsError
 from indus_nb.files import expand_user, read_file
+from indus_nb.loop.loop import InterruptMode, QueueMode, ToolExecution
+from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.wire import JsonObject, WireModel

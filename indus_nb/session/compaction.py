@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from pydantic import Field
 
-from indus_nb.agent.retry import RetrySettings
 from indus_nb.errors import CompactionError
+from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import (
     AssistantMessage,
     BashExecutionMessage,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-from indus_nb.agent.loop import AbortSignal, RunAborted
 from indus_nb.errors import CompactionError, IndusError
 from indus_nb.events import CompactionEnd, CompactionReason, CompactionStart, SessionEvent
+from indus_nb.loop.loop import AbortSignal, RunAborted
 from indus_nb.providers import Model
 from indus_nb.resources.settings import CompactionSettings
 from indus_nb.session.compaction import CompactionResult, Preparation, Summariser, context_tokens, prepare

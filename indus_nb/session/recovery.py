@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from indus_nb.agent.loop import Run, RunAborted
-from indus_nb.agent.retry import RetrySettings, is_overflow
 from indus_nb.events import AutoRetryEnd, AutoRetryStart, CompactionReason, SessionEvent
+from indus_nb.loop.loop import Run, RunAborted
+from indus_nb.loop.retry import RetrySettings, is_overflow
 from indus_nb.messages import AssistantMessage, Message
 from indus_nb.providers import Model
 from indus_nb.session.compaction import is_good_answer

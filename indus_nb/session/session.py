@@ -11,10 +11,6 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
-from indus_nb.agent import loop
-from indus_nb.agent.loop import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
-from indus_nb.agent.retry import RetrySettings
-from indus_nb.agent.watchers import RunWatcher
 from indus_nb.errors import (
     CompactionError,
     CredentialsError,
@@ -38,6 +34,10 @@ from indus_nb.events import (
     ThinkingLevelChanged,
 )
 from indus_nb.images import Admission, admit_attachments, admit_blocks
+from indus_nb.loop import loop
+from indus_nb.loop.loop import AbortSignal, InterruptMode, MessageQueue, RunAborted, ToolExecution
+from indus_nb.loop.retry import RetrySettings
+from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import (
     AssistantMessage,
     Attachment,

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Redacted, Reply, Text, Thinking, ToolUse
 
-from indus_nb.agent.retry import is_passing
 from indus_nb.cassettes.replay import (
     RULES,
     Recording,
@@ -29,6 +28,7 @@ from indus_nb.cassettes.replay import (
     provider_from_environment,
 )
 from indus_nb.errors import UsageError
+from indus_nb.loop.retry import is_passing
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,

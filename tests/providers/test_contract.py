@@ -34,7 +34,7 @@ from messages_api import (
 from openai_api import OpenAIApi
 from pictures import DOT
 
-from indus_nb.agent.retry import RetrySettings, is_overflow, is_passing
+from indus_nb.loop.retry import RetrySettings, is_overflow, is_passing
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,

@@ -15,7 +15,7 @@ from openai_api import OpenAIApi, data
 from pictures import DOT
 from work import counting_work
 
-from indus_nb.agent.retry import is_overflow, is_passing
+from indus_nb.loop.retry import is_overflow, is_passing
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,

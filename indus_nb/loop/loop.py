@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
 
-from indus_nb.agent.watchers import RunWatcher
 from indus_nb.events import (
     AgentEnd,
     AgentEvent,
@@ -30,6 +29,7 @@ from indus_nb.events import (
     TurnStart,
 )
 from indus_nb.images import Admission, fit_output
+from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import (
     AssistantMessage,
     CustomMessage,

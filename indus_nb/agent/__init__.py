@@ -1,1 +1,0 @@
-"""One run of the agent: turns, tool calls, queues and abort."""
