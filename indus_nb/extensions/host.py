@@ -26,9 +26,12 @@ from indus_nb.events import (
     TurnStart,
 )
 from indus_nb.extensions import events as ev
-from indus_nb.extensions.api import Command, CommandContext, Context, Events, Extension, ExtensionApi, Handler
+from indus_nb.extensions.api import ExtensionApi, Handler
+from indus_nb.extensions.bus import EventBus
 from indus_nb.extensions.calling import Calls
+from indus_nb.extensions.context import CommandContext, Context
 from indus_nb.extensions.loader import Source, load
+from indus_nb.extensions.registered import Command, Extension
 from indus_nb.loop.loop import AbortSignal, RunAborted
 from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
 from indus_nb.session.compaction import CompactionResult, Preparation
@@ -79,7 +82,7 @@ class Extensions(SessionHooks):
         self.flag_values = flag_values
         self.listening: set[str] = set()
         self.system_prompt = ""
-        self.bus = Events(self.report_soon)
+        self.bus = EventBus(self.report_soon)
         self._sources = sources
         self._seconds = seconds
         self._extensions: list[Extension] = []
@@ -116,7 +119,7 @@ class Extensions(SessionHooks):
         self.generation += 1
         self.ready = False
         self._problems.clear()
-        self.bus = Events(self.report_soon)
+        self.bus = EventBus(self.report_soon)
         for name in self._providers:
             self.session.registry.unregister(name)
         self._providers.clear()
