@@ -1,7 +1,7 @@
 """Work counted instead of timed: what a busy machine makes slow it does not make more.
 
 ``grows_with`` counts lines of Python. What happens inside C (regular expressions, pandas) runs no lines: there
-``cpu_grows_with`` compares processor time with itself, and ``peak_bytes`` looks at what was allocated.
+``cpu_stays_in_proportion`` compares processor time with itself, and ``peak_bytes`` looks at what was allocated.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ def grows_with(length: int, do: Callable[[int], object], *, everywhere: bool = F
     return found[1] / found[0]
 
 
-def cpu_grows_with(length: int, do: Callable[[int], object], *, below: float = 3) -> float:
-    """The same for work inside C, by this thread's processor time.
+def cpu_stays_in_proportion(length: int, do: Callable[[int], object]) -> bool:
+    """Whether work inside C is in proportion to its length, by this thread's processor time for four times the length.
 
-    Noise only ever adds to it, so the least of several runs counts: it is repeated until the result is below that
-    bound, at most eight times.
+    That is four times the work then and sixteen times if it is squared; eight lies between them. Noise only ever adds,
+    so the least of several runs counts, and they are repeated until the result is good, at most eight times.
     """
     least = [float("inf"), float("inf")]
     for _ in range(8):
-        for at, size in enumerate((length, 2 * length)):
+        for at, size in enumerate((length, 4 * length)):
             began = time.thread_time()
             do(size)
             least[at] = min(least[at], time.thread_time() - began)
-        if least[1] < below * least[0]:
-            break
-    return least[1] / least[0]
+        if least[1] < 8 * least[0]:
+            return True
+    return False
 
 
 def peak_bytes(do: Callable[[], object]) -> int:
