@@ -32,7 +32,13 @@ from installing import PROGRAMS, ROOT, Installer, InstallError
 ENVIRONMENT = ROOT / ".venv"
 BIN = ENVIRONMENT / PROGRAMS
 
-QUICK = (("pyright",), ("lint-imports",), ("ruff", "check"), ("ruff", "format", "--check"))
+QUICK = (
+    ("pyright",),
+    ("python", "tests/javascript.py"),
+    ("lint-imports",),
+    ("ruff", "check"),
+    ("ruff", "format", "--check"),
+)
 STATIC = (*QUICK, ("vulture",))
 """Checks that read the code without running it; the slowest first, for they run side by side."""
 

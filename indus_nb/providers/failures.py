@@ -16,6 +16,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from indus_nb import textcut
 from indus_nb.errors import UsageError
 from indus_nb.providers.catalog import Model
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
@@ -191,8 +192,7 @@ def _by_proxy(where: str) -> str:
 
 def one_line(text: str) -> str:
     """``text`` on one line of bearable length, without control characters."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text[:2000]).split())
-    return line if len(line) <= 500 else f"{line[:500]}…"
+    return textcut.one_line("".join(char if char.isprintable() else " " for char in text[:2000]), 500)
 
 
 def shown_url(url: str) -> str:

@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.notebook.document.notebook_file import (
@@ -204,7 +205,7 @@ def _text_of(output: Mapping[str, Any], limit: int) -> str:
 
 def _ends(text: str, limit: int) -> str:
     """The text, or both ends of one that is far too long: so that no more than these are processed."""
-    return text if len(text) <= 4 * limit else f"{text[: 2 * limit]}\n…\n{text[-2 * limit :]}"
+    return textcut.middle(text, 4 * limit, "\n…\n")
 
 
 def _readable(text: str) -> str:
