@@ -35,22 +35,34 @@ export class CellView extends View {
     );
   }
 
-  /** A cell that waits for the answer has the whole notebook wait, which in command mode takes a number for a heading. */
+  /**
+   * A cell that waits for the answer has the whole notebook wait, which in command mode takes a number for a heading.
+   *
+   * @override
+   */
   get reach() {
     return this.store.state.background ? ".jp-Cell" : ".jp-Notebook";
   }
 
-  /** What cannot be seen must not take keys. */
+  /**
+   * What cannot be seen must not take keys.
+   *
+   * @override
+   */
   mayTakeFocus() {
     if (!super.mayTakeFocus()) return false;
     return this.store.follow || this.distanceBelow(this.scroller() ?? document.documentElement) < NEAR_END_PX;
   }
 
+  /** @override */
   reveal() {
     if (this.store.follow) requestAnimationFrame(() => this.dialogs.node.scrollIntoView({ block: "nearest" }));
   }
 
-  /** @param {Changes} changes */
+  /**
+   * @override
+   * @param {Changes} changes
+   */
   show(changes) {
     super.show(changes);
     if (changes.has("dialogs")) this.dialogs.show();
@@ -111,11 +123,13 @@ export class CellView extends View {
     if (hidden > 0) scroller.scrollTop += hidden + 8;
   }
 
+  /** @override */
   focusRest() {
     if (this.store.focus.before?.isConnected) this.store.focus.leave();
     else this.root.focus({ preventScroll: true });
   }
 
+  /** @override */
   remove() {
     this.found?.removeEventListener("scroll", this.noteScroll);
     if (this.store.state.busy) keepHeight(this.root.closest(".jp-OutputArea"));

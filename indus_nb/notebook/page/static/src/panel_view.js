@@ -56,7 +56,10 @@ export class PanelView extends View {
     for (const node of [this.scroller, this.blocks.node]) sizes.observe(node);
   }
 
-  /** @param {Changes} changes */
+  /**
+   * @override
+   * @param {Changes} changes
+   */
   show(changes) {
     super.show(changes);
     if (changes.has("session", "models", "current_model", "levels", "level", "busy")) this.header.show();
@@ -110,11 +113,13 @@ export class PanelView extends View {
     this.focusRest();
   }
 
+  /** @override */
   resume() {
     if (!this.store.follow) this.scroller.scrollTop = this.store.scrollTop;
     this.end.hidden = this.store.follow;
   }
 
+  /** @override */
   focusRest() {
     focusQuietly(this.composer.field);
   }
