@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
-from textwrap import shorten
 from typing import Self
 
+from indus_nb import textcut
 from indus_nb.errors import RunFailedError
 from indus_nb.events import SessionEvent
 from indus_nb.images import Admission
@@ -342,7 +342,7 @@ class SessionParts:
             self.problems.append(self.save_problem)
             _log.error("%s", self.save_problem)
         if queued := [*self.steering.texts, *self.follow_up_queue.texts]:
-            shown = "; ".join(f'"{shorten(text, 80)}"' for text in queued[:5])
+            shown = "; ".join(f'"{textcut.one_line(text, 80)}"' for text in queued[:5])
             _log.warning("The session ended before %d queued messages were delivered: %s", len(queued), shown)
 
     def __enter__(self) -> Self:
