@@ -45,7 +45,7 @@ MOVED = {
     "markup": "render.markup",
     "export": "render.session_page",
     "notebook.tree_rows": "render.tree",
-    "providers.replay": "cassettes.replay",
+    "providers.replay": "cassettes",
     "notebook.request": "notebook.magic",
     "notebook.completion": "notebook.magic.completion",
     "notebook.commands": "notebook.magic.subcommands",
