@@ -37,6 +37,7 @@ from indus_nb.messages import ImageContent, TextContent
 from indus_nb.providers import ToolSpec
 from indus_nb.providers.tool_schemas import SchemaError, sound_schema
 from indus_nb.tools.bash import PlainText
+from indus_nb.tools.description import CallDescription, by_arguments
 from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
@@ -130,6 +131,10 @@ class McpTool:
     def check(self, arguments: JsonObject) -> JsonObject:
         """The arguments as they are: the server knows what it can take."""
         return arguments
+
+    def describe_call(self, arguments: JsonObject) -> CallDescription:
+        """Describe a call by its arguments. It counts as one with effects: a server's own word is no proof."""
+        return by_arguments(self.spec.name, arguments)
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Have the server run it."""
