@@ -26,7 +26,8 @@ from indus_nb.messages import (
     UserMessage,
     text_of,
 )
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
+from indus_nb.providers.catalog import Model
+from indus_nb.providers.protocol import Context, StreamOptions, ToolSpec
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, TextStart, ThinkingStart, ToolCallStart
 from indus_nb.wire import JsonObject
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from indus_nb.messages import ImageContent, ThinkingContent
-from indus_nb.providers import Model, ToolSpec
+from indus_nb.providers.catalog import Model
 from indus_nb.providers.failures import one_line
+from indus_nb.providers.protocol import ToolSpec
 from indus_nb.wire import JsonObject, dump
 
 _MAX_REMEMBERED = 10_000

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from indus_nb.errors import UsageError
-from indus_nb.providers import ToolSpec
+from indus_nb.providers.protocol import ToolSpec
 from indus_nb.wire import JsonObject
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 import pydantic_core
 from pydantic import Field, ValidationError
 
+from indus_nb.cassettes.environment import environment_cassette
 from indus_nb.errors import SettingsError
 from indus_nb.files import expand_user, read_file
 from indus_nb.loop.loop import InterruptMode, QueueMode, ToolExecution
@@ -144,7 +145,7 @@ def agent_directory() -> Path:
 
 def model_registry(agent_dir: Path) -> ModelRegistry:
     """The models and keys that the user's folder adds to the built-in ones."""
-    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json")
+    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json", cassette=environment_cassette)
 
 
 def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Redacted, Reply, Text, Thinking, ToolUse
 
-from indus_nb.cassettes.replay import (
+from indus_nb.cassettes import (
     RULES,
     Recording,
     RecordingProvider,
@@ -692,7 +692,7 @@ async def test_a_second_recorder_is_refused_before_it_asks(path, messages_api):
             "from indus_nb.providers import Context, StreamOptions\n"
             "from indus_nb.providers.catalog import find_model\n"
             "from indus_nb.providers.offline import OfflineProvider\n"
-            "from indus_nb.cassettes.replay import RecordingProvider\n"
+            "from indus_nb.cassettes import RecordingProvider\n"
             "async def ask():\n"
             "    provider = RecordingProvider(OfflineProvider(), sys.argv[1])\n"
             "    context = Context('', [UserMessage(content='hi')])\n"
