@@ -35,39 +35,51 @@ def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
     readable rules, such as ``bash: git status …``: for the session in memory, for a directory in ``approved.json`` of
     the agent directory, never within the project itself. Where nobody can be asked the call is rejected.
     """
-    allowed: set[str] = set()
-    kept = KeptRules(agent_dir)
+    gate = _Gate(KeptRules(agent_dir))
 
     def setup(api: ExtensionApi) -> None:
-        @api.on("tool_call")
-        async def ask(event: ToolCallEvent, ctx: Context) -> ToolCallAnswer | None:
-            mode = ctx.settings.approve
-            if mode == "never" or (mode == "writes" and ctx.is_read_only(event.tool_name)):
-                return None
-            described = ctx.describe_call(event.tool_name, event.input)
-            try:
-                approval = await asyncio.to_thread(described.approval)
-            except ToolError:
-                return None  # the tool itself will say what is wrong with the arguments
-            rule = approval.rule
-            if rule in allowed or rule in await kept.of(ctx.cwd, ctx.ui):
-                return None
-            if not ctx.has_ui:
-                told = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
-                return ToolCallAnswer(block=True, reason=f"{told} {kept.problem}".rstrip())
-            question, whole = _question(approval)
-            offered = rule if whole and _is_readable(rule) else None
-            always = [] if offered is None else [f"{_SESSION}{offered}", f"{_PROJECT}{offered}"]
-            chosen = await ctx.ui.select(question, [_YES, *always, _NO], signal=ctx.signal)
-            if offered is not None and chosen == always[0]:
-                allowed.add(offered)
-            elif offered is not None and chosen == always[1]:
-                await kept.add(ctx.cwd, offered)
-            elif chosen != _YES:
-                return ToolCallAnswer(block=True, reason="The user did not allow this call. Ask what to do instead.")
-            return None
+        api.on("tool_call", gate.decide)
 
     return setup
+
+
+class _Gate:
+    """What was allowed in one session, and the question about what was not."""
+
+    def __init__(self, kept: KeptRules) -> None:
+        self._kept = kept
+        self._allowed: set[str] = set()
+
+    async def decide(self, event: ToolCallEvent, ctx: Context) -> ToolCallAnswer | None:
+        """Block the call unless its mode, a rule or the user allows it."""
+        mode = ctx.settings.approve
+        described = ctx.describe_call(event.tool_name, event.input)
+        if mode == "never" or (mode == "writes" and not described.has_effects):
+            return None
+        try:
+            approval = await asyncio.to_thread(described.approval)
+        except ToolError:
+            return None  # the tool itself will say what is wrong with the arguments
+        if approval.rule in self._allowed or approval.rule in await self._kept.of(ctx.cwd, ctx.ui):
+            return None
+        if not ctx.has_ui:
+            told = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
+            return ToolCallAnswer(block=True, reason=f"{told} {self._kept.problem}".rstrip())
+        if await self._is_allowed(approval, ctx):
+            return None
+        return ToolCallAnswer(block=True, reason="The user did not allow this call. Ask what to do instead.")
+
+    async def _is_allowed(self, approval: Approval, ctx: Context) -> bool:
+        question, whole = _question(approval)
+        if not whole or not _is_readable(approval.rule):
+            return await ctx.ui.select(question, [_YES, _NO], signal=ctx.signal) == _YES
+        session, project = f"{_SESSION}{approval.rule}", f"{_PROJECT}{approval.rule}"
+        chosen = await ctx.ui.select(question, [_YES, session, project, _NO], signal=ctx.signal)
+        if chosen == session:
+            self._allowed.add(approval.rule)
+        elif chosen == project:
+            await self._kept.add(ctx.cwd, approval.rule)
+        return chosen in (_YES, session, project)
 
 
 def _is_readable(rule: str | None) -> TypeGuard[str]:

@@ -124,12 +124,12 @@ def approval_by_arguments(name: str, arguments: JsonObject) -> Approval:
 
 
 def summarised(arguments: JsonObject) -> tuple[str, JsonObject]:
-    """Choose the argument that says in one line what a call is about, and return it and the others.
+    r"""Choose the argument that says in one line what a call is about, and return it and the others.
 
     >>> summarised({"limit": 3, "path": "notes.txt"})
     ('notes.txt', {'limit': 3})
-    >>> summarised({"command": "one\\ntwo"})
-    ('', {'command': 'one\\ntwo'})
+    >>> summarised({"command": "one\ntwo"})
+    ('', {'command': 'one\ntwo'})
     """
     for key in _SUMMARY_ARGUMENTS:
         value = arguments.get(key)
