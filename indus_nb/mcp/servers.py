@@ -32,18 +32,20 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, ValidationError, model_validator
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.providers import ToolSpec
 from indus_nb.providers.tool_schemas import SchemaError, sound_schema
+from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.tools.bash import PlainText
 from indus_nb.tools.description import CallDescription, by_arguments
 from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
-from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, byte_size, head, size_text
+from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, head, size_text
 from indus_nb.version import __version__
-from indus_nb.wire import JsonObject, WireModel, clean_text, dump
+from indus_nb.wire import JsonObject, WireModel, clean_text, dump, field_problems
 
 if TYPE_CHECKING:
     import httpx2
@@ -103,18 +105,16 @@ class McpServerConfig(WireModel):
         """What is started or connected to, without anything that may be secret."""
         if self.url is None:
             return f"`{self.command}`"
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return shown_url(self.url)
 
     def hide(self, text: str) -> str:
         """``text`` without the values of the environment, of the headers, and of the secret parts of the address."""
         parts = urlsplit(self.url or "")
         values = [*self.env.values(), *self.headers.values(), parts.username or "", parts.password or ""]
         values += [value for _, value in parse_qsl(parts.query)]
-        words = {word for value in values for word in (value, *value.split()) if len(word) >= _MIN_SECRET}
-        for word in sorted(words, key=len, reverse=True):
-            text = text.replace(word, "***")
-        return text
+        return hide_shapes(
+            text, [word for value in values for word in (value, *value.split())], min_characters=_MIN_SECRET
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,8 @@ class McpServers:
             try:
                 config = McpServerConfig.model_validate(value)
             except ValidationError as error:
-                self._problems += [_config_problem(name, wrong["loc"], wrong["msg"]) for wrong in error.errors()]
+                wrong = field_problems(error, where=f"mcpServers.{name}")
+                self._problems += [f"The MCP server {name} is left out: {problem}." for problem in wrong]
             else:
                 if config.enabled:
                     self._servers[name] = _Server(name, config, cwd, self._offer)
@@ -219,11 +220,6 @@ class McpServers:
         if offered != self.tools:
             self.tools = offered
             self._on_change()
-
-
-def _config_problem(name: str, where: Sequence[str | int], message: str) -> str:
-    path = ".".join(["mcpServers", name, *map(str, where)])
-    return f"The MCP server {name} is left out: `{path}` is wrong: {message.removeprefix('Value error, ')}."
 
 
 def _import_sdk() -> None:
@@ -913,8 +909,10 @@ def _shortened(text: str) -> tuple[str, JsonObject | None]:
     with contextlib.closing(whole):
         whole.append(text)
     if shown.first_line_exceeds_limit:
-        content = text[:MAX_BYTES].encode(errors="replace")[:MAX_BYTES].decode(errors="ignore")
-        shown = shown.model_copy(update={"content": content, "output_bytes": byte_size(content), "output_lines": 1})
+        content = textcut.head_bytes(text, MAX_BYTES)
+        shown = shown.model_copy(
+            update={"content": content, "output_bytes": textcut.byte_size(content), "output_lines": 1}
+        )
         what = f"the first {size_text(shown.output_bytes)} of line 1"
     else:
         what = f"lines 1-{shown.output_lines}"
