@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import html
-import os
 import re
-import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from indus_nb import textcut
 from indus_nb.errors import SessionFileError, UsageError
+from indus_nb.files import write_atomically
 from indus_nb.messages import (
     AssistantMessage,
     Attachment,
@@ -82,14 +80,10 @@ def export_html(store: SessionStore, path: Path) -> Path:
     """
     page = session_page(store)
     path = path.expanduser().absolute()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8", errors="replace")
-        os.replace(temporary, path)  # noqa: PTH105 - a directory in its place is an error, and no other path's parent
+        write_atomically(path, page.encode(errors="replace"))
     except (OSError, ValueError) as error:  # a ValueError is a zero byte in the path
-        with suppress(OSError, ValueError):
-            temporary.unlink()
         reason = error.strerror if isinstance(error, OSError) else error
         raise SessionFileError(path, f"the page cannot be written ({reason}). Choose another path") from error
     return path

@@ -16,7 +16,7 @@ from typing import Self
 from weakref import WeakSet
 
 from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
-from indus_nb.files import make_private_directory
+from indus_nb.files import make_private_directory, write_atomically
 from indus_nb.storage.format import find_header
 from indus_nb.wire import JsonObject, clean_text
 
@@ -280,21 +280,13 @@ class SessionFile:
     def replace(self, content: bytes) -> None:
         """Put ``content`` in the place of what the file holds, in one step: either all of it or nothing."""
         self._check_ours()
-        # The lock makes the name ours, so what lies there was left by a program that died.
-        temporary = self.path.with_name(f".{self.path.name}.new")
         try:
-            temporary.unlink(missing_ok=True)
-            with _open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
-                _write(file, content)
-                os.fsync(file.fileno())
-            temporary.chmod(stat.S_IMODE(self.path.stat().st_mode))
-            self._file.close()  # some systems replace no open file
-            temporary.replace(self.path)
-            self._file = _open(self.path, os.O_RDWR | os.O_APPEND)
+            write_atomically(self.path, content, sync=True, exclusive=True)
+            file = _open(self.path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
             raise SessionFileError(self.path, f"the file cannot be rewritten ({_reason(error)})") from error
+        self._file.close()
+        self._file = file
         self._identity = _identity(os.fstat(self._file.fileno()))
         self._size = len(content)
         self._digest = hashlib.blake2b(content)
