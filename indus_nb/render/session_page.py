@@ -13,6 +13,7 @@ from indus_nb import textcut
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.files import write_atomically
 from indus_nb.messages import (
+    IMAGE_TYPES,
     AssistantMessage,
     Attachment,
     BashExecutionMessage,
@@ -37,7 +38,6 @@ from indus_nb.tools.todo import NAME as TODO
 from indus_nb.tools.todo import read_list
 from indus_nb.wire import dump
 
-_IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _LONGEST_TITLE = 100
 # The colours that the styles of markup ask for, which a notebook's front end sets otherwise.
 _PAGE_STYLE = """
@@ -234,7 +234,7 @@ def _image(image: ImageContent) -> str:
         data = base64.b64decode(image.data or "", validate=True)
     except binascii.Error:
         data = b""
-    if not data or image.mime_type not in _IMAGE_TYPES:
+    if not data or image.mime_type not in IMAGE_TYPES:
         return "<p>[an image that cannot be shown]</p>"
     return f'<p><img alt="" src="data:{image.mime_type};base64,{base64.b64encode(data).decode()}"></p>'
 
