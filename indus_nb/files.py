@@ -36,7 +36,7 @@ def read_file(path: Path) -> bytes:
 
     Raises ``OSError``, also for a pipe or device: those may be waited for without end.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):

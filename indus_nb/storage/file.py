@@ -131,8 +131,7 @@ def _drop_inherited() -> None:
     _held.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drop_inherited)
+os.register_at_fork(after_in_child=_drop_inherited)
 
 
 def _own_name() -> str:
@@ -334,7 +333,7 @@ class SessionFile:
 
 
 def _open(path: Path, flags: int) -> io.FileIO:
-    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    flags |= os.O_NOFOLLOW
     # A file object, and not a bare number, for its end closes the file; without a buffer a write is one write.
     return io.FileIO(path, "r+b", opener=lambda name, _: os.open(name, flags, 0o600))
 

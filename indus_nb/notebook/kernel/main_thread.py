@@ -434,12 +434,7 @@ def _is_loops(frame: FrameType | None) -> bool:
 
 
 def _interrupt_main() -> None:
-    if sys.platform == "win32":
-        import _thread
-
-        _thread.interrupt_main()
-    else:
-        signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)
+    signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)
 
 
 def _nothing() -> None:
