@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from indus_nb.errors import UsageError
 from indus_nb.messages import AssistantBlock, Usage
-from indus_nb.wire import JsonObject, WireModel, load_object
+from indus_nb.wire import JsonObject, WireModel, first_problem, load_object
 
 _FORMAT = "indus_nb cassette"
 _VERSION = 1
@@ -117,9 +117,7 @@ def load(path: Path) -> list[StoredExchange]:
     except OSError as error:
         raise UsageError(f"The cassette {path} cannot be read ({error.strerror}).") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        problem = f"`{where}` is wrong: {first['msg']}"
+        problem = first_problem(error)
         raise UsageError(
             f"The cassette {path} cannot be replayed: {problem}. Correct it by hand. {RECORD_ANEW}"
         ) from error

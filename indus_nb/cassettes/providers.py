@@ -14,9 +14,19 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal, Self, get_args
 
+from indus_nb import textcut
 from indus_nb.cassettes.difference import difference
 from indus_nb.cassettes.file import RECORD_ANEW, StoredAnswer, StoredExchange, StoredRequest, load
-from indus_nb.cassettes.normal_form import RULES, Observer, Rule, Surroundings, conversation, map_block, normal_request
+from indus_nb.cassettes.normal_form import (
+    RULES,
+    Observer,
+    Rule,
+    Surroundings,
+    conversation,
+    map_block,
+    map_strings,
+    normal_request,
+)
 from indus_nb.cassettes.recording import Exchange, Recording
 from indus_nb.errors import UsageError
 from indus_nb.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
@@ -197,9 +207,9 @@ class ReplayProvider:
             )
         return {
             "model": stored.model,
-            "system": before["system"] if stored.system is None else stored.system,
-            "tools": before["tools"] if stored.tools is None else stored.tools,
-            "messages": [*known[: stored.kept_messages], *stored.messages],
+            "system": before["system"] if stored.system is None else around.recorded(stored.system),
+            "tools": before["tools"] if stored.tools is None else map_strings(stored.tools, around.recorded),
+            "messages": [*known[: stored.kept_messages], *map_strings(stored.messages, around.recorded)],
         }
 
 
@@ -231,8 +241,8 @@ def _events_of(growing: GrowingMessage, block: AssistantBlock) -> Iterator[Assis
 
 def _summary(request: StoredRequest) -> str:
     last = request.messages[-1] if request.messages else {}
-    line = " ".join(json.dumps(last.get("content", ""), ensure_ascii=False).split())
-    return f"{last.get('role', 'no message')} {line if len(line) <= 80 else f'{line[:79]}…'}"
+    line = textcut.one_line_fit(json.dumps(last.get("content", ""), ensure_ascii=False), 80)
+    return f"{last.get('role', 'no message')} {line}"
 
 
 def cassette_provider(mode: Mode, path: Path | str, inner: Provider) -> RecordingProvider | ReplayProvider:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 
+from indus_nb import textcut
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
     AgentEnd,
@@ -49,8 +50,8 @@ from indus_nb.session.hooks import (
 from indus_nb.session.session import AgentSession
 from indus_nb.storage.format import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
-from indus_nb.tools.truncate import Truncation, byte_size
-from indus_nb.wire import JsonObject
+from indus_nb.tools.truncate import Truncation
+from indus_nb.wire import JsonObject, first_problem
 
 _log = logging.getLogger("indus_nb")
 AnswerT = TypeVar("AnswerT", bound=ev.Answer)
@@ -194,9 +195,12 @@ class Extensions(SessionHooks):
             try:
                 parsed = answer if isinstance(answer, kind) else kind.model_validate(answer)
             except ValidationError as error:
-                problem = error.errors()[0]
-                where = ".".join(map(str, problem["loc"]))
-                told = f"the answer is wrong at `{where}`: {problem['msg']}" if where else f"{answer!r} is no answer"
+                wrong = first_problem(error)
+                told = (
+                    f"the answer is wrong at `{wrong.path}`: {wrong.reason}"
+                    if wrong.path
+                    else f"{answer!r} is no answer"
+                )
                 await self.report(extension, event.type, TypeError(told))
             else:
                 yield extension, parsed
@@ -530,7 +534,7 @@ class Extensions(SessionHooks):
 
 def _shell_result(answer: ev.BashResultAnswer) -> ShellResult:
     lines = answer.output.count("\n") + (not answer.output.endswith("\n") and bool(answer.output))
-    size = byte_size(answer.output)
+    size = textcut.byte_size(answer.output)
     shown = Truncation(
         content=answer.output,
         truncated=answer.truncated,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -10,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, model_validator
 
+from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.wire import WireModel
 
 CONNECT_SECONDS = 30.0
@@ -50,18 +50,16 @@ class McpServerConfig(WireModel):
         """What is started or connected to, without anything that may be secret."""
         if self.url is None:
             return f"`{self.command}`"
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return shown_url(self.url)
 
     def hide(self, text: str) -> str:
         """``text`` without the values of the environment, of the headers, and of the secret parts of the address."""
         parts = urlsplit(self.url or "")
         values = [*self.env.values(), *self.headers.values(), parts.username or "", parts.password or ""]
         values += [value for _, value in parse_qsl(parts.query)]
-        words = {word for value in values for word in (value, *value.split()) if len(word) >= _MIN_SECRET}
-        for word in sorted(words, key=len, reverse=True):
-            text = text.replace(word, "***")
-        return text
+        return hide_shapes(
+            text, [word for value in values for word in (value, *value.split())], min_characters=_MIN_SECRET
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +79,3 @@ class ServerSpec:
     def prefix(self) -> str:
         """What goes before the names of its tools."""
         return self.name if self.config.prefix is None else self.config.prefix
-
-
-def config_problem(name: str, where: Sequence[str | int], message: str) -> str:
-    """Say that a server is left out because of a field of its entry.
-
-    Args:
-        name: The server's name.
-        where: The path to the field, inside the entry.
-        message: What is wrong with it, without its value, which may be secret.
-    """
-    path = ".".join(["mcpServers", name, *map(str, where)])
-    return f"The MCP server {name} is left out: `{path}` is wrong: {message.removeprefix('Value error, ')}."

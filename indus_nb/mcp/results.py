@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import ToolError
-from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, byte_size, head, size_text
+from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, head, size_text
 from indus_nb.wire import JsonObject, clean_text
 
 if TYPE_CHECKING:
@@ -110,8 +111,10 @@ def _shortened(text: str) -> tuple[str, JsonObject | None]:
     with contextlib.closing(whole):
         whole.append(text)
     if shown.first_line_exceeds_limit:
-        content = text[:MAX_BYTES].encode(errors="replace")[:MAX_BYTES].decode(errors="ignore")
-        shown = shown.model_copy(update={"content": content, "output_bytes": byte_size(content), "output_lines": 1})
+        content = textcut.head_bytes(text, MAX_BYTES)
+        shown = shown.model_copy(
+            update={"content": content, "output_bytes": textcut.byte_size(content), "output_lines": 1}
+        )
         what = f"the first {size_text(shown.output_bytes)} of line 1"
     else:
         what = f"lines 1-{shown.output_lines}"

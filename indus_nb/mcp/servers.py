@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from indus_nb.events import ToolOutput
-from indus_nb.mcp.config import McpServerConfig, ServerSpec, config_problem
+from indus_nb.mcp.config import McpServerConfig, ServerSpec
 from indus_nb.mcp.process import GRACE_SECONDS
 from indus_nb.mcp.server import CLOSE_SECONDS, Server
 from indus_nb.providers import ToolSpec
 from indus_nb.tools.tool import Tool, ToolContext
-from indus_nb.wire import JsonObject, clean_text
+from indus_nb.wire import JsonObject, clean_text, field_problems
 
 if TYPE_CHECKING:
     import mcp_types
@@ -89,7 +89,8 @@ class McpServers:
             try:
                 config = McpServerConfig.model_validate(value)
             except ValidationError as error:
-                self._problems += [config_problem(name, wrong["loc"], wrong["msg"]) for wrong in error.errors()]
+                wrong = field_problems(error, where=f"mcpServers.{name}")
+                self._problems += [f"The MCP server {name} is left out: {problem}." for problem in wrong]
             else:
                 if config.enabled:
                     directory = cwd / Path(config.cwd or ".").expanduser()

@@ -21,7 +21,7 @@ from indus_nb.files import read_file
 from indus_nb.providers.adapters import ADAPTERS
 from indus_nb.providers.catalog import Model, builtin_models
 from indus_nb.providers.json_file import read_object
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, first_problem
 
 _Kind = TypeVar("_Kind", bound=WireModel)
 
@@ -145,9 +145,9 @@ def validated(kind: type[_Kind], value: object, where: str = "") -> _Kind:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        path = ".".join(part for part in (where, *map(str, first["loc"])) if part)
-        raise WrongFieldError(path or "config", f"is wrong: {first['msg']}") from None  # its text shows the input
+        wrong = first_problem(error, where=where)
+        reason = f"is wrong: {wrong.reason}"
+        raise WrongFieldError(wrong.path or "config", reason) from None  # pydantic's own text shows the input
 
 
 def apply_config(

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass
 from itertools import takewhile
 
+from indus_nb import textcut
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
@@ -330,8 +331,7 @@ def _clipped(output: str) -> str:
 
 
 def _code(text: str) -> str:
-    line = " ".join(text.split())
-    line = line if len(line) <= 60 else f"{line[:60]}…"
+    line = textcut.one_line(text, 60)
     return f"`` {line} ``" if "`" in line else f"`{line}`"
 
 

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from indus_nb import textcut
 from indus_nb.errors import UsageError
 from indus_nb.providers.protocol import ToolSpec
 from indus_nb.wire import JsonObject
@@ -278,5 +279,4 @@ def _checked_value(key: str, value: object, where: str) -> object:
 
 
 def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return textcut.fit(repr(value), 60, "...")

@@ -18,7 +18,7 @@ from indus_nb.loop.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, first_problem
 
 PROJECT_FOLDER = ".indusagi"
 _RESOURCES = ("extensions", "skills", "prompts")
@@ -212,9 +212,7 @@ def _read(path: Path) -> JsonObject:
     try:
         Settings.model_validate(settings)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise SettingsError(path, f"`{where}` is wrong: {first['msg']}") from error
+        raise SettingsError(path, str(first_problem(error))) from error
     return settings
 
 

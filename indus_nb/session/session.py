@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast, get_args
 
+from indus_nb import textcut
 from indus_nb.errors import (
     CompactionError,
     CredentialsError,
@@ -1049,7 +1049,7 @@ class AgentSession:
             self.problems.append(self.save_problem)
             _log.error("%s", self.save_problem)
         if queued := [*self.steering.texts, *self.follow_up_queue.texts]:
-            shown = "; ".join(f'"{shorten(text, 80)}"' for text in queued[:5])
+            shown = "; ".join(f'"{textcut.one_line(text, 80)}"' for text in queued[:5])
             _log.warning("The session ended before %d queued messages were delivered: %s", len(queued), shown)
 
     def __enter__(self) -> Self:

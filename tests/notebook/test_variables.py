@@ -7,7 +7,6 @@ import datetime as dt
 import importlib.util
 import os
 import re
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +18,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
+from work import grows_with, peak_bytes
 
-from indus_nb.notebook.kernel.describe import describe, for_prompt, listing, looks_secret, summary, without_secrets
+from indus_nb.notebook.kernel.describe import describe, for_prompt, listing, summary
 
 mpl.use("agg")
 
@@ -79,9 +79,9 @@ def test_a_frame_is_told_with_its_schema_and_first_rows(frame: pd.DataFrame) -> 
 
 def test_a_huge_frame_is_told_in_little_time_and_space() -> None:
     wide = pd.DataFrame(np.zeros((200_000, 60)), columns=[f"column {number}" for number in range(60)])
-    began = time.process_time()
+    assert peak_bytes(lambda: for_prompt(wide)) < wide.memory_usage().sum() / 4
+    assert grows_with(50_000, lambda rows: for_prompt(wide[:rows]), everywhere=True) < 1.1
     told = for_prompt(wide)
-    assert time.process_time() - began < 10
     assert "- … and 40 more columns" in told
     assert "… (199990 more rows)" in told
     assert "column 19" in told
@@ -169,11 +169,10 @@ def test_plain_values_are_told_as_python_writes_them() -> None:
 
 
 def test_large_values_are_cut_before_they_are_written() -> None:
-    began = time.process_time()
-    for value in (list(range(3_000_000)), set(range(3_000_000)), {n: n for n in range(1_000_000)}, ["x" * 10**7] * 100):
+    for value in (list(range(1_000_000)), set(range(1_000_000)), {n: n for n in range(500_000)}, ["x" * 10**7] * 100):
+        assert peak_bytes(lambda value=value: [for_prompt(value), describe(value)]) < 2_000_000
         assert len(for_prompt(value)) < 40_000
         assert len(describe(value)) < 1000
-    assert time.process_time() - began < 10
     nested: list[Any] = []
     nested.append(nested)
     assert "<list>" in for_prompt(nested)
@@ -188,7 +187,7 @@ def test_objects_are_never_asked_for_anything_that_may_fail() -> None:
 
 def test_a_function_stands_in_a_prompt_with_its_source() -> None:
     assert for_prompt(test_pictures_are_told_by_their_size).startswith("def test_pictures_are_told_by_their_size")
-    assert describe(looks_secret) == "function looks_secret(name)"
+    assert describe(for_prompt) == "function for_prompt(value)"
 
 
 def test_secrets_are_never_shown() -> None:
@@ -208,54 +207,6 @@ def test_secrets_are_never_shown() -> None:
         assert "abcdefghij" not in told
     assert "tokens: list of 2 · [1, 2]" in summary(namespace)
     assert os.environ["PATH"] not in for_prompt(os.environ)
-
-
-def test_secrets_in_code_are_left_out() -> None:
-    told = without_secrets(
-        "openai.api_key = 'abc'\nheaders = {\"token\": 'abc', 'kind': 'abc'}\nx = ghp_0123456789abcdef"
-    )
-    assert told == "openai.api_key = '…'\nheaders = {\"token\": '…', 'kind': 'abc'}\nx = …"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "api_key = f'leaked-1'",
-        "api_key: str = 'leaked-1'",
-        'password = """leaked-1"""',
-        "user, password = 'bob', 'leaked-1'",
-        "os.environ.setdefault('API_TOKEN', 'leaked-1')",
-        "('model', 'api_key', 'leaked-1')",
-        "postgres://bob:leaked-1@host/db",
-        "https://api.example/v1?model=m&api_key=leaked-1",
-        "{'Authorization': 'Bearer leaked-1'}",
-        "-----BEGIN RSA PRIVATE KEY-----\nleaked-1\n-----END RSA PRIVATE KEY-----",
-        "%env MY_API_KEY=leaked-1",
-        "%set_env api_key leaked-1",
-        "!export TOKEN=leaked-1; make",
-        "ValueError: the password=leaked-1 is wrong",
-        f"curl -u me:{'leaked-1' * 3}",
-    ],
-)
-def test_secrets_in_other_forms_are_left_out(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_SERVICE_TOKEN", "leaked-1" * 3)
-    assert "leaked-1" not in without_secrets(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sorted(words, key=len, reverse=True)",
-        "x, y = 'a', 'b'",
-        "df.groupby('key', 'name')",
-        "print('token', end='')",
-        "max_tokens = '5'; tokenizer='bpe'",
-        "N=5\nurl = 'https://example.org/a?page=2'",
-        "a bearer of news",
-    ],
-)
-def test_what_is_no_secret_stays(text: str) -> None:
-    assert without_secrets(text) == text
 
 
 def test_objects_that_lie_about_their_class_are_not_asked_for_it() -> None:

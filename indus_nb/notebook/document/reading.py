@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.notebook.document.notebook_file import (
@@ -33,7 +34,7 @@ from indus_nb.notebook.document.notebook_file import (
     named_notebook,
     parse_cell,
 )
-from indus_nb.notebook.kernel.describe import without_secrets
+from indus_nb.redaction import hide, secrets_of
 from indus_nb.render.markup import cut, plain
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import ToolError, in_thread
@@ -204,13 +205,13 @@ def _text_of(output: Mapping[str, Any], limit: int) -> str:
 
 def _ends(text: str, limit: int) -> str:
     """The text, or both ends of one that is far too long: so that no more than these are processed."""
-    return text if len(text) <= 4 * limit else f"{text[: 2 * limit]}\n…\n{text[-2 * limit :]}"
+    return textcut.middle(text, 4 * limit, "\n…\n")
 
 
 def _readable(text: str) -> str:
     """The text without secrets and terminal control sequences; of a line written over, its last state."""
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return without_secrets(plain(clean_text("\n".join(lines))))
+    return hide(plain(clean_text("\n".join(lines))), secrets_of())
 
 
 def _image(text: str) -> ImageContent:

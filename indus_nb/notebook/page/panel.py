@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
+from indus_nb import textcut
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
     AgentSettled,
@@ -582,7 +583,7 @@ def _commands(session: AgentSession) -> list[JsonObject]:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_QUEUED else f"{text[:_LONGEST_QUEUED]}…"
+    return textcut.head(text, _LONGEST_QUEUED)
 
 
 def _waiting(texts: Iterable[str]) -> list[str]:

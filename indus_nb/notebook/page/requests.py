@@ -10,8 +10,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
+from indus_nb import textcut
 from indus_nb.messages import ImageContent, ThinkingLevel, check_image
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, first_problem
 
 LONGEST_TEXT = 1_000_000
 MOST_IMAGES = 8
@@ -210,8 +211,7 @@ def parse(message: JsonObject) -> Request:
 
 def problem(error: ValidationError) -> str:
     """What is wrong with a message, in a line that holds nothing of it."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    if first["type"].startswith("union_tag"):
+    first = first_problem(error)
+    if first.kind.startswith("union_tag"):
         return "there is no such request."
-    where = ".".join(str(part)[:40] for part in first["loc"])
-    return f"{where}: {first['msg'].removeprefix('Value error, ')[:200]}."
+    return f"{textcut.head(first.path, 100)}: {textcut.head(first.reason, 200)}."
