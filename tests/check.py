@@ -27,10 +27,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from installing import PROGRAMS, ROOT, Installer, InstallError
+from installing import ROOT, Installer, InstallError
 
 ENVIRONMENT = ROOT / ".venv"
-BIN = ENVIRONMENT / PROGRAMS
+BIN = ENVIRONMENT / "bin"
 
 QUICK = (
     ("pyright",),
@@ -117,7 +117,7 @@ def run_with_coverage(selected: Sequence[str]) -> None:
 def install(*extras: str) -> None:
     """Make the environment and install the package with what its tests need, unless that is done already."""
     installer = Installer()
-    python = BIN / ("python.exe" if os.name == "nt" else "python")
+    python = BIN / "python"
     if not python.exists():
         installer.make_environment(ENVIRONMENT)
     wanted = (ROOT / "pyproject.toml").read_bytes()
@@ -143,7 +143,7 @@ def find_browser() -> None:
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     if os.environ.get("INDUS_NB_CHROMIUM") or any(map(shutil.which, names)):
         return
-    if shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0:
+    if shutil.which("apt-get") and os.geteuid() == 0:
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(["apt-get", "update", "-qq"], check=False, env=quiet)
         subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], check=False, env=quiet)
