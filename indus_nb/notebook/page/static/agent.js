@@ -1,4 +1,4 @@
-// The page's half of indus_nb.notebook.live.Live: an anywidget module without dependencies.
+// The page's half of indus_nb.notebook.page.widget.AgentWidget: an anywidget module without dependencies.
 // Only the HTML of blocks, which the kernel has sanitised, is ever parsed; everything else is set as text.
 
 const ARMED_AFTER = 250; // ms in which a new dialog takes no answer: keys and clicks still under way were not meant for it
@@ -118,7 +118,7 @@ class Store {
     this.offered = null; // the newest download
     model.on("msg:custom", (message) => this.take(message));
     this.asked = Date.now();
-    this.send({ kind: "hello" });
+    this.send({ kind: "ready" });
   }
 
   /** A cell's run has begun before anything says so. */
