@@ -45,8 +45,8 @@ MOVED = {
     "markup": "render.markup",
     "export": "render.session_page",
     "notebook.tree_rows": "render.tree",
-    "providers.replay": "cassettes.replay",
-    "notebook.request": "notebook.magic.request",
+    "providers.replay": "cassettes",
+    "notebook.request": "notebook.magic",
     "notebook.completion": "notebook.magic.completion",
     "notebook.commands": "notebook.magic.subcommands",
     "notebook.transcript": "notebook.view.transcript",
@@ -63,7 +63,7 @@ MOVED = {
     "notebook.journal": "notebook.kernel.journal",
     "notebook.variables": "notebook.kernel.describe",
     "notebook.care": "notebook.kernel.effects",
-    "notebook.cells": "notebook.document.cells",
+    "notebook.cells": "notebook.document",
     "notebook.pictures": "notebook.document.pictures",
 }
 

@@ -26,6 +26,18 @@ A run that fails or is aborted emits the same frame around what there was: no st
 whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``, ``session_info_changed``,
 ``bash_execution_update``. What an event tells is stored before any subscriber hears of it; where the session file does
 not take it, ``session_save_failed`` follows.
+
+Every change of what the session holds is announced, so that nobody needs to poll::
+
+    session_replaced                      another session (or another state of its file) is in the place of this one
+    branch_moved                          the session goes on from another entry
+    entry_added                           an entry was appended to the session, and is its leaf now
+
+``entry_added`` follows the event that caused the entry (``message_end``, ``model_changed``, ``session_info_changed``,
+``branch_moved``, ...) and comes by itself where there is none (labels, entries of extensions). The entry of a
+compaction is announced between ``compaction_start`` and ``compaction_end``. Entries are announced in the order of the
+file, a parent before its children. What a session holds when it is opened, or when it replaces another, is not
+announced again.
 """
 
 from __future__ import annotations
@@ -258,6 +270,35 @@ class SessionSaveFailed(WireModel):
     unsaved: int
 
 
+class SessionReplaced(WireModel):
+    """Another session is in the place of the one before; ``resume`` may also be the same file, read again."""
+
+    type: Literal["session_replaced"] = "session_replaced"
+    reason: Literal["new", "resume", "fork"]
+    session_id: str
+    session_file: str | None
+    """``None`` for a session that is never saved; a new one's file appears with its first message."""
+
+
+class BranchMoved(WireModel):
+    """The session goes on from another entry, ``leaf_id``; ``None`` stands for the place before its first entry."""
+
+    type: Literal["branch_moved"] = "branch_moved"
+    leaf_id: str | None
+    old_leaf_id: str | None
+
+
+class EntryAdded(WireModel):
+    """An entry was appended to the session, below ``parent_id``; its content is in the session."""
+
+    type: Literal["entry_added"] = "entry_added"
+    entry_id: str
+    parent_id: str | None
+    """``None`` for a root."""
+    entry_type: str
+    """As in the session file: ``message``, ``model_change``, ``label``, ``compaction``, ``custom``, …."""
+
+
 class BashExecutionUpdate(WireModel):
     """More output of a command that the user runs; ``command_id`` is the caller's name for it."""
 
@@ -293,6 +334,9 @@ SessionEvent: TypeAlias = Annotated[
     | CompactionEnd
     | SessionInfoChanged
     | SessionSaveFailed
+    | SessionReplaced
+    | BranchMoved
+    | EntryAdded
     | ExtensionError
     | BashExecutionUpdate,
     Field(discriminator="type"),

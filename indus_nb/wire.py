@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -124,6 +125,65 @@ def _kind(value: object) -> str:
         return "null"
     names: dict[type, str] = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
     return names.get(type(value), "something else")
+
+
+@dataclass(frozen=True)
+class FieldProblem:
+    """What is wrong with one field of a value that a model rejected."""
+
+    path: str
+    """The keys that lead to the field, joined by dots; empty when the value as a whole is wrong."""
+    reason: str
+    """Why, in pydantic's words or in those of a validator; holds nothing of the value itself."""
+    kind: str
+    """Pydantic's name of the error, such as ``missing``."""
+    value: object = field(repr=False)
+    """What was given; for a missing field, what it is missing in. It may be secret."""
+
+    def __str__(self) -> str:
+        return f"`{self.path}` is wrong: {self.reason}" if self.path else f"it is wrong: {self.reason}"
+
+
+def field_problems(error: ValidationError, *, where: str = "") -> list[FieldProblem]:
+    """Everything that is wrong with a value, in the order of its fields.
+
+    Args:
+        error: What pydantic raised.
+        where: The path of the value itself, in front of the fields' paths.
+
+    Returns:
+        A problem for each wrong field, at least one.
+    """
+    return [
+        FieldProblem(
+            path=".".join(part for part in (where, *map(str, each["loc"])) if part),
+            reason=each["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, "),
+            kind=each["type"],
+            value=each["input"],
+        )
+        for each in error.errors(include_url=False, include_context=False)
+    ]
+
+
+def first_problem(error: ValidationError, *, where: str = "") -> FieldProblem:
+    """The first thing that is wrong with a value; as text it is a sentence without an end.
+
+    >>> class Point(WireModel):
+    ...     x_place: int
+    >>> try:
+    ...     Point.model_validate({"xPlace": "left"})
+    ... except ValidationError as error:
+    ...     print(first_problem(error))
+    `xPlace` is wrong: Input should be a valid integer, unable to parse string as an integer
+
+    Args:
+        error: What pydantic raised.
+        where: The path of the value itself, in front of the field's path.
+
+    Returns:
+        The first of ``field_problems``.
+    """
+    return field_problems(error, where=where)[0]
 
 
 def clean_text(text: str) -> str:

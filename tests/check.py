@@ -1,13 +1,19 @@
 """Everything that must hold before a change is good: one command that sets itself up and runs every check.
 
-    python3 tests/check.py            make .venv, install, then lint, types, layers, fresh installations of the
-                                     package, and all tests, those of the notebook also in the oldest kernel
+    python3 tests/check.py            make .venv, install, then lint, types, layers, dead code, fresh installations of
+                                     the package, the site, and all tests, those of the notebook also in the oldest
+                                     kernel
+    python3 tests/check.py --fast     what takes less than a minute: all of that which needs no test, and the tests that
+                                     take least time for what they find
     python3 tests/check.py --quick    lint, types and layers only
+    python3 tests/check.py --coverage the tests without kernels and browsers, with what of the package they ran
+    python3 tests/check.py --docs     build the documentation site into site/; dead links fail
     python3 tests/check.py --matrix   fresh installations only, on every Python of this machine: see tests/matrix.py
     python3 tests/check.py tests/kernel -k interrupt    further arguments go to pytest instead
 
 It needs Python 3.11 or newer and git. The browser tests need Chromium: it is looked for, then installed if that can be
-done without questions, and if neither works the tests say how to get it.
+done without questions, and if neither works the tests say how to get it. Tests run in one worker for each of the first
+four processors; ``INDUS_NB_WORKERS=1`` says how many instead.
 """
 
 from __future__ import annotations
@@ -16,6 +22,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from installing import PROGRAMS, ROOT, Installer, InstallError
@@ -23,43 +32,101 @@ from installing import PROGRAMS, ROOT, Installer, InstallError
 ENVIRONMENT = ROOT / ".venv"
 BIN = ENVIRONMENT / PROGRAMS
 
+QUICK = (
+    ("pyright",),
+    ("python", "tests/javascript.py"),
+    ("lint-imports",),
+    ("ruff", "check"),
+    ("ruff", "format", "--check"),
+)
+STATIC = (*QUICK, ("vulture",))
+"""Checks that read the code without running it; the slowest first, for they run side by side."""
+
+FASTEST_TESTS = (
+    "tests/test_messages.py",
+    "tests/test_ignore.py",
+    "tests/test_reference.py",
+    "tests/test_habits.py",
+    "tests/session/test_turns.py",
+    "tests/storage/test_session_format.py",
+    "tests/storage/test_store.py",
+    "tests/tools/test_edit.py",
+    "tests/tools/test_truncate.py",
+    "tests/notebook/test_request.py",
+    "tests/notebook/test_offers.py",
+    "tests/notebook/test_live_messages.py",
+    "tests/snapshots",
+)
+"""What finds most for its time."""
+
+WITHOUT_FRONT_ENDS = ("--ignore=tests/kernel", "--ignore=tests/browser", "--ignore=tests/notebooks")
+SITE = ("mkdocs", "build", "--strict", "--quiet")
+
 
 def main(arguments: list[str]) -> None:
     """Run the checks in order and leave with the status of the first that fails."""
     if sys.version_info < (3, 11):  # noqa: UP036 - this runs before anything checked the version
         sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0])
-    install()
-    if "--matrix" in arguments:
-        run("python", "tests/matrix.py", *(argument for argument in arguments if argument != "--matrix"))
-        return
-    quick = "--quick" in arguments
-    selected = [argument for argument in arguments if argument != "--quick"]
-    if quick or not selected:
-        run("ruff", "check")
-        run("ruff", "format", "--check")
-        run("pyright")
-        run("lint-imports")
-    if not quick and not selected:
-        run("python", "tests/matrix.py", "--quick")
-    if not quick:
-        find_browser()
-        run("python", "-m", "pytest", *selected)
-    if not quick and not selected:
-        # The oldest kernel that the package says it works with is the one that differs most.
-        run("python", "-m", "pytest", "tests/kernel", INDUS_NB_IPYKERNEL="6.29.5")
+    match arguments:
+        case ["--quick"]:
+            install()
+            run_side_by_side(QUICK)
+        case ["--fast"]:
+            install()
+            run_side_by_side([("python", "-m", "pytest", "-q", *FASTEST_TESTS), *STATIC])
+        case ["--coverage", *more]:
+            install()
+            run_with_coverage(more)
+        case ["--docs"]:
+            install("docs")
+            run(*SITE)
+        case [*_] if "--matrix" in arguments:
+            install()
+            run("python", "tests/matrix.py", *(argument for argument in arguments if argument != "--matrix"))
+        case []:
+            install()
+            run_side_by_side(STATIC)
+            run("python", "tests/matrix.py", "--quick")
+            find_browser()
+            run("python", "-m", "pytest", *workers())
+            # The oldest kernel that the package says it works with is the one that differs most.
+            run("python", "-m", "pytest", *workers(), "tests/kernel", INDUS_NB_IPYKERNEL="6.29.5")
+        case _:
+            install()
+            find_browser()
+            run("python", "-m", "pytest", *arguments)
 
 
-def install() -> None:
+def workers() -> Sequence[str]:
+    """What lets pytest use all processors; files that share something stay together, see tests/conftest.py."""
+    count = os.environ.get("INDUS_NB_WORKERS") or str(min(os.cpu_count() or 1, 4))
+    return () if count == "1" else ("-n", count, "--dist=loadgroup", "--no-loadscope-reorder")
+
+
+def run_with_coverage(selected: Sequence[str]) -> None:
+    """Run tests with the package's lines and branches counted, in their processes too, and hold the sum to its floor.
+
+    The floor is ``fail_under`` in pyproject.toml. It is for the tests without kernels and browsers, so it holds only if
+    nothing is selected.
+    """
+    run("coverage", "erase")
+    run("python", "-m", "pytest", *workers(), "--cov", "--cov-report=", *(selected or WITHOUT_FRONT_ENDS))
+    run("coverage", "report", *(["--fail-under=0"] if selected else []))
+
+
+def install(*extras: str) -> None:
     """Make the environment and install the package with what its tests need, unless that is done already."""
     installer = Installer()
     python = BIN / ("python.exe" if os.name == "nt" else "python")
     if not python.exists():
         installer.make_environment(ENVIRONMENT)
     wanted = (ROOT / "pyproject.toml").read_bytes()
-    installed = ENVIRONMENT / "installed.toml"
+    installed = ENVIRONMENT / "-".join(["installed", *extras])
+    installed = installed.with_suffix(".toml")
     if not installed.exists() or installed.read_bytes() != wanted or not is_installed_from_here():
-        print("$", installer.name, "install --editable .[test]", flush=True)
-        installer.install(python, "--editable", f"{ROOT}[test]")
+        what = f"[{','.join(['test', *extras])}]"
+        print("$", installer.name, f"install --editable .{what}", flush=True)
+        installer.install(python, "--editable", f"{ROOT}{what}")
         installed.write_bytes(wanted)
 
 
@@ -86,15 +153,54 @@ def find_browser() -> None:
 def run(program: str, *arguments: str, **variables: str) -> None:
     """Run a program of the environment, with these variables set; its failure ends everything."""
     print("$", program, *arguments, flush=True)
-    environment = {
-        **os.environ,
-        "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}",
-        "VIRTUAL_ENV": str(ENVIRONMENT),
-        **variables,
-    }
-    status = subprocess.run([str(BIN / program), *arguments], cwd=ROOT, env=environment, check=False).returncode
+    command, environment = in_environment(program, *arguments), variables_with(**variables)
+    status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     if status:
         sys.exit(status)
+
+
+def run_side_by_side(commands: Sequence[Sequence[str]]) -> None:
+    """Run programs of the environment, as many at a time as there are processors; print what each of them said.
+
+    All of them run to their end. Leaves with the status of one that failed.
+    """
+
+    def finish(command: Sequence[str]) -> tuple[int, str, float]:
+        began = time.monotonic()
+        done = subprocess.run(
+            in_environment(*command),
+            cwd=ROOT,
+            env=variables_with(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        return done.returncode, done.stdout, time.monotonic() - began
+
+    failed = 0
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        running = {pool.submit(finish, command): command for command in commands}
+        for ended in as_completed(running):
+            status, output, seconds = ended.result()
+            print("$", *running[ended], f" ({seconds:.0f} s)")
+            print(output.rstrip(), flush=True)
+            failed = failed or status
+    if failed:
+        sys.exit(failed)
+
+
+def in_environment(program: str, *arguments: str) -> Sequence[str]:
+    """The command that runs a program of the environment."""
+    return [str(BIN / program), *arguments]
+
+
+def variables_with(**more: str) -> dict[str, str]:
+    """This process' environment variables, as they are where .venv is activated, and more."""
+    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT), **more}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/commands.md is made from the commands as they are declared.
+"""docs/commands.md is made from the commands and events as they are declared.
 
 ``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/test_reference.py`` writes it anew.
 """
@@ -8,7 +8,11 @@ from __future__ import annotations
 import inspect
 import os
 from pathlib import Path
+from typing import get_args
 
+from pydantic.alias_generators import to_camel
+
+from indus_nb import events
 from indus_nb.console import commands
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
@@ -18,6 +22,18 @@ One JSON object a line on standard input. Every command may have an `id` (a stri
 its response `{"id": …, "type": "response", "command": …, "success": true, "data": …}`. A failure has
 `"success": false` and an `error` that says what is wrong; nothing has happened then. Fields that are not listed are
 ignored.
+"""
+
+EVENTS = """
+## Events
+
+What happens, as lines without an answer; the life of a prompt is drawn in `indus_nb/events.py`. Absent values are left
+out. `--wire strict` has only those that the protocol's first documents name, and none of `session_replaced`,
+`branch_moved` and `entry_added`. In the shapes `snapshot` and `strict` a compaction that begins by itself is
+`auto_compaction_start` and `auto_compaction_end`.
+
+| event | when | fields |
+|---|---|---|
 """
 
 
@@ -39,7 +55,14 @@ def reference() -> str:
         ]
         if fields:
             parts.append("\n".join(["\n| field | type | required |", "|---|---|---|", *fields, ""]))
-    return "".join(parts)
+    return "".join([*parts, EVENTS, *map(event_row, get_args(get_args(events.SessionEvent)[0]))])
+
+
+def event_row(event: type[events.AgentStart]) -> str:
+    fields = ", ".join(f"`{field.serialization_alias or to_camel(name)}`" for name, field in event.model_fields.items()
+                       if name != "type" and not field.exclude)  # fmt: skip
+    when = " ".join((inspect.getdoc(event) or "").split("\n\n")[0].split()).replace("``", "`")
+    return f"| `{event.model_fields['type'].default}` | {when} | {fields} |\n"
 
 
 def kind(field: dict) -> str:

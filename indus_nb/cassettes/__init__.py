@@ -1,1 +1,54 @@
-"""Recorded answers of models, and what plays them again."""
+"""Cassettes: the answers of any provider, recorded in a file and replayed without a key or a network.
+
+    with RecordingProvider(AnthropicProvider(), "demo.cassette.json") as provider: ...
+    provider = ReplayProvider("demo.cassette.json")
+
+or, without touching the program, the environment: INDUSAGI_CASSETTE names the file, and INDUSAGI_CASSETTE_MODE what to
+do with it (``replay``, ``record``, or ``auto``, the default: replay what is there, else record).
+
+Requests are kept in a normal form (``normal_form``), from which secrets and all that differs from run to run are
+removed; answers hold placeholders for directories, which are filled in when they are replayed. How that stands in the
+file is said in ``file``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from indus_nb.cassettes.environment import is_replaying, provider_from_environment
+    from indus_nb.cassettes.normal_form import RULES, Rule
+    from indus_nb.cassettes.providers import Mode, RecordingProvider, ReplayProvider, cassette_provider
+    from indus_nb.cassettes.recording import Recording
+
+__all__ = [
+    "RULES",
+    "Mode",
+    "Recording",
+    "RecordingProvider",
+    "ReplayProvider",
+    "Rule",
+    "cassette_provider",
+    "is_replaying",
+    "provider_from_environment",
+]
+
+_HOMES = {
+    "RULES": "normal_form",
+    "Mode": "providers",
+    "Recording": "recording",
+    "RecordingProvider": "providers",
+    "ReplayProvider": "providers",
+    "Rule": "normal_form",
+    "cassette_provider": "providers",
+    "is_replaying": "environment",
+    "provider_from_environment": "environment",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when they are first asked for: most processes use no cassette."""
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, check_image
 from indus_nb.providers import ToolSpec
 from indus_nb.tools.tool import ToolContext, ToolError, text_output
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, first_problem
 
 
 class HostToolDefinition(WireModel):
@@ -63,9 +63,8 @@ class HostTools:
         except ToolError as error:
             call.result.set_exception(error)
         except ValidationError as error:
-            problem = error.errors()[0]
-            where = ".".join(map(str, problem["loc"]))
-            call.result.set_exception(ToolError(f"The host's answer is wrong at `{where}`: {problem['msg']}"))
+            wrong = first_problem(error)
+            call.result.set_exception(ToolError(f"The host's answer is wrong at `{wrong.path}`: {wrong.reason}"))
 
     async def call(self, name: str, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Have the client run a tool; cancelling the call tells it."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from indus_nb import textcut
 from indus_nb.console import commands
 from indus_nb.console.commands import Command
 from indus_nb.console.frames import Wire
@@ -28,7 +29,7 @@ from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
 from indus_nb.storage.store import list_sessions, user_text
-from indus_nb.wire import JsonObject, dump, load_object
+from indus_nb.wire import JsonObject, dump, field_problems, load_object
 
 _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -444,16 +445,14 @@ _ANSWERED = object()
 
 def _explain(name: str, error: ValidationError) -> str:
     problems = (
-        f"`{'.'.join(map(str, problem['loc']))}`: {problem['msg']}"
-        + ("" if problem["type"] == "missing" else f", got {_brief(problem['input'])}")
-        for problem in error.errors()
+        f"`{problem.path}`: {problem.reason}" + ("" if problem.kind == "missing" else f", got {_brief(problem.value)}")
+        for problem in field_problems(error)
     )
     return f"Invalid {name}: {'; '.join(problems)}. Nothing was done."
 
 
 def _brief(value: object) -> str:
-    text = dump(value).decode(errors="replace")
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return textcut.fit(dump(value).decode(errors="replace"), 60, "...")
 
 
 async def _start(session: AgentSession) -> None:

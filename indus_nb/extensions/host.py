@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 
+from indus_nb import textcut
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
     AgentEnd,
@@ -26,9 +27,12 @@ from indus_nb.events import (
     TurnStart,
 )
 from indus_nb.extensions import events as ev
-from indus_nb.extensions.api import Command, CommandContext, Context, Events, Extension, ExtensionApi, Handler
+from indus_nb.extensions.api import ExtensionApi, Handler
+from indus_nb.extensions.bus import EventBus
 from indus_nb.extensions.calling import Calls
+from indus_nb.extensions.context import CommandContext, Context
 from indus_nb.extensions.loader import Source, load
+from indus_nb.extensions.registered import Command, Extension
 from indus_nb.loop.loop import AbortSignal, RunAborted
 from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
 from indus_nb.session.compaction import CompactionResult, Preparation
@@ -46,8 +50,8 @@ from indus_nb.session.hooks import (
 from indus_nb.session.session import AgentSession
 from indus_nb.storage.format import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
-from indus_nb.tools.truncate import Truncation, byte_size
-from indus_nb.wire import JsonObject
+from indus_nb.tools.truncate import Truncation
+from indus_nb.wire import JsonObject, first_problem
 
 _log = logging.getLogger("indus_nb")
 AnswerT = TypeVar("AnswerT", bound=ev.Answer)
@@ -79,7 +83,7 @@ class Extensions(SessionHooks):
         self.flag_values = flag_values
         self.listening: set[str] = set()
         self.system_prompt = ""
-        self.bus = Events(self.report_soon)
+        self.bus = EventBus(self.report_soon)
         self._sources = sources
         self._seconds = seconds
         self._extensions: list[Extension] = []
@@ -116,7 +120,7 @@ class Extensions(SessionHooks):
         self.generation += 1
         self.ready = False
         self._problems.clear()
-        self.bus = Events(self.report_soon)
+        self.bus = EventBus(self.report_soon)
         for name in self._providers:
             self.session.registry.unregister(name)
         self._providers.clear()
@@ -191,9 +195,12 @@ class Extensions(SessionHooks):
             try:
                 parsed = answer if isinstance(answer, kind) else kind.model_validate(answer)
             except ValidationError as error:
-                problem = error.errors()[0]
-                where = ".".join(map(str, problem["loc"]))
-                told = f"the answer is wrong at `{where}`: {problem['msg']}" if where else f"{answer!r} is no answer"
+                wrong = first_problem(error)
+                told = (
+                    f"the answer is wrong at `{wrong.path}`: {wrong.reason}"
+                    if wrong.path
+                    else f"{answer!r} is no answer"
+                )
                 await self.report(extension, event.type, TypeError(told))
             else:
                 yield extension, parsed
@@ -527,7 +534,7 @@ class Extensions(SessionHooks):
 
 def _shell_result(answer: ev.BashResultAnswer) -> ShellResult:
     lines = answer.output.count("\n") + (not answer.output.endswith("\n") and bool(answer.output))
-    size = byte_size(answer.output)
+    size = textcut.byte_size(answer.output)
     shown = Truncation(
         content=answer.output,
         truncated=answer.truncated,

@@ -32,6 +32,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, ValidationError, model_validator
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.providers import ToolSpec
@@ -40,9 +41,9 @@ from indus_nb.tools.bash import PlainText
 from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
-from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, byte_size, head, size_text
+from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, head, size_text
 from indus_nb.version import __version__
-from indus_nb.wire import JsonObject, WireModel, clean_text, dump
+from indus_nb.wire import JsonObject, WireModel, clean_text, dump, field_problems
 
 if TYPE_CHECKING:
     import httpx2
@@ -162,7 +163,8 @@ class McpServers:
             try:
                 config = McpServerConfig.model_validate(value)
             except ValidationError as error:
-                self._problems += [_config_problem(name, wrong["loc"], wrong["msg"]) for wrong in error.errors()]
+                wrong = field_problems(error, where=f"mcpServers.{name}")
+                self._problems += [f"The MCP server {name} is left out: {problem}." for problem in wrong]
             else:
                 if config.enabled:
                     self._servers[name] = _Server(name, config, cwd, self._offer)
@@ -214,11 +216,6 @@ class McpServers:
         if offered != self.tools:
             self.tools = offered
             self._on_change()
-
-
-def _config_problem(name: str, where: Sequence[str | int], message: str) -> str:
-    path = ".".join(["mcpServers", name, *map(str, where)])
-    return f"The MCP server {name} is left out: `{path}` is wrong: {message.removeprefix('Value error, ')}."
 
 
 def _import_sdk() -> None:
@@ -908,8 +905,10 @@ def _shortened(text: str) -> tuple[str, JsonObject | None]:
     with contextlib.closing(whole):
         whole.append(text)
     if shown.first_line_exceeds_limit:
-        content = text[:MAX_BYTES].encode(errors="replace")[:MAX_BYTES].decode(errors="ignore")
-        shown = shown.model_copy(update={"content": content, "output_bytes": byte_size(content), "output_lines": 1})
+        content = textcut.head_bytes(text, MAX_BYTES)
+        shown = shown.model_copy(
+            update={"content": content, "output_bytes": textcut.byte_size(content), "output_lines": 1}
+        )
         what = f"the first {size_text(shown.output_bytes)} of line 1"
     else:
         what = f"lines 1-{shown.output_lines}"

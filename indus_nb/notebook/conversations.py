@@ -22,13 +22,13 @@ from indus_nb.messages import (
     UserMessage,
 )
 from indus_nb.notebook.cell_run import CellRun
-from indus_nb.notebook.document.cells import NotebookTools
+from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.document.pictures import image_of
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
 from indus_nb.notebook.kernel.describe import for_prompt
 from indus_nb.notebook.kernel.main_thread import work_here
 from indus_nb.notebook.kernel.tools import UserKernel
-from indus_nb.notebook.magic.request import HELP, Command, Request, interpolate, parse
+from indus_nb.notebook.magic import HELP, Command, Request, interpolate, parse
 from indus_nb.notebook.page.comm_gate import CommGate
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.output import Screen, asks_for_input, can_update, screen_of

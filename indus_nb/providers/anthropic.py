@@ -23,7 +23,7 @@ from indus_nb.messages import (
     ToolCall,
     ToolResultMessage,
 )
-from indus_nb.providers import Context, Model, StreamOptions
+from indus_nb.providers.catalog import Model
 from indus_nb.providers.conforming import conforming, encodable
 from indus_nb.providers.failures import (
     check_stream,
@@ -35,6 +35,7 @@ from indus_nb.providers.failures import (
     shown_url,
     transport_sentence,
 )
+from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.providers.refusals import explain
 from indus_nb.providers.rules import SMALLEST_BUDGET
 from indus_nb.providers.tls import tls_context

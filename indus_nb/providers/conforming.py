@@ -28,7 +28,8 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from indus_nb.providers import Context, Model, ToolSpec
+from indus_nb.providers.catalog import Model
+from indus_nb.providers.protocol import Context, ToolSpec
 from indus_nb.providers.refusals import refused
 from indus_nb.providers.rules import MAX_TOOL_NAME, ApiRules, rules_of
 from indus_nb.providers.tool_schemas import check_tool, sound_schema

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import re
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from indus_nb import textcut
 from indus_nb.errors import UsageError
+from indus_nb.providers.catalog import Model
+from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 
 _SHORTEST_SECRET = 8  # hiding anything shorter would tear holes into ordinary words
 _MAX_PAGE = 64 * 1024
@@ -46,6 +49,18 @@ async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]
         if len(page) > _MAX_PAGE:
             break
     raise NotAStreamError(content_type, page[:_MAX_PAGE].decode(errors="replace"))
+
+
+def failed_answer(model: Model, problem: str) -> Iterator[AssistantMessageEvent]:
+    """Yield the events of an answer that failed before anything was asked.
+
+    Args:
+        model: The model that would have answered.
+        problem: What happened and what to do, for the user.
+    """
+    growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
+    yield growing.start()
+    yield growing.fail(problem)
 
 
 def url_problem(url: str) -> str | None:
@@ -177,8 +192,7 @@ def _by_proxy(where: str) -> str:
 
 def one_line(text: str) -> str:
     """``text`` on one line of bearable length, without control characters."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text[:2000]).split())
-    return line if len(line) <= 500 else f"{line[:500]}…"
+    return textcut.one_line("".join(char if char.isprintable() else " " for char in text[:2000]), 500)
 
 
 def shown_url(url: str) -> str:

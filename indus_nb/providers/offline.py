@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass
 from itertools import takewhile
 
+from indus_nb import textcut
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
@@ -26,7 +27,8 @@ from indus_nb.messages import (
     UserMessage,
     text_of,
 )
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
+from indus_nb.providers.catalog import Model
+from indus_nb.providers.protocol import Context, StreamOptions, ToolSpec
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, TextStart, ThinkingStart, ToolCallStart
 from indus_nb.wire import JsonObject
 
@@ -329,8 +331,7 @@ def _clipped(output: str) -> str:
 
 
 def _code(text: str) -> str:
-    line = " ".join(text.split())
-    line = line if len(line) <= 60 else f"{line[:60]}…"
+    line = textcut.one_line(text, 60)
     return f"`` {line} ``" if "`" in line else f"`{line}`"
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from indus_nb.errors import CredentialsError, IndusError, UsageError
-from indus_nb.providers import Context, Model, StreamOptions, openai_completions, openai_responses
+from indus_nb.providers import openai_completions, openai_responses
+from indus_nb.providers.catalog import Model
 from indus_nb.providers.conforming import conforming
 from indus_nb.providers.failures import (
     check_stream,
@@ -27,6 +28,7 @@ from indus_nb.providers.failures import (
     transport_sentence,
 )
 from indus_nb.providers.openai_common import Answer, StreamedError, object_in
+from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.providers.refusals import explain
 from indus_nb.providers.tls import tls_context
 from indus_nb.streaming import AssistantMessageEvent

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import cast
 
 from indus_nb.messages import AssistantMessage, ImageContent, StopReason, ThinkingLevel
-from indus_nb.providers import Model, StreamOptions
+from indus_nb.providers.catalog import Model
 from indus_nb.providers.failures import one_line
+from indus_nb.providers.protocol import StreamOptions
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject
 

@@ -28,7 +28,7 @@ from indus_nb.messages import (
     ToolCall,
     ToolResultMessage,
 )
-from indus_nb.providers import Context, Model, StreamOptions
+from indus_nb.providers.catalog import Model
 from indus_nb.providers.conforming import encodable
 from indus_nb.providers.openai_common import (
     FILTERED,
@@ -44,6 +44,7 @@ from indus_nb.providers.openai_common import (
     refusal,
     text_in,
 )
+from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 

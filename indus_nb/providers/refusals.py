@@ -12,9 +12,11 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from indus_nb import textcut
 from indus_nb.messages import ImageContent, ThinkingContent
-from indus_nb.providers import Model, ToolSpec
+from indus_nb.providers.catalog import Model
 from indus_nb.providers.failures import one_line
+from indus_nb.providers.protocol import ToolSpec
 from indus_nb.wire import JsonObject, dump
 
 _MAX_REMEMBERED = 10_000
@@ -200,7 +202,7 @@ def _is_answer(message: Mapping[str, Any]) -> bool:
 
 def _described(message: JsonObject) -> str:
     words = one_line(" ".join(_texts(message)))
-    quoted = f' "{words[:_MAX_QUOTED]}{"…" if len(words) > _MAX_QUOTED else ""}"' if words else ""
+    quoted = f' "{textcut.head(words, _MAX_QUOTED)}"' if words else ""
     kinds = {cast("JsonObject", part).get("type") for part in _content(message) if isinstance(part, dict)}
     if message.get("role") == "tool" or message.get("type") == "function_call_output" or "tool_result" in kinds:
         return f"the result of a tool{quoted}"

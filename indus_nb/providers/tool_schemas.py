@@ -12,8 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from indus_nb import textcut
 from indus_nb.errors import UsageError
-from indus_nb.providers import ToolSpec
+from indus_nb.providers.protocol import ToolSpec
 from indus_nb.wire import JsonObject
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -278,5 +279,4 @@ def _checked_value(key: str, value: object, where: str) -> object:
 
 
 def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return textcut.fit(repr(value), 60, "...")

@@ -13,6 +13,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from indus_nb import textcut
 from indus_nb.wire import clean_text
 
 if TYPE_CHECKING:
@@ -149,16 +150,8 @@ def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
     6
     7
     """
-    rows = text.split("\n")
-    if len(rows) > lines:
-        half = lines // 2
-        note = f"[... {len(rows) - 2 * half:,} lines left out ...]"
-        text = "\n".join([*rows[:half], note, *rows[-half:]])
-    if len(text) > characters:
-        half = characters // 2
-        note = f"\n[... {len(text) - 2 * half:,} characters left out ...]\n"
-        text = text[:half] + note + text[-half:]
-    return text
+    text = textcut.middle_lines(text, lines, "[... {left:,} lines left out ...]")
+    return textcut.middle(text, characters, "\n[... {left:,} characters left out ...]\n")
 
 
 def page(*pieces: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from indus_nb import textcut
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.messages import (
     AssistantMessage,
@@ -278,8 +279,7 @@ def _user_text(node: TreeNode) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(markup.plain(text[: 10 * _LONGEST_TITLE]).split())
-    return line if len(line) <= _LONGEST_TITLE else f"{line[:_LONGEST_TITLE]}…"
+    return textcut.one_line(markup.plain(text[: 10 * _LONGEST_TITLE]), _LONGEST_TITLE)
 
 
 def _escaped(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from indus_nb import textcut
 from indus_nb.render.markup import plain
 from indus_nb.storage.format import Entry, as_text
 from indus_nb.storage.store import SessionStore
@@ -66,8 +67,7 @@ def tree_rows(store: SessionStore, most: int) -> list[JsonObject]:
 
 def cut(text: str) -> str:
     """The beginning of a text, as one line."""
-    line = " ".join(plain(text[: 10 * _LONGEST]).split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return textcut.one_line_fit(plain(text[: 10 * _LONGEST]), _LONGEST)
 
 
 def _role(entry: Entry) -> str:

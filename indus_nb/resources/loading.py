@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
+from indus_nb import textcut
 from indus_nb.errors import UsageError
 from indus_nb.files import expand_user
 from indus_nb.ignore import MAX_LINE, IgnoreFile, fits
@@ -354,8 +355,7 @@ class _Loading:
         description = fields.get("description")
         if not description:
             description = next((line.strip() for line in body.split("\n") if line.strip()), "")
-            if len(description) > _LONGEST_TEASER:
-                description = f"{description[:_LONGEST_TEASER]}..."
+            description = textcut.head(description, _LONGEST_TEASER, "...")
         name = path.name.removesuffix(".md")
         return PromptTemplate(name, description, fields.get("argument-hint") or None, path, scope, body)
 

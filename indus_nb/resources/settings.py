@@ -11,13 +11,14 @@ from typing import Any, Literal, cast
 import pydantic_core
 from pydantic import Field, ValidationError
 
+from indus_nb.cassettes.environment import environment_cassette
 from indus_nb.errors import SettingsError
 from indus_nb.files import expand_user, read_file
 from indus_nb.loop.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, first_problem
 
 PROJECT_FOLDER = ".indusagi"
 _RESOURCES = ("extensions", "skills", "prompts")
@@ -144,7 +145,7 @@ def agent_directory() -> Path:
 
 def model_registry(agent_dir: Path) -> ModelRegistry:
     """The models and keys that the user's folder adds to the built-in ones."""
-    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json")
+    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json", cassette=environment_cassette)
 
 
 def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
@@ -211,9 +212,7 @@ def _read(path: Path) -> JsonObject:
     try:
         Settings.model_validate(settings)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise SettingsError(path, f"`{where}` is wrong: {first['msg']}") from error
+        raise SettingsError(path, str(first_problem(error))) from error
     return settings
 
 

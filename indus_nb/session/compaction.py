@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from pydantic import Field
 
+from indus_nb import textcut
 from indus_nb.errors import CompactionError
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import (
@@ -464,6 +465,4 @@ def _call(call: ToolCall) -> str:
 
 
 def _shortened(text: str) -> str:
-    if len(text) <= _LONGEST_RESULT:
-        return text
-    return f"{text[:_LONGEST_RESULT]}\n[... {len(text) - _LONGEST_RESULT} more characters]"
+    return textcut.head(text, _LONGEST_RESULT, "\n[... {left} more characters]")

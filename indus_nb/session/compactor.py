@@ -25,12 +25,14 @@ class Compactor:
         self,
         settings: CompactionSettings,
         emit: Callable[[SessionEvent], Awaitable[None]],
+        announce: Callable[[], Awaitable[None]],
         hooks: Callable[[], SessionHooks],
     ) -> None:
         self.settings = settings
         self.abort = AbortSignal()
         self.running = False
         self._emit = emit
+        self._announce = announce
         self._hooks = hooks
 
     def is_due(self, conversation: Conversation, model: Model) -> bool:
@@ -83,6 +85,7 @@ class Compactor:
         finally:
             self.running = False
         conversation.reload(store)
+        await self._announce()
         await self._hooks().compacted(store.entry(entry_id), by_hook=by_hook)
         await self._end(CompactionEnd(reason=reason, result=result.to_wire(), will_retry=reason == "overflow"))
         return result

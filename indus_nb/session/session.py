@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from textwrap import shorten
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast, get_args
 
+from indus_nb import textcut
 from indus_nb.errors import (
     CompactionError,
     CredentialsError,
@@ -23,6 +23,7 @@ from indus_nb.errors import (
 from indus_nb.events import (
     AgentEnd,
     AgentSettled,
+    BranchMoved,
     CompactionReason,
     MessageEnd,
     MessageStart,
@@ -30,6 +31,7 @@ from indus_nb.events import (
     QueueUpdate,
     SessionEvent,
     SessionInfoChanged,
+    SessionReplaced,
     SessionSaveFailed,
     ThinkingLevelChanged,
 )
@@ -68,6 +70,7 @@ from indus_nb.session.hooks import (
     SessionHooks,
     ShutdownReason,
 )
+from indus_nb.session.publisher import Listener, Publisher
 from indus_nb.session.recorder import Recorder, sentence
 from indus_nb.session.recovery import Recovery
 from indus_nb.session.turns import Activity, Turns
@@ -86,7 +89,6 @@ StreamingBehavior = Literal["steer", "followUp"]
 ApproveMode = Literal["never", "writes", "always"]
 T = TypeVar("T")
 MAX_NAME_CHARACTERS = 1000
-Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 
 _log = logging.getLogger("indus_nb")
 
@@ -203,7 +205,7 @@ class AgentSession:
         self.follow_up_queue = MessageQueue()
         self._equip = equip
         self._new_store = new_store
-        self._listeners: list[Listener] = []
+        self._publisher = Publisher(lambda: self.hooks)
         self._run: loop.Run | None = None
         self._turns = Turns(on_idle=self._add_held_back)
         self._recorder = Recorder(lambda: self.store)
@@ -214,7 +216,7 @@ class AgentSession:
         self._starting: asyncio.Task[None] | None = None
         self._navigation = AbortSignal()
         self._images = Admission(resize=settings.resize_images)
-        self._compactor = Compactor(settings.compaction, self.emit, lambda: self.hooks)
+        self._compactor = Compactor(settings.compaction, self.emit, self._publisher.announce, lambda: self.hooks)
         self._recovery = Recovery(settings.retry, self._compactor, self.emit, self._compact_by_itself)
         self._shell = UserShell(settings.shell, self.emit)
         self._runner: asyncio.Runner | None = None
@@ -223,6 +225,7 @@ class AgentSession:
         self.conversation = Conversation(stored)
         self.thinking_level: ThinkingLevel = self._clamped(thinking_level)
         self._record_start(stored.model, stored.thinking_level)
+        self._publisher.watch(store)
 
     # What a session is
 
@@ -488,6 +491,7 @@ class AgentSession:
         """Let extensions end, then ``close``."""
         if self._starting is not None and self._starting.done():
             await self.hooks.shutdown(reason)
+        await self._publisher.announce()
         self.close()
 
     async def abort(self) -> None:
@@ -817,6 +821,10 @@ class AgentSession:
         await self.clear_queue()
         self._for_next_prompt.clear()
         await self.hooks.started(reason, previous)
+        self._publisher.watch(self.store)
+        path = self.store.path
+        file = None if path is None else str(path)
+        await self.emit(SessionReplaced(reason=reason, session_id=self.store.session_id, session_file=file))
 
     async def navigate(
         self,
@@ -897,6 +905,7 @@ class AgentSession:
         if plan.label:
             self.set_label(entry.id if entry is not None else entry_id, plan.label)
         self.conversation.reload(self.store)
+        await self.emit(BranchMoved(leaf_id=self.store.leaf_id, old_leaf_id=left))
         await self.hooks.branched(self.store.leaf_id, left, entry, by_hook=plan.summary is not None)
         return Navigation(editor_text=text_of(message.content) if asks else None, summary_entry=entry)
 
@@ -1010,13 +1019,7 @@ class AgentSession:
         An awaitable that the listener returns is waited for: a slow reader slows the run down instead of piling up
         what it did not read.
         """
-        self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._publisher.subscribe(listener)
 
     def close(self) -> None:
         """Save what is unsaved, if need be in another file, and let go of the session file.
@@ -1032,6 +1035,7 @@ class AgentSession:
             self._add_held_back()
             self._say_what_is_lost()
         self.closed = True
+        self._publisher.close()
         self.store.close()
 
     def _say_what_is_lost(self) -> None:
@@ -1045,7 +1049,7 @@ class AgentSession:
             self.problems.append(self.save_problem)
             _log.error("%s", self.save_problem)
         if queued := [*self.steering.texts, *self.follow_up_queue.texts]:
-            shown = "; ".join(f'"{shorten(text, 80)}"' for text in queued[:5])
+            shown = "; ".join(f'"{textcut.one_line(text, 80)}"' for text in queued[:5])
             _log.warning("The session ended before %d queued messages were delivered: %s", len(queued), shown)
 
     def __enter__(self) -> Self:
@@ -1159,24 +1163,21 @@ class AgentSession:
         """Dispatch an event to extensions, the session file and subscribers, in that order."""
         if isinstance(event, AgentEnd) and self._run is not None:
             event = event.model_copy(update={"will_retry": self._recovery.will_retry(self._run, self.last_answer)})
-        await self.hooks.event(event)
-        problem = self._save(event.message) if isinstance(event, MessageEnd) else None
-        if isinstance(event, AgentEnd) and not event.will_retry and self._run is not None:
-            self._turns.settle()  # who sees the end of the last run may prompt at once
-        await self._publish(event)
+        problem: SessionSaveFailed | None = None
+
+        def save() -> None:
+            nonlocal problem
+            problem = self._save(event.message) if isinstance(event, MessageEnd) else None
+
+        def settle() -> None:
+            if isinstance(event, AgentEnd) and not event.will_retry and self._run is not None:
+                self._turns.settle()  # who sees the end of the last run may prompt at once
+
+        await self._publisher.emit(event, save=save, published=settle)
         if problem is not None:
             await self.emit(problem)
         if isinstance(event, MessageEnd):
             await self._recovery.take_note(event.message)
-
-    async def _publish(self, event: SessionEvent) -> None:
-        for listener in tuple(self._listeners):
-            try:
-                waiting = listener(event)
-                if waiting is not None:
-                    await waiting
-            except Exception:  # noqa: BLE001 - one watcher's defect must end neither the run nor the others' view of it
-                _log.exception("A subscriber failed on %s", event.type)
 
     def _save(self, message: Message) -> SessionSaveFailed | None:
         try:

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -62,7 +62,8 @@ class SessionStore:
     """A session's entries. One store at a time may write to a file; ``close`` lets the next one in.
 
     ``warnings`` are sentences for a user about what was amiss. Appending raises ``SessionFileError`` when the entry
-    could not be saved; it is in neither the file nor the store then.
+    could not be saved; it is in neither the file nor the store then. ``on_added`` is called with every entry that is
+    appended, in the same step.
     """
 
     def __init__(self, header: JsonObject, path: Path | None, entries: Iterable[JsonObject] = ()) -> None:
@@ -70,6 +71,7 @@ class SessionStore:
         self.path = path
         self.warnings: list[str] = []
         self.leaf_id: str | None = None
+        self.on_added: Callable[[Entry], None] = lambda _: None
         self._by_id: dict[str, Entry] = {}
         self._entries: list[Entry] = []
         self._labels: dict[str, tuple[str, str]] = {}
@@ -356,6 +358,7 @@ class SessionStore:
             elif kind in ("message", "session_info"):  # a name too is something that the user said
                 self._begin(self.path, line)
         self._add(entry)
+        self.on_added(entry)
         return entry_id
 
     def _begin(self, path: Path, line: bytes) -> None:

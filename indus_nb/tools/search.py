@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.tools.paths import failure, resolve
 from indus_nb.tools.process import Child
@@ -193,7 +194,7 @@ class _Matches:
             return True  # context of a match that is no longer shown
         text = rest[numbered.end() :].decode(errors="replace").rstrip("\r")
         if len(text) > _MAX_LINE:
-            text = f"{text[:_MAX_LINE]}... [cut]"
+            text = textcut.head(text, _MAX_LINE, "... [cut]")
             self._long_lines = True
         shown_name = _shown(name)
         line = f"{shown_name}:{number}: {text}" if is_match else f"{shown_name}-{number}- {text}"

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from indus_nb.events import ToolOutput
 from indus_nb.messages import TextContent
 from indus_nb.providers import ToolSpec
-from indus_nb.wire import JsonObject, clean_text
+from indus_nb.wire import JsonObject, clean_text, field_problems
 
 
 class ToolError(Exception):
@@ -130,7 +130,7 @@ class FunctionTool(Generic[ArgumentsT]):
             return self.arguments.model_validate(arguments)
         except ValidationError as error:
             problems = "\n".join(
-                f"- {'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
+                f"- {problem.path or 'arguments'}: {problem.reason}" for problem in field_problems(error)
             )
             raise ToolError(f"Invalid arguments for {self.name}:\n{problems}\nNothing was done.") from error
 

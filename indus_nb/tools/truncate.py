@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from indus_nb import textcut
+from indus_nb.textcut import byte_size
 from indus_nb.wire import JsonObject, WireModel
 
 MAX_LINES = 2000
@@ -72,11 +74,6 @@ def head(text: str, *, max_lines: int | None = MAX_LINES, max_bytes: int = MAX_B
         max_lines=max_lines,
         max_bytes=max_bytes,
     )
-
-
-def byte_size(text: str) -> int:
-    """The bytes of ``text`` in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def size_text(count: int) -> str:
@@ -197,8 +194,7 @@ class GrowingTail:
             content, lines, size = text, self._lines, self._bytes
         partial = cut == "bytes" and lines == 0
         if partial:
-            line = text[text.rfind("\n", 0, len(text) - 1) + 1 :].encode(errors="replace")
-            content = line[-MAX_BYTES:].decode(errors="ignore")
+            content = textcut.tail_bytes(text[text.rfind("\n", 0, len(text) - 1) + 1 :], MAX_BYTES)
             lines, size = 1, byte_size(content)
         return Truncation(
             content=content,

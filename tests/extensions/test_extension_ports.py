@@ -11,7 +11,7 @@ import pytest
 from messages_api import MessagesApi, Reply
 
 from indus_nb.errors import CompactionError, UsageError
-from indus_nb.extensions.api import CommandContext, Context, ExtensionApi
+from indus_nb.extensions.api import CommandContext, Context, ExtensionApi, ExtensionTool
 from indus_nb.messages import TextContent
 from indus_nb.session.dialogs import SetWidget, SetWorkingMessage
 from indus_nb.session.session import AgentSession
@@ -286,3 +286,24 @@ async def test_what_a_command_offers_for_its_arguments_is_asked_and_a_defect_off
     for name in ("broken", "plain", "unknown"):
         assert await session.hooks.complete_command(name, "") == []
     assert errors == [("complete", "no list today")]
+
+
+# What was given up
+
+
+async def test_a_tool_with_renderers_of_another_program_is_offered_with_a_warning(opened) -> None:
+    def setup(api: ExtensionApi) -> None:
+        tool = ExtensionTool("look", "Look.", {"type": "object"}, lambda *_: "seen", render_call=print, label="Look")
+        api.register_tool(tool)
+
+    with pytest.warns(UserWarning, match="The tool look is given render_call, which nothing here calls"):
+        session = await opened(setup)
+    assert "look" in session.all_tools
+    assert session.all_problems == []
+
+
+def test_the_names_that_extensions_import_stay_where_they_were() -> None:
+    from indus_nb.extensions import api
+
+    assert set(api.__all__) >= {"Context", "CommandContext", "ExtensionApi", "ExtensionTool", "Events", "Guarded"}
+    assert [name for name in api.__all__ if not hasattr(api, name)] == []

@@ -170,7 +170,7 @@ def test_help_is_shown_for_help_and_for_nothing(kernel: Kernel) -> None:
         ("--model", "--model needs a value"),
         ("--new=1 x", "--new takes no value"),
         ("--new --continue x", "--new and --continue exclude each other"),
-        ("--thinking deeply x", "Unknown thinking level: deeply"),
+        ("--thinking deeply x", "--thinking deeply: choose off, "),
         ("--provider nobody x", "Unknown provider: nobody. Known providers: anthropic, openai, "),
         ("--model no-such-model x", "Model not found: no-such-model"),
         ("--session 0000dead x", "0000dead"),

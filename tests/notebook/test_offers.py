@@ -10,7 +10,7 @@ import pytest
 from work import grows_with
 
 from indus_nb.notebook.magic.completion import Offers, Sources, complete
-from indus_nb.notebook.magic.request import COMMANDS, FLAGS, VALUES
+from indus_nb.notebook.magic.options import COMMANDS, OPTION_NAMES
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
@@ -128,7 +128,7 @@ def test_what_may_go_on_is_offered(offered: Complete, text: str, fragment: str, 
 
 def test_everything_is_offered_where_nothing_is_typed(offered: Complete) -> None:
     assert texts(offered("%agent ")) == list(COMMANDS)
-    assert texts(offered("%agent --")) == [f"--{name}" for name in (*VALUES, *FLAGS) if name != "o"]
+    assert texts(offered("%agent --")) == [f"--{name}" for name in OPTION_NAMES]
     assert texts(offered("%agent -"))[0] == "-o"
 
 

@@ -309,7 +309,7 @@ def test_a_command_that_fails_is_named_without_what_it_says(make: Make, command:
 
 
 def test_a_command_that_hangs_is_ended_with_its_children(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("indus_nb.providers.registry._COMMAND_SECONDS", 0.3)
+    monkeypatch.setattr("indus_nb.providers.keys._MAX_COMMAND_SECONDS", 0.3)
     registry = make(providers(far={**REMOTE, "apiKey": f"!sleep 1000 & echo $! > {tmp_path}/child; wait"}))
     with pytest.raises(CredentialsError, match=r"took longer than 0\.3 seconds"):
         registry.key_for(registry.default("far"))
@@ -392,7 +392,7 @@ def test_a_broken_file_of_keys_is_a_problem_that_shows_none(make: Make, tmp_path
 def test_keys_stand_in_no_representation_and_no_problem(make: Make):
     wrong = {**LOCAL, "apiKey": SECRET, "headers": {"X": SECRET}, "models": [{"id": SECRET * 2, "cost": SECRET}]}
     registry = make(providers(ollama={**wrong, "models": LOCAL["models"]}, wrong=wrong), api_keys={"openai": SECRET})
-    config = registry._read_models_file()["ollama"]
+    config = registry._read_file().configs["ollama"]
     assert len(registry.problems) == 1
     for shown in (
         repr(registry),

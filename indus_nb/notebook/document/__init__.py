@@ -1,1 +1,25 @@
-"""The notebook's file, its cells and its pictures."""
+"""The notebook file: which one a kernel works for, its cells for the model, and cells that the model proposes."""
+
+from indus_nb.notebook.document.notebook_file import (
+    Cell,
+    NotebookFile,
+    Traces,
+    find_notebook,
+    named_notebook,
+    read_notebook,
+)
+from indus_nb.notebook.document.reading import NotebookReader, Reading, chosen_cells
+from indus_nb.notebook.document.tools import NotebookTools
+
+__all__ = [
+    "Cell",
+    "NotebookFile",
+    "NotebookReader",
+    "NotebookTools",
+    "Reading",
+    "Traces",
+    "chosen_cells",
+    "find_notebook",
+    "named_notebook",
+    "read_notebook",
+]

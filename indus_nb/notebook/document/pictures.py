@@ -15,9 +15,14 @@ from indus_nb.tools.tool import ToolError
 
 
 def image_of(wanted: str, shell: Any) -> ImageContent:
-    """The image in a variable of the user's, or in a file; small enough for a model.
+    """Find the image that a user names, and make it small enough for a model.
 
-    Raises ``UsageError`` when there is neither, or no image in it.
+    Args:
+        wanted: The name of a variable of the user's, or else of a file.
+        shell: The IPython shell.
+
+    Raises:
+        UsageError: There is no such variable or file, or it holds no image.
     """
     namespace: Mapping[str, Any] = shell.user_ns
     try:

@@ -17,6 +17,8 @@ from itertools import islice
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, cast
 
+from indus_nb import textcut
+
 LONGEST_TEXT = 20_000
 _LONGEST_LINE = 300
 _LONGEST_SUMMARY = 1500
@@ -551,6 +553,4 @@ def _is_secret_key(key: object) -> bool:
 
 
 def _cut(text: str, length: int, *, note: bool = True) -> str:
-    if len(text) <= length:
-        return text
-    return f"{text[:length]}… ({len(text) - length} more characters)" if note else f"{text[: length - 1]}…"
+    return textcut.head(text, length, "… ({left} more characters)") if note else textcut.fit(text, length)

@@ -1,1 +1,7 @@
-"""What a line or a cell asks of the agent, and what Tab offers."""
+"""What stands behind ``%agent``: options, values in prompts, what Tab offers, and the sub-commands."""
+
+from indus_nb.notebook.magic.interpolation import Interpolated, interpolate
+from indus_nb.notebook.magic.options import HELP
+from indus_nb.notebook.magic.request import Command, Request, literal_lines, parse
+
+__all__ = ["HELP", "Command", "Interpolated", "Request", "interpolate", "literal_lines", "parse"]

@@ -13,14 +13,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from indus_nb.notebook.magic.request import APPROVE, COMMANDS, FLAGS, OPTION, VALUE, VALUES
+from indus_nb.notebook.magic.options import COMMANDS, OPTION, OPTION_NAMES, OPTIONS, VALUE, Kind, Option, find_option
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.resources.settings import agent_directory, model_registry
 from indus_nb.session.session import AgentSession
 from indus_nb.start import THINKING_LEVELS
 from indus_nb.storage.store import session_directory
 
-_MOST = 200
+_MAX_OFFERS = 200
+_MAX_NAME_CHARACTERS = 200
+_SHORT_OPTIONS = tuple(f"-{option.short}" for option in OPTIONS if option.short)
 _CELL = re.compile(r"\s*%%agent(?=\s|$)")
 _LINE = re.compile(r"[ \t]*%agent[ \t]")
 _DOLLAR = re.compile(r"(?<![\w\\$])\$([^\W\d]\w*)?$")
@@ -33,14 +35,21 @@ _BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the offers come from: the user's variables, the session if there is one, the models, and the folder."""
+    """Where offers come from.
+
+    Attributes:
+        namespace: The user's variables.
+        session: The session, if there is one.
+        registry: The models.
+        directory: The directory that relative paths begin in.
+        arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+    """
 
     namespace: Mapping[str, Any]
     session: AgentSession | None
     registry: ModelRegistry
-    folder: Path
+    directory: Path
     arguments: Callable[[str, str], Sequence[str]] = lambda _name, _typed: ()
-    """What the arguments of an extension's command may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +62,17 @@ class Offers:
 
 
 def complete(text: str, sources: Sources) -> Offers | None:
-    """What may go on from ``text``, the cell up to the cursor; ``None`` when nothing does or it is none of ours.
+    """Find what may follow ``text``.
 
-    May be called in any thread: of the session it only reads what is in memory. What an object of the user's raises
-    when it is asked for its attributes comes through.
+    May be called in any thread: of the session it reads only what is in memory. What an object of the user's raises
+    when it is asked for its attributes is not caught.
+
+    Args:
+        text: The cell up to the cursor.
+        sources: Where offers come from.
+
+    Returns:
+        The offers; ``None`` if there are none or the text does not belong to the agent.
     """
     offers = None
     if cell := _CELL.match(text):
@@ -73,11 +89,11 @@ def complete(text: str, sources: Sources) -> Offers | None:
 
 
 class _Options:
-    """The options in front of ``rest``; ``unfinished`` is the name of one whose value is still being typed."""
+    """The options in front of ``rest``; ``unfinished`` is the one whose value is still being typed."""
 
     def __init__(self, line: str) -> None:
         self.rest = line
-        self.unfinished: str | None = None
+        self.unfinished: Option | None = None
         self.ended = False
         self.provider: str | None = None
         while option := OPTION.match(self.rest):
@@ -89,13 +105,14 @@ class _Options:
             if name is None:
                 self.ended = True
                 break
-            if name not in VALUES:
+            known = find_option(name)
+            if known is None or not known.value:
                 continue
             value = VALUE.match(behind)
             if value is None or value.end() == len(behind):
-                self.unfinished = name
+                self.unfinished = known
                 break
-            if name == "provider":
+            if known.kind is Kind.PROVIDER:
                 self.provider = value["double"] or value["single"] or value["bare"]
             self.rest = behind[value.end() :]
 
@@ -104,10 +121,10 @@ def _behind_magic(line: str, sources: Sources, *, commands: bool) -> Offers | No
     options = _Options(line)
     if options.unfinished is not None:
         typed = options.rest.lstrip("= \t").lstrip("\"'")
-        return _values(VALUES[options.unfinished], typed, options.provider, sources)
+        return _values(options.unfinished, typed, options.provider, sources)
     typed = options.rest.lstrip()
     if not options.ended and typed.startswith("-") and " " not in typed:
-        return _fitting(typed, ["-o", *(f"--{name}" for name in (*VALUES, *FLAGS) if len(name) > 1)])
+        return _fitting(typed, [*_SHORT_OPTIONS, *(f"--{name}" for name in OPTION_NAMES)])
     if commands and not options.ended:
         name, blank, argument = typed.partition(" ")
         if blank and name in COMMANDS and (offers := _arguments(name, argument.lstrip(), sources)):
@@ -118,40 +135,39 @@ def _behind_magic(line: str, sources: Sources, *, commands: bool) -> Offers | No
 
 
 def _arguments(command: str, typed: str, sources: Sources) -> Offers | None:
-    match command:
-        case "model":
+    declared = COMMANDS[command]
+    match declared.kind:
+        case Kind.MODEL:
             return _models(typed, None, sources.registry)
-        case "thinking":
+        case Kind.LEVEL:
             model = sources.session.model if sources.session is not None else None
             return _fitting(typed, THINKING_LEVELS if model is None else model.thinking_levels)
-        case "queue":
-            return _fitting(typed, ["clear"])
+        case Kind.CHOICE:
+            return _fitting(typed, declared.choices)
         case _:
             return None
 
 
-def _values(  # noqa: PLR0911 - one for each option
-    field: str, typed: str, provider: str | None, sources: Sources
+def _values(  # noqa: PLR0911 - one for each kind
+    option: Option, typed: str, provider: str | None, sources: Sources
 ) -> Offers | None:
     session = sources.session
-    match field:
-        case "provider":
+    match option.kind:
+        case Kind.PROVIDER:
             return _fitting(typed, dict.fromkeys(model.provider for model in sources.registry.models))
-        case "model":
+        case Kind.MODEL:
             return _models(typed, provider, sources.registry)
-        case "thinking":
-            return _fitting(typed, THINKING_LEVELS)
-        case "approve":
-            return _fitting(typed, APPROVE)
-        case "tools":
+        case Kind.CHOICE:
+            return _fitting(typed, option.choices)
+        case Kind.TOOLS:
             *chosen, part = typed.split(",")
             known = _BUILTIN_TOOLS if session is None else tuple(session.all_tools)
             return _fitting(part, [name for name in known if name not in chosen])
-        case "session":
+        case Kind.SESSION:
             return _fitting(typed, _session_ids(sources))
-        case "images":
+        case Kind.IMAGE:
             return _images(typed, sources)
-        case "output":
+        case Kind.VARIABLE:
             return _variables(typed, sources)
         case _:
             return None
@@ -167,19 +183,21 @@ def _models(typed: str, provider: str | None, registry: ModelRegistry) -> Offers
 
 
 def _session_ids(sources: Sources) -> list[str]:
-    """Those of the folder, newest first, as the names of the files tell."""
+    """The ids of the directory's sessions, newest first, from the names of the files."""
     path = sources.session.store.path if sources.session is not None else None
-    folder = path.parent if path is not None else session_directory(sources.folder, agent_directory())
-    names = sorted((path.stem for path in folder.glob("*.jsonl")), reverse=True)
+    directory = path.parent if path is not None else session_directory(sources.directory, agent_directory())
+    names = sorted((path.stem for path in directory.glob("*.jsonl")), reverse=True)
     return [name.rpartition("_")[2] for name in names]
 
 
 def _images(typed: str, sources: Sources) -> Offers:
-    """Variables, or when none is named so, images and folders."""
+    """Variables, or if none has that name, images and directories."""
     if (offers := _variables(typed, sources)).texts:
         return offers
-    folder, _, part = typed.rpartition("/")
-    place = sources.folder / Path(f"{folder}/").expanduser() if folder or typed.startswith("/") else sources.folder
+    parent, _, part = typed.rpartition("/")
+    place = sources.directory
+    if parent or typed.startswith("/"):
+        place /= Path(f"{parent}/").expanduser()
     found: list[str] = []
     with suppress(OSError), os.scandir(place) as entries:
         for entry in islice(entries, 10_000):
@@ -196,8 +214,8 @@ def _images(typed: str, sources: Sources) -> Offers:
 
 
 def _in_prompt(text: str, sources: Sources, *, begins: bool) -> Offers | None:
-    """What may go on in a prompt; with ``begins`` nothing stands in front of ``text``."""
-    if dollar := _DOLLAR.search(text[-_MOST:]):
+    """What may follow in a prompt; with ``begins`` nothing stands in front of ``text``."""
+    if dollar := _DOLLAR.search(text[-_MAX_NAME_CHARACTERS:]):
         names = _variables(dollar[1] or "", sources)
         return Offers(dollar[0], [f"${name}" for name in names.texts], "instance")
     command = text.strip()
@@ -236,14 +254,14 @@ def _variables(typed: str, sources: Sources) -> Offers:
 
 
 def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Offers:
-    """Those that begin with what is typed; if there are none and ``part`` is on, those that have it within them."""
+    """The candidates that begin with what is typed; if there are none and ``part`` is on, those that contain it."""
     listed = list(candidates)
     folded = typed.casefold()
     found = [text for text in listed if text.startswith(typed)]
     found = found or [text for text in listed if text.casefold().startswith(folded)]
     if part and not found:
         found = [text for text in listed if folded in text.casefold()]
-    return Offers(typed, found[:_MOST])
+    return Offers(typed, found[:_MAX_OFFERS])
 
 
 # IPython
@@ -252,7 +270,7 @@ def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Off
 def install(
     shell: Any, session: Callable[[], AgentSession | None], arguments: Callable[[str, str], Sequence[str]]
 ) -> Callable[[], None]:
-    """Let Tab offer what ``complete`` finds.
+    """Make Tab offer what ``complete`` finds. IPython before 8.6 completes one line only, and is left as it is.
 
     Args:
         shell: The IPython shell.
@@ -260,9 +278,7 @@ def install(
         arguments: Gives what the arguments of an extension's command may be, of which some is typed.
 
     Returns:
-        What ends that.
-
-    Versions of IPython before 8.6 cannot be told more than one line, and are left as they are.
+        Undoes it.
     """
     completer: Any = import_module("IPython.core.completer")  # its annotations are incomplete
     if not hasattr(completer, "completion_matcher"):
@@ -279,8 +295,8 @@ def install(
             with suppress(Exception):
                 current = session()
                 registry = current.registry if current is not None else own_registry()
-                folder = current.store.cwd if current is not None else Path.cwd()
-                sources = Sources(_variables_of(shell), current, registry, folder, arguments)
+                directory = current.store.cwd if current is not None else Path.cwd()
+                sources = Sources(_variables_of(shell), current, registry, directory, arguments)
                 offers = complete("\n".join(before), sources)
         if offers is None:
             return {"completions": []}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never, cast
 from uuid import uuid4
 
+from indus_nb import textcut
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import (
     AgentSettled,
@@ -580,7 +581,7 @@ def _tree(store: SessionStore) -> list[protocol.TreeRow]:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_QUEUED else f"{text[:_LONGEST_QUEUED]}…"
+    return textcut.head(text, _LONGEST_QUEUED)
 
 
 def _waiting(texts: Iterable[str]) -> list[str]:

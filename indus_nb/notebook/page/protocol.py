@@ -20,9 +20,10 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias, 
 
 from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, field_validator, model_validator
 
+from indus_nb import textcut
 from indus_nb.messages import ImageContent, ThinkingLevel, check_image
 from indus_nb.session.dialogs import Confirm, Editor, Input, NotifyType, Select
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, first_problem
 
 WidgetKind = Literal["cell", "panel"]
 """The live tail of a run in a cell, or a whole session with everything to steer it."""
@@ -283,11 +284,10 @@ def parse(content: object, kind: WidgetKind) -> FromPage:
 
 def problem(error: ValidationError) -> str:
     """Describe what is wrong with a message, on one line that holds nothing of its values."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    if first["type"].startswith("union_tag"):
+    first = first_problem(error)
+    if first.kind.startswith("union_tag"):
         return "there is no such message."
-    where = ".".join(str(part)[:40] for part in first["loc"])
-    return f"{where}: {first['msg'].removeprefix('Value error, ')[:200]}."
+    return f"{textcut.head(first.path, 100)}: {textcut.head(first.reason, 200)}."
 
 
 # State: values that a page shows until they change

@@ -16,7 +16,7 @@ from messages_api import MessagesApi, Reply, ToolUse
 
 SETUP = """\
 import asyncio
-from indus_nb.notebook.document.cells import NotebookTools
+from indus_nb.notebook.document import NotebookTools
 from indus_nb.start import SessionOptions, open_session
 
 front, asked, answers, questions, notes, waits = {}, [], [], [], [], True

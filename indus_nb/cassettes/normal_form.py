@@ -1,0 +1,325 @@
+"""The normal form of a request: what is compared when it is recorded and when it is replayed.
+
+What this module promises:
+
+- Two requests have the same normal form when nothing differs but the machine, the moment and secrets: directories,
+  dates, process ids, ids of calls, times of messages (``RULES``), and what looks like a key.
+- A normal form holds no secret: keys and headers that the request was given, values of environment variables that are
+  named like keys, and texts in the shape of a key are replaced before anything is compared or written.
+- Answers are made *portable*: ``<<cwd>>`` and ``<<home>>`` stand in them, and *local* again when they are replayed.
+- A request that repeats the ones before it costs time for what is new in it alone, and no text keeps a search busy.
+
+The keys and order of a normal form are part of the files that users keep: do not change them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, cast
+
+from indus_nb.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    ImageContent,
+    ModelMessage,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+)
+from indus_nb.providers import Context, Model, StreamOptions
+from indus_nb.wire import JsonObject, clean_text
+
+# --- what differs from run to run ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What of a request's texts does not count: where ``pattern`` matches, normal forms hold ``replacement``."""
+
+    name: str
+    pattern: str
+    replacement: str
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("current-date", r"(?m)^(Current date: ).+$", r"\1<<date>>"),
+    Rule("current-directory", r"(?m)^(Current working directory: ).+$", r"\1<<cwd>>"),
+    Rule(
+        "timestamp",
+        r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?",
+        "<<timestamp>>",
+    ),
+    Rule("process-id", r"(?i)\b(pid|process id)([ =:]{1,3})\d+", r"\1\2<<pid>>"),
+    Rule(
+        "long-listing",
+        r"(?m)^([-dlcbps])[-rwxsStT]{9}[.+@]? +\d+ +\S+ +\S+ +[\d,]+ +\w{3} +\d{1,2} +[\d:]{4,5} ",
+        r"\1 <<listed>> ",
+    ),
+    Rule("listed-blocks", r"(?m)^total \d+$", "total <<blocks>>"),
+    Rule("memory-address", r"\bat 0x[0-9a-fA-F]{6,16}\b", "at <<address>>"),
+)
+"""The rules in force unless others are given; times of messages and ids of calls never count."""
+
+_SECRET = "<<secret>>"  # noqa: S105 - what stands there instead of one
+_KEY_SHAPES = (  # each narrow enough to leave prose and code alone, and of bounded length where it may fail late
+    r"\bsk-(?:ant|proj|or|svcacct)-[\w-]{4,}|\bsk-(?=[\w-]{0,99}\d)[\w-]{12,}|\bsk-\w{20,}"
+    r"|(?<=\bbearer )(?=\S{0,99}\d|\S{20,})[\w.~+/=-]{8,}"
+    r"|(?<=authorization: basic )\S{8,}|(?<=x-api-key: )\S{8,}"
+    r"|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abprs]-[\w-]{10,}|\bA[KS]IA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]{0,9999}?-----END [A-Z ]{0,40}PRIVATE KEY-----"
+)
+_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
+
+
+def _secrets(model: Model, options: StreamOptions) -> set[str]:
+    # Shorter ones (`none`, `ollama`, `true`) are no secrets, and their removal would make texts unreadable.
+    given = {value for value in (options.api_key or "", *model.headers.values()) if len(value) >= 7}
+    return given | {value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value) >= 16}
+
+
+class Surroundings:
+    """Machine, moment and secrets of a request, and how they are kept out of its text.
+
+    ``normal`` is for requests. ``portable`` is for answers, and ``local`` undoes it, secrets aside.
+
+    Args:
+        cwd: The working directory of the session.
+        home: The user's home directory.
+        secrets: Texts to replace wherever they stand.
+        rules: What else does not count in requests.
+    """
+
+    def __init__(self, cwd: str, home: str, secrets: Iterable[str], rules: Iterable[Rule]) -> None:
+        known = [re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)]
+        secret = Rule("secret", "|".join((*known, f"(?i:{_KEY_SHAPES})")), _SECRET)
+        temporary = {*_spellings(tempfile.gettempdir()), *_spellings("/tmp"), *_spellings("/var/tmp")}  # noqa: S108
+        # The last directory's name ends there: /home/me does not begin /home/me2.
+        here = _place("working-directory", _spellings(cwd) - temporary, r"(?![\w-])", "<<cwd>>")
+        own = _place("home-directory", _spellings(home) - temporary, r"(?![\w-])", "<<home>>")
+        # The name behind the directory of temporary files is another one each time.
+        made_up = _place("temporary-path", temporary, r"(?![\w-])(?:[/\\][^\s/\\'\"`:,;)\]}>]+)?", "<<tmp>>")
+        self._places = {"<<cwd>>": Path(cwd).as_posix(), "<<home>>": Path(home).as_posix()}
+        self._portable = (secret, *here, *own)
+        self._normal = (secret, *here, *made_up, *own, *rules)
+        self._done: dict[str, str] = {}
+        self._done_before: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Begin another request; of the texts that were made normal, only those of the last request are remembered."""
+        self._done_before, self._done = self._done, {}
+
+    def normal(self, text: str) -> str:
+        """Return ``text`` without what does not count. A text that the last request held is not searched again."""
+        done = self._done.get(text)
+        if done is None:
+            done = self._done_before.get(text)
+            self._done[text] = done = _applied(self._normal, text) if done is None else done
+        return done
+
+    def portable(self, text: str) -> str:
+        """``text`` with placeholders for secrets and for the directories that ``local`` fills in again."""
+        return _applied(self._portable, text)
+
+    def local(self, text: str) -> str:
+        """``text`` with this machine's directories in place of their placeholders."""
+        for placeholder, place in self._places.items():
+            text = text.replace(placeholder, place)
+        return text
+
+
+class Observer:
+    """Finds the surroundings of one request after another."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._cwd = str(Path.cwd())
+        self._seen: tuple[str, str, set[str]] | None = None
+        self._around: Surroundings | None = None
+
+    def around(self, model: Model, context: Context, options: StreamOptions) -> Surroundings:
+        """Return the surroundings of this request.
+
+        Its working directory is the one that a system prompt named last, else that of the process.
+
+        Args:
+            model: The model that is asked; its headers are secrets.
+            context: What it is shown.
+            options: How it is asked; the key is a secret.
+        """
+        named = re.findall(r"(?m)^Current working directory: (.+)$", context.system_prompt)
+        self._cwd = named[-1].strip() if named else self._cwd
+        home = os.path.expanduser("~")  # noqa: PTH111 - where nobody has a home, `Path.home` raises
+        seen = self._cwd, home, _secrets(model, options)
+        if self._around is None or self._seen != seen:
+            self._seen, self._around = seen, Surroundings(*seen, self._rules)
+        self._around.begin()
+        return self._around
+
+
+def _spellings(path: str) -> set[str]:
+    paths = Path(path), Path(path).resolve()
+    return {spelt for found in paths if len(found.parts) > 1 for spelt in (str(found), found.as_posix())}
+
+
+def _place(name: str, spellings: set[str], end: str, placeholder: str) -> Sequence[Rule]:
+    spelt = "|".join(re.escape(spelling) for spelling in sorted(spellings, key=len, reverse=True))
+    return (Rule(name, rf"(?<![\w.-])(?:{spelt}){end}", placeholder),) if spelt else ()
+
+
+def _applied(rules: Iterable[Rule], text: str) -> str:
+    text = clean_text(text)
+    for rule in rules:
+        text = re.sub(rule.pattern, rule.replacement, text)
+    return text
+
+
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """Return the JSON value with all of its strings changed, keys of objects included.
+
+    Args:
+        value: A JSON value.
+        change: Called with each string.
+    """
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {change(key): map_strings(item, change) for key, item in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            return [map_strings(item, change) for item in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+# --- the normal form of a request ------------------------------------------------------------------------------------
+
+
+def normal_request(model: Model, context: Context, around: Surroundings) -> JsonObject:
+    """Return the normal form of a request.
+
+    Args:
+        model: The model that is asked.
+        context: What it is shown.
+        around: The surroundings of the request.
+
+    Returns:
+        ``model``, ``system``, ``tools`` (schemas by name) and ``messages``. Calls have the ids ``call-1``, ``call-2``.
+    """
+    numbers: dict[str, str] = {}
+    return {
+        "model": model.id,
+        "system": around.normal(context.system_prompt),
+        "tools": {tool.name: map_strings(tool.parameters, around.normal) for tool in context.tools},
+        "messages": [_normal_message(message, around, numbers) for message in context.messages],
+    }
+
+
+def _normal_message(message: ModelMessage, around: Surroundings, numbers: dict[str, str]) -> JsonObject:
+    if isinstance(message, AssistantMessage):
+        return _normal_answer(message.content, around, numbers)
+    content = [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
+    blocks = [_normal_block(block, around, numbers) for block in content]
+    only_text = len(blocks) == 1 and isinstance(content[0], TextContent)
+    said = {"content": blocks[0]["text"] if only_text else blocks}
+    if isinstance(message, ToolResultMessage):
+        for block in blocks:
+            block.pop("sha256", None)
+        about = {"toolCallId": _number(message.tool_call_id, numbers), "toolName": message.tool_name}
+        return {"role": "toolResult", **about, **({"isError": True} if message.is_error else {}), **said}
+    return {"role": "user", **said}
+
+
+def _normal_answer(content: Iterable[AssistantBlock], around: Surroundings, numbers: dict[str, str]) -> JsonObject:
+    return {"role": "assistant", "content": [_normal_block(block, around, numbers) for block in content]}
+
+
+def _normal_block(block: AssistantBlock | ImageContent, around: Surroundings, numbers: dict[str, str]) -> JsonObject:
+    match block:
+        case TextContent():
+            return {"type": "text", "text": around.normal(block.text)}
+        case ThinkingContent():
+            redacted = {"redacted": True} if block.redacted else {}
+            return {"type": "thinking", "thinking": around.normal(block.thinking), **redacted}
+        case ToolCall():
+            call = {"id": _number(block.id, numbers), "name": clean_text(block.name)}
+            return {"type": "toolCall", **call, "arguments": map_strings(block.arguments, around.normal)}
+        case ImageContent():
+            if block.source is not None:
+                return {"type": "image", "url": around.normal(block.source.url)}
+            digest = hashlib.sha256((block.data or "").encode()).hexdigest()
+            return {"type": "image", "mimeType": block.mime_type, "sha256": digest}
+
+
+def _number(call_id: str, numbers: dict[str, str]) -> str:
+    return numbers.setdefault(clean_text(call_id), f"call-{len(numbers) + 1}")
+
+
+def conversation(request: JsonObject, answer: Sequence[AssistantBlock], around: Surroundings) -> list[JsonObject]:
+    """Return the messages of a request and its answer, with which the next request begins as a rule.
+
+    Args:
+        request: The normal form of the request.
+        answer: The portable blocks of the answer.
+        around: The surroundings of the request.
+    """
+    messages = cast("list[JsonObject]", request["messages"])
+    # The blank keeps a number from being taken for an id of the answer.
+    numbers = {f" {number}": str(number) for message in messages for number in _numbers_in(message)}
+    return [*messages, _normal_answer(answer, around, numbers)]
+
+
+def _numbers_in(message: JsonObject) -> Iterator[object]:
+    content: object = message.get("content")
+    named = [message.get("toolCallId")]
+    if isinstance(content, list):
+        named += [block.get("id") for block in cast("list[JsonObject]", content)]
+    return (number for number in named if number is not None)
+
+
+def share_parts(request: JsonObject, earlier: JsonObject) -> JsonObject:
+    """Return ``request`` made of the objects of ``earlier`` where they are equal, so that it takes little memory.
+
+    Args:
+        request: A normal form.
+        earlier: That of an earlier request.
+    """
+    same = {name: earlier[name] for name in ("system", "tools") if earlier[name] == request[name]}
+    kept = common_prefix_length(earlier["messages"], request["messages"])
+    return {**request, **same, "messages": [*earlier["messages"][:kept], *request["messages"][kept:]]}
+
+
+def common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """Count the items at the beginning of ``one`` that are equal to those of ``other``.
+
+    Args:
+        one: A list.
+        other: Another list.
+    """
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def map_block(block: AssistantBlock, change: Callable[[str], str]) -> AssistantBlock:
+    """Return a copy of a block of an answer with its texts and arguments changed.
+
+    Args:
+        block: Text, thinking or a tool call.
+        change: Called with each text; ids and names of calls are only made encodable.
+    """
+    match block:
+        case TextContent():
+            return block.model_copy(update={"text": change(block.text)})
+        case ThinkingContent():
+            return block.model_copy(update={"thinking": change(block.thinking)})
+        case ToolCall():
+            named = {"id": clean_text(block.id), "name": clean_text(block.name)}
+            malformed = None if block.malformed is None else change(block.malformed)
+            arguments = map_strings(block.arguments, change)
+            return block.model_copy(update={**named, "arguments": arguments, "malformed": malformed})

@@ -1,0 +1,300 @@
+"""Options and sub-commands of ``%agent``, declared once.
+
+`OPTIONS` and `SUBCOMMANDS` are all there is to know of them. The help text is made of them here, ``request`` parses by
+them, ``completion`` offers them, and the tables in ``docs/notebook.md`` are written from them by their test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from indus_nb.start import THINKING_LEVELS
+
+
+class Kind(Enum):
+    """What a value is: it decides how the parser checks it and what Tab offers for it."""
+
+    TEXT = auto()
+    CHOICE = auto()
+    """One of the ``choices``."""
+    PROVIDER = auto()
+    MODEL = auto()
+    LEVEL = auto()
+    """A thinking level that the session's model knows."""
+    SESSION = auto()
+    NAME = auto()
+    """Not empty."""
+    TOOLS = auto()
+    """Names with commas."""
+    IMAGE = auto()
+    """A path or a variable; the option may be repeated."""
+    VARIABLE = auto()
+    """An identifier."""
+    DOLLARS = auto()
+    """An amount above zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option in front of a prompt.
+
+    Attributes:
+        name: As it is written behind ``--``.
+        field: The field of ``Request`` that it sets.
+        help: What it does, for the help text; empty to leave it out there and in the manual.
+        value: What stands for its value in the help text; empty for a flag.
+        kind: What its value is.
+        choices: What a value of the kind ``CHOICE`` may be.
+        sets: What a flag sets the field to.
+        short: One letter that may be written behind ``-`` instead; the help text prefers it.
+        starts_session: Whether it decides which session is talked to: these exclude each other.
+        manual: Markdown for the manual, where that has more to say than the help text.
+    """
+
+    name: str
+    field: str
+    help: str = ""
+    value: str = ""
+    kind: Kind = Kind.TEXT
+    choices: Sequence[str] = ()
+    sets: bool = True
+    short: str = ""
+    starts_session: bool = False
+    manual: str = ""
+
+    @property
+    def usage(self) -> str:
+        """How it is written, with what stands for its value."""
+        name = f"-{self.short}" if self.short else f"--{self.name}"
+        return f"{name} {self.value}" if self.value else name
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """A sub-command, which stands in a line in the place of a prompt.
+
+    Attributes:
+        name: Its name.
+        help: What it does, for the help text.
+        usage: What stands for its argument in the help text.
+        pattern: What may follow the name for the line to be this sub-command; ``argument`` is the group that counts.
+        kind: What its argument is.
+        choices: What an argument of the kind ``CHOICE`` may be.
+        as_option: Whether ``--name`` means the same.
+        manual: Markdown for the manual, where that has more to say than the help text.
+    """
+
+    name: str
+    help: str
+    usage: str = ""
+    pattern: str = ""
+    kind: Kind = Kind.TEXT
+    choices: Sequence[str] = ()
+    as_option: bool = False
+    manual: str = ""
+
+    def argument(self, text: str) -> str | None:
+        """Return the argument in what follows the name, empty for none; ``None`` if this is not the sub-command."""
+        match = re.fullmatch(self.pattern, text, re.DOTALL)
+        return None if match is None else match.groupdict().get("argument") or ""
+
+
+OPTIONS = (
+    Option(
+        "provider",
+        "provider",
+        "anthropic, openai, google …, or offline (needs neither key nor network)",
+        "NAME",
+        Kind.PROVIDER,
+        manual="who answers, from now on: `anthropic`, `openai`, `google` …, or `offline`, which needs neither key nor "
+        "network; see [models.md](models.md)",
+    ),
+    Option(
+        "model",
+        "model",
+        "an id or a part of a name, such as sonnet",
+        "NAME",
+        Kind.MODEL,
+        manual="the model, from now on: an id or a part of a name, such as `sonnet`",
+    ),
+    Option(
+        "thinking",
+        "thinking",
+        "off, minimal, low, medium, high or xhigh",
+        "LEVEL",
+        Kind.CHOICE,
+        THINKING_LEVELS,
+        manual="how much it thinks, from now on: `off`, `minimal`, `low`, `medium`, `high` or `xhigh`",
+    ),
+    Option(
+        "new",
+        "new",
+        "start a new conversation with the model and tools of the one before",
+        starts_session=True,
+    ),
+    Option(
+        "continue",
+        "continue_last",
+        "go on with the last conversation in this folder",
+        starts_session=True,
+    ),
+    Option(
+        "session",
+        "session",
+        "go on with that conversation: a path, or the beginning of an id",
+        "ID",
+        Kind.SESSION,
+        starts_session=True,
+    ),
+    Option("no-session", "no_session", "start a conversation that is not saved", starts_session=True),
+    Option(
+        "name",
+        "name",
+        "talk to the conversation of that name, or start it; the first is called main",
+        "NAME",
+        Kind.NAME,
+    ),
+    Option(
+        "tools",
+        "tools",
+        'its tools from the start, such as read,grep,ls; "" for none',
+        "NAMES",
+        Kind.TOOLS,
+        manual='the tools of a new conversation, such as `read,grep,ls`; `""` for none',
+    ),
+    Option(
+        "approve",
+        "approve",
+        "ask before: writes (as usual), always, or never",
+        "WHEN",
+        Kind.CHOICE,
+        ("never", "writes", "always"),
+        manual="ask before `writes` (as usual in a notebook), `always`, or `never`",
+    ),
+    Option(
+        "image",
+        "images",
+        "show the model an image, or the one in a variable; may be repeated",
+        "FILE",
+        Kind.IMAGE,
+        manual="show the model an image from a file, or from a variable: bytes, a Pillow image, a figure, an array; "
+        "may be repeated",
+    ),
+    Option(
+        "output",
+        "output",
+        "put the answer's text into the variable NAME (also --output)",
+        "NAME",
+        Kind.VARIABLE,
+        short="o",
+        manual="put the answer's text into the variable NAME (also `--output`)",
+    ),
+    Option(
+        "max-cost",
+        "max_cost",
+        "stop when this cell has cost so many US dollars",
+        "USD",
+        Kind.DOLLARS,
+        manual="stop before the next request once this cell has cost so many US dollars",
+    ),
+    Option("no-wait", "wait", "let the agent work on while other cells run", sets=False),
+)
+
+_ENTRY = r"(?P<argument>[0-9a-f][0-9a-f-]{7,})?"
+_WORD = r"(?P<argument>\S+)?"
+SUBCOMMANDS = (
+    Subcommand("model", "the models that can be used; or talk to another one", "[NAME]", _WORD, Kind.MODEL),
+    Subcommand(
+        "thinking",
+        "how much it thinks",
+        "[LEVEL]",
+        rf"(?P<argument>{'|'.join(THINKING_LEVELS)})?",
+        Kind.LEVEL,
+        manual="how much it thinks; or change that",
+    ),
+    Subcommand(
+        "compact",
+        "put a summary in the place of the older part; TEXT says what matters",
+        "[-- TEXT]",
+        r"(?:--(?:\s+(?P<argument>.+))?)?",
+    ),
+    Subcommand("fork", "your messages; or go on before one of them, in a new conversation", "[ENTRY]", _ENTRY),
+    Subcommand("tree", "the conversation with its branches; or go on from another entry", "[ENTRY]", _ENTRY),
+    Subcommand("sessions", "the conversations of this folder, or those with a word in them", "[WORD]", _WORD),
+    Subcommand(
+        "stats",
+        "messages, tokens and cost",
+        manual="messages, tokens, cost, how full the context is, and where the file lies",
+    ),
+    Subcommand(
+        "export",
+        "write the conversation to FILE.html or FILE.jsonl",
+        "[FILE]",
+        r"(?P<quote>[\"'])?(?P<argument>(?(quote).+|\S+)\.(?:html|jsonl))?(?(quote)(?P=quote))",
+        manual="write the conversation to a page (`FILE.html`) or as JSON lines (`FILE.jsonl`)",
+    ),
+    Subcommand("abort", "stop what goes on", manual="stop what goes on in the background"),
+    Subcommand("steer", "say something to the agent while it works", "TEXT", r"(?P<argument>.*)"),
+    Subcommand(
+        "queue",
+        "what waits to be said to it; or take it back",
+        "[clear]",
+        r"(?P<argument>clear)?",
+        Kind.CHOICE,
+        ("clear",),
+    ),
+    Subcommand("panel", "the conversation as a chat"),
+    Subcommand("cell", "what the agent ran last in your kernel, as a cell of yours"),
+    Subcommand("doctor", "what is set up, and what is wrong with it", as_option=True),
+    Subcommand("help", "this text", as_option=True, manual="all options and commands"),
+)
+
+COMMANDS: Mapping[str, Subcommand] = {command.name: command for command in SUBCOMMANDS}
+"""The sub-commands by their names."""
+OPTION_NAMES = (
+    *(option.name for option in OPTIONS),
+    *(command.name for command in SUBCOMMANDS if command.as_option),
+)
+"""All that may stand behind ``--``."""
+_BY_NAME: Mapping[str, Option] = {
+    **{option.name: option for option in OPTIONS},
+    **{option.short: option for option in OPTIONS if option.short},
+    **{command.name: Option(command.name, command.name) for command in SUBCOMMANDS if command.as_option},
+}
+
+OPTION = re.compile(
+    rf"\s*(?:--(?P<name>[A-Za-z][\w-]*)?|-(?P<short>[{''.join(option.short for option in OPTIONS)}]))(?=[\s=]|$)"
+)
+"""An option in front of what follows; without a name the ``--`` that ends the options."""
+VALUE = re.compile(r"(?:=|\s+)(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>(?!--)\S+))(?=\s|$)")
+"""The value behind an option."""
+
+
+def find_option(name: str) -> Option | None:
+    """Return the option of that name, long or short; a flag for a sub-command that may be written as an option."""
+    return _BY_NAME.get(name)
+
+
+_OPTION_LINES = "\n".join(f"{option.usage:<19} {option.help}" for option in OPTIONS)
+_COMMAND_LINES = "\n".join(f"%agent {f'{each.name} {each.usage}':<20} {each.help}" for each in SUBCOMMANDS)
+HELP = f"""\
+%agent [options] PROMPT     ask the agent
+%%agent [options]           the same, with the prompt in the lines below
+%agent [options]            set the conversation up
+
+{_OPTION_LINES}
+
+In a prompt {{expression}} and $name stand for values of your variables: {{df.shape}}, {{mean:.2f}}, $df.
+What names no variable of yours stays as it is, and so do code in `…` or ```…``` and formulas in $…$.
+{{{{name}}}} and $$name are sent as {{name}} and $name.
+
+Commands, in a line of their own:
+
+{_COMMAND_LINES}
+
+It is a command only if nothing else stands in the line: `%agent model the sales` is a prompt.
+`--` ends the options and makes a prompt of what follows: `%agent -- compact`.
+The conversation goes on from cell to cell. Interrupt the cell to stop the agent."""

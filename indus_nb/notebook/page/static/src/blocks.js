@@ -1,0 +1,160 @@
+/**
+ * The blocks of a run or a conversation, in order.
+ *
+ * Contract for hostile text:
+ * - This is the only module that parses HTML, and it parses nothing but the HTML of blocks. The kernel has sanitised
+ *   that (`indus_nb.render.markup`): no scripts, handlers, styles of its own or addresses that a browser would run.
+ *   Nothing from another field of a message may be passed to `parse`.
+ * - It is parsed into a template, whose content is inert, and enters the document node by node.
+ * - Whatever this page adds (`offerCell`) is made with `h`, as text.
+ */
+
+import { h, isOwn, markOwn, morph } from "./dom.js";
+
+/** @import { Changes } from "./changes.js" */
+/** @import { Store } from "./store.js" */
+
+const TYPESET_PAUSE_MS = 400;
+
+/**
+ * Parse HTML that the kernel has sanitised.
+ *
+ * @param {string} sanitised
+ */
+function parse(sanitised) {
+  const template = document.createElement("template");
+  template.innerHTML = sanitised;
+  return template.content;
+}
+
+export class BlockList {
+  /**
+   * @param {Store} store
+   * @param {(key: string, node: HTMLElement) => void} onDrop is called before a block is removed
+   */
+  constructor(store, onDrop) {
+    this.store = store;
+    this.onDrop = onDrop;
+    /** @type {Map<string, { node: HTMLElement, html: string, timer?: ReturnType<typeof setTimeout> }>} */
+    this.shown = new Map();
+    this.node = h("div", {
+      class: "ia-area jp-RenderedHTMLCommon",
+      role: "log",
+      "aria-live": "off",
+      "aria-label": "Agent",
+      onclick: (/** @type {MouseEvent} */ event) => this.noteOpened(event),
+    });
+  }
+
+  /** @param {Changes} changes */
+  show(changes) {
+    const { blocks } = this.store.mirror;
+    if (!changes.everything) {
+      for (const key of changes.blocks) this.update(key);
+      return;
+    }
+    for (const key of [...this.shown.keys(), ...blocks.keys()]) this.update(key);
+    let before = null;
+    for (const key of blocks.keys()) {
+      const node = this.shown.get(key)?.node;
+      if (!node) continue;
+      if (node.previousSibling !== before)
+        this.node.insertBefore(node, before ? before.nextSibling : this.node.firstChild);
+      before = node;
+    }
+  }
+
+  /** @param {string} key */
+  update(key) {
+    const html = this.store.mirror.blocks.get(key);
+    if (html === undefined) this.drop(key);
+    else this.put(key, html);
+  }
+
+  /**
+   * @param {string} key
+   * @param {string} html
+   */
+  put(key, html) {
+    let block = this.shown.get(key);
+    if (block?.html === html) return;
+    const content = parse(html);
+    if (!block) {
+      block = { node: h("div", { class: "ia-block" }), html };
+      this.shown.set(key, block);
+      this.node.append(block.node);
+    }
+    this.keepOpened(key, content);
+    morph(block.node, content);
+    block.html = html;
+    for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
+    this.typesetSoon(block);
+  }
+
+  /** @param {string} key */
+  drop(key) {
+    const block = this.shown.get(key);
+    if (!block) return;
+    this.onDrop(key, block.node);
+    block.node.remove();
+    this.shown.delete(key);
+    this.store.announced.delete(key);
+  }
+
+  /**
+   * Add a button to the card of a call whose code can become a cell.
+   *
+   * @param {Element} code
+   */
+  offerCell(code) {
+    const card = code.closest(".indus-call");
+    if (!card || isOwn(card.lastChild)) return;
+    const send = () => {
+      const source = card.querySelector(".indus-code")?.textContent ?? "";
+      this.store.send({ kind: "to_cell", code: source.replace(/\n+$/, "") });
+    };
+    const title = "Put this code into a new cell";
+    const button = h("button", { class: "ia-to-cell", type: "button", title, text: "To cell", onclick: send });
+    markOwn(button);
+    card.append(button);
+  }
+
+  /** @param {MouseEvent} event */
+  noteOpened(event) {
+    const summary = event.target instanceof Element ? event.target.closest("summary") : null;
+    const details = summary?.parentElement;
+    const node = details?.closest(".ia-block");
+    const key = [...this.shown].find(([, block]) => block.node === node)?.[0];
+    if (!node || !(details instanceof HTMLDetailsElement) || key === undefined) return;
+    const index = [...node.querySelectorAll("details")].indexOf(details);
+    const opened = this.store.opened.get(key) ?? new Map();
+    opened.set(index, !details.open); // the click turns it only after this
+    this.store.opened.set(key, opened);
+    if (!details.open && this.store.kind === "panel") this.store.follow = false; // the user reads here
+  }
+
+  /**
+   * @param {string} key
+   * @param {DocumentFragment} content
+   */
+  keepOpened(key, content) {
+    const opened = this.store.opened.get(key);
+    if (!opened) return;
+    const details = content.querySelectorAll("details");
+    for (const [index, open] of opened) details[index]?.toggleAttribute("open", open);
+  }
+
+  /**
+   * Have formulas typeset, if the front end can, once a block of a panel has not changed for a while.
+   *
+   * @param {{ node: HTMLElement, timer?: ReturnType<typeof setTimeout> }} block
+   */
+  typesetSoon(block) {
+    if (this.store.kind !== "panel" || !block.node.textContent.includes("$")) return;
+    clearTimeout(block.timer);
+    block.timer = setTimeout(() => {
+      const typesetter = this.store.model.widget_manager?._rendermime?.latexTypesetter;
+      for (const answer of block.node.querySelectorAll(".indus-answer")) typesetter?.typeset(answer);
+    }, TYPESET_PAUSE_MS);
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * The list of completions at the composer.
+ *
+ * Contract: completions are shown only for the text before the caret that they were asked for; those that come later
+ * than the next key are ignored.
+ */
+
+import { h } from "./dom.js";
+import { completed } from "./text.js";
+
+/** @import { Completion } from "./messages.d.ts" */
+
+const MAX_SHOWN = 50;
+
+export class Completions {
+  /**
+   * @param {HTMLTextAreaElement} field
+   * @param {string} id of the list
+   * @param {() => void} onAccept is called after the field was changed
+   */
+  constructor(field, id, onAccept) {
+    this.field = field;
+    this.onAccept = onAccept;
+    this.node = h("ul", { class: "ia-choices", id, role: "listbox", "aria-label": "Completions", hidden: true });
+    /** The text before the caret that they were asked for.
+     * @type {string | null} */
+    this.asked = null;
+    /** @type {Completion[]} */
+    this.items = [];
+    this.chosen = 0;
+  }
+
+  get isOpen() {
+    return !this.node.hidden;
+  }
+
+  /** Whether the field already holds the chosen one. */
+  get isComplete() {
+    return this.items[this.chosen]?.text.trim() === this.field.value.trim();
+  }
+
+  /**
+   * Show these, if they are still wanted.
+   *
+   * @param {Completion[]} items
+   */
+  offer(items) {
+    if (!this.field.matches(":focus") || this.field.value.slice(0, this.field.selectionStart) !== this.asked) return;
+    if (items.length === 0 && this.items.length > 0) return; // commands that only the page knows of
+    this.items = items.slice(0, MAX_SHOWN);
+    this.node.hidden = this.items.length === 0;
+    this.node.replaceChildren(...this.items.map((item, index) => this.row(item, index)));
+    this.choose(0);
+  }
+
+  /**
+   * @param {Completion} item
+   * @param {number} index
+   */
+  row(item, index) {
+    const accept = (/** @type {PointerEvent} */ event) => {
+      event.preventDefault();
+      this.accept(index);
+    };
+    return h(
+      "li",
+      { role: "option", id: `${this.node.id}-${index}`, class: "ia-choice", onpointerdown: accept },
+      h("span", { class: "ia-choice-label", text: item.label || item.text }),
+      h("span", { class: "ia-detail", text: item.detail ?? "" }),
+    );
+  }
+
+  /**
+   * Mark the one to be accepted; behind the last one comes the first.
+   *
+   * @param {number} index
+   */
+  choose(index) {
+    const rows = [...this.node.children];
+    this.field.setAttribute("aria-expanded", String(rows.length > 0));
+    this.field.removeAttribute("aria-activedescendant");
+    this.chosen = rows.length > 0 ? (index + rows.length) % rows.length : 0;
+    for (const [each, row] of rows.entries()) row.setAttribute("aria-selected", String(each === this.chosen));
+    const row = rows[this.chosen];
+    if (!row) return;
+    row.scrollIntoView({ block: "nearest" });
+    this.field.setAttribute("aria-activedescendant", row.id);
+  }
+
+  /** @param {number} index */
+  accept(index) {
+    const item = this.items[index];
+    if (!item || this.asked === null) return;
+    this.field.setRangeText(completed(this.asked, item.text), 0, this.asked.length, "end");
+    this.close();
+    this.onAccept();
+  }
+
+  close() {
+    this.asked = null;
+    this.items = [];
+    this.node.hidden = true;
+    this.node.replaceChildren();
+    this.choose(0);
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * What a key means: pure functions from a key event and the state around it to an action.
+ *
+ * Contract: nothing here touches the document. A caller that gets an action prevents the key's default and carries the
+ * action out; with `null` the key is none of ours.
+ */
+
+/** @typedef {Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">} Key */
+
+/**
+ * Whether a key that is pressed inside a view is left to the front end: saving, its chords with Shift, and Shift+Enter
+ * where nothing of ours has the focus but the view itself.
+ *
+ * @param {Key} key
+ * @param {boolean} atRoot whether a dialog or the view itself has the focus
+ */
+export function belongsToFrontEnd(key, atRoot) {
+  if (key.key === "Enter" && key.shiftKey && atRoot) return true;
+  const isShortcut = (key.ctrlKey || key.metaKey) && !key.altKey && key.key !== "Enter";
+  return isShortcut && (/^s$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
+}
+
+/**
+ * @typedef {{ type: "answer", value: string | boolean | null }
+ *   | { type: "submit" }
+ *   | { type: "move", step: 1 | -1 }
+ *   | { type: "ignore" }} DialogAction
+ * `submit` answers with what the field holds; `ignore` only prevents the key's default.
+ */
+
+/**
+ * Return what a key does in an open dialog.
+ *
+ * @param {Key} key
+ * @param {{ method: string, options?: string[] }} dialog
+ * @param {{ typing: boolean, scrolling: boolean }} at whether a text field has the focus, or a text that scrolls
+ * @returns {DialogAction | null}
+ */
+export function dialogAction(key, dialog, { typing, scrolling }) {
+  if (key.key === "Escape") return { type: "answer", value: null };
+  if (key.key === "Enter" && typing) return submits(key, dialog.method) ? { type: "submit" } : null;
+  if (key.key === "Enter" && key.shiftKey) return { type: "ignore" }; // which runs cells, and presses nothing
+  if (typing || isChord(key)) return null;
+  if (dialog.method === "confirm" && /^[yn]$/i.test(key.key)) return { type: "answer", value: /y/i.test(key.key) };
+  return dialog.method === "select" ? optionAction(key.key, dialog.options ?? [], scrolling) : null;
+}
+
+/** @type {Record<string, 1 | -1>} */
+const LIST_STEPS = { ArrowDown: 1, ArrowUp: -1 };
+
+/**
+ * @param {string} key
+ * @param {string[]} options
+ * @param {boolean} scrolling
+ * @returns {DialogAction | null}
+ */
+function optionAction(key, options, scrolling) {
+  const option = /^[1-9]$/.test(key) ? options[Number(key) - 1] : undefined;
+  if (option !== undefined) return { type: "answer", value: option };
+  const step = LIST_STEPS[key];
+  return step === undefined || scrolling ? null : { type: "move", step };
+}
+
+/** @param {Key} key */
+function isChord(key) {
+  return key.ctrlKey || key.metaKey || key.altKey;
+}
+
+/**
+ * Whether Enter submits a text field: alone in a line, with Ctrl or Cmd where it begins a new line.
+ *
+ * @param {Key} key
+ * @param {string} method
+ */
+function submits(key, method) {
+  return method === "input" ? !isChord(key) : key.ctrlKey || key.metaKey;
+}
+
+/** @typedef {"close" | "next" | "previous" | "accept" | "older" | "newer" | "send" | "steer" | "followUp"} ComposerAction */
+
+/**
+ * Return what a key does in the composer.
+ *
+ * @param {Key} key
+ * @param {object} composer
+ * @param {boolean} composer.open whether completions are shown
+ * @param {boolean} composer.busy whether a run goes on
+ * @param {boolean} composer.recalling whether an earlier text was recalled
+ * @param {boolean} composer.empty whether the field holds nothing
+ * @param {boolean} composer.complete whether the field already holds the chosen completion
+ * @returns {ComposerAction | null}
+ */
+export function composerAction(key, { open, busy, recalling, empty, complete }) {
+  if (key.key === "Escape") return open ? "close" : null;
+  if (key.key === "Enter" && key.altKey) return delivery(busy, "followUp");
+  if (isChord(key) || key.shiftKey) return null;
+  const completion = open ? COMPLETION_KEYS[key.key] : undefined;
+  if (completion && !(key.key === "Enter" && complete)) return completion;
+  if (key.key === "Enter") return delivery(busy, "steer");
+  return historyAction(key.key, { recalling, empty });
+}
+
+/** @type {Record<string, ComposerAction>} */
+const COMPLETION_KEYS = { ArrowDown: "next", ArrowUp: "previous", Tab: "accept", Enter: "accept" };
+
+/**
+ * @param {boolean} busy
+ * @param {"steer" | "followUp"} whenBusy
+ */
+function delivery(busy, whenBusy) {
+  return busy ? whenBusy : "send";
+}
+
+/**
+ * @param {string} key
+ * @param {{ recalling: boolean, empty: boolean }} composer
+ * @returns {ComposerAction | null}
+ */
+function historyAction(key, { recalling, empty }) {
+  if (key === "ArrowDown" && recalling) return "newer";
+  return key === "ArrowUp" && (recalling || empty) ? "older" : null;
+}
+
+/**
+ * Return the row that a key moves to in a list with a filter above it: an index, or -1 for the filter.
+ *
+ * @param {string} key
+ * @param {object} list
+ * @param {number} list.at the row that has the focus, -1 if none has
+ * @param {number} list.length
+ * @param {boolean} list.inRow whether the focus is in a row, rather than in the filter
+ * @returns {number | null} `null` if the key does not move; an index past the end moves nowhere
+ */
+export function listTarget(key, { at, length, inRow }) {
+  if (key === "ArrowDown") return at + 1;
+  if (key === "ArrowUp") return Math.max(-1, at - 1);
+  if (key === "Home" && inRow) return 0;
+  if (key === "End" && inRow) return length - 1;
+  return null;
+}

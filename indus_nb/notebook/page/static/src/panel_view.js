@@ -1,0 +1,126 @@
+/**
+ * A whole conversation with everything to steer it.
+ *
+ * Contract: it follows its end until the reader scrolls up or opens something, and again from the end on. Escape closes
+ * the topmost thing that is open, and stops the run if nothing is.
+ */
+
+import { Composer } from "./composer.js";
+import { h } from "./dom.js";
+import { focusQuietly } from "./focus.js";
+import { Header } from "./header.js";
+import { Overlay } from "./overlay.js";
+import { Queue } from "./queue.js";
+import { closeButton } from "./status.js";
+import { NEAR_END_PX, View } from "./view.js";
+
+/** @import { Changes } from "./changes.js" */
+/** @import { Store } from "./store.js" */
+
+export class PanelView extends View {
+  /** @param {Store} store */
+  constructor(store) {
+    super(store);
+    /** Where it was scrolled to when that was looked at last, in px. */
+    this.top = 0;
+    this.header = new Header(store);
+    this.queue = new Queue(store);
+    this.overlay = new Overlay(store, this);
+    this.composer = new Composer(store);
+    this.file = h("div", { class: "ia-file", hidden: true });
+    this.end = h("button", {
+      class: "ia-end",
+      type: "button",
+      "aria-label": "To the end",
+      text: "↓",
+      hidden: true,
+      onclick: () => this.goToEnd(),
+    });
+    const region = { class: "ia-scroll", tabindex: "0", role: "region", "aria-label": "Conversation" };
+    this.scroller = h("div", region, this.blocks.node);
+    this.scroller.addEventListener("scroll", () => this.noteScroll(), { passive: true });
+    const { announcer, dialogs, footer, lines } = this;
+    this.root.append(
+      this.header.node,
+      lines.title,
+      lines.warning,
+      h("div", { class: "ia-middle" }, this.scroller, this.end, lines.toasts, this.overlay.node),
+      h("div", { class: "ia-lower" }, dialogs.node, this.file, lines.above, this.queue.node),
+      h("div", { class: "ia-bottom" }, this.composer.node, lines.below, lines.status),
+      footer.node,
+      announcer.node,
+    );
+    footer.stop.remove(); // the composer has its own
+    this.root.addEventListener("keydown", (event) => this.handleKey(event));
+    const sizes = new ResizeObserver(() => this.followEnd());
+    for (const node of [this.scroller, this.blocks.node]) sizes.observe(node);
+  }
+
+  /**
+   * @override
+   * @param {Changes} changes
+   */
+  show(changes) {
+    super.show(changes);
+    if (changes.has("session", "models", "current_model", "levels", "level", "busy")) this.header.show();
+    if (changes.has("queue")) this.queue.show();
+    if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
+    if (changes.has("composer", "completions", "commands", "busy", "stopping")) this.composer.show();
+    if (changes.has("dialogs")) this.dialogs.show();
+    if (changes.has("download")) this.showFile();
+    this.footer.show();
+    this.followEnd();
+  }
+
+  showFile() {
+    const { offered } = this.store.download;
+    this.file.hidden = !offered;
+    if (!offered) return;
+    this.file.replaceChildren(
+      h("a", { href: offered.href, download: offered.name, text: `Download ${offered.name}` }),
+      closeButton(() => this.store.forgetDownload()),
+    );
+  }
+
+  /** @param {KeyboardEvent} event */
+  handleKey(event) {
+    if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
+    if (event.target instanceof Element && event.target.closest(".ia-dialog")) return; // one that takes no answer yet
+    if (this.header.isOpen) this.header.fold(true);
+    else if (this.store.overlay) this.overlay.close();
+    else if (this.store.state.busy && !this.store.state.stopping) this.store.stopAll();
+    else return;
+    event.preventDefault();
+  }
+
+  noteScroll() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    if (scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.store.follow = true;
+    else if (scrollTop < this.top - 2) this.store.follow = false;
+    this.top = this.store.scrollTop = scrollTop;
+    this.end.hidden = this.store.follow;
+  }
+
+  /** Go to the end, unless the reader left it. */
+  followEnd() {
+    this.end.hidden = this.store.follow;
+    if (this.store.follow) this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  goToEnd() {
+    this.store.follow = true;
+    this.followEnd();
+    this.focusRest();
+  }
+
+  /** @override */
+  resume() {
+    if (!this.store.follow) this.scroller.scrollTop = this.store.scrollTop;
+    this.end.hidden = this.store.follow;
+  }
+
+  /** @override */
+  focusRest() {
+    focusQuietly(this.composer.field);
+  }
+}

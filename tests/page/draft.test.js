@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Draft } from "../../indus_nb/notebook/page/static/src/draft.js";
+
+function sent(...texts) {
+  const draft = new Draft();
+  for (const text of texts) {
+    draft.text = text;
+    draft.clear();
+  }
+  return draft;
+}
+
+test("what was sent is recalled from the newest to the oldest, and back to an empty text", () => {
+  const draft = sent("one", "two");
+  const seen = [-1, -1, -1, 1, 1, 1].map((step) => {
+    draft.recall(step);
+    return draft.text;
+  });
+  assert.deepEqual(seen, ["two", "one", "one", "two", "", ""]);
+  assert.equal(draft.recalled, null);
+});
+
+test("the same text twice in a row is kept once, and an empty one not at all", () => {
+  assert.deepEqual(sent("one", " one ", "", "two", "one").history, ["one", "two", "one"]);
+});
+
+test("a hundred texts are kept", () => {
+  const draft = sent(...Array.from({ length: 120 }, (_, index) => `text ${index}`));
+  assert.deepEqual([draft.history.length, draft.history[0]], [100, "text 20"]);
+});
+
+test("the kernel's text replaces what was written, which can be recalled", () => {
+  const draft = new Draft();
+  draft.text = "half-writ";
+  draft.receive({ text: "from the kernel", n: 1 });
+  assert.equal(draft.text, "from the kernel");
+  draft.recall(-1);
+  assert.equal(draft.text, "half-writ");
+});
+
+test("each text from the kernel comes once", () => {
+  const draft = new Draft();
+  draft.receive({ text: "first", n: 1 });
+  draft.text = "changed";
+  draft.receive({ text: "first", n: 1 });
+  draft.receive(undefined);
+  assert.equal(draft.text, "changed");
+});
+
+test("a message that is taken back from the queue is put above what is written", () => {
+  const draft = new Draft();
+  draft.text = "half-writ";
+  draft.expectsTakenBack = true;
+  draft.receive({ text: "queued", n: 1 });
+  assert.equal(draft.text, "queued\n\nhalf-writ");
+  draft.receive({ text: "another", n: 2 });
+  assert.equal(draft.text, "another", "only the one that was taken back");
+});
+
+test("an image alone is something to send, and blanks are not", () => {
+  const draft = new Draft();
+  draft.text = " \n";
+  assert.ok(draft.isEmpty);
+  draft.images.push({ id: 1, name: "a.png", mimeType: "image/png", data: "" });
+  assert.ok(!draft.isEmpty);
+});

@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  belongsToFrontEnd,
+  composerAction,
+  dialogAction,
+  listTarget,
+} from "../../indus_nb/notebook/page/static/src/keys.js";
+
+/** A key event from words like "ctrl+shift+Enter". */
+function press(words) {
+  const parts = words.split("+");
+  const has = (name) => parts.slice(0, -1).includes(name);
+  return {
+    key: parts.at(-1),
+    ctrlKey: has("ctrl"),
+    metaKey: has("meta"),
+    altKey: has("alt"),
+    shiftKey: has("shift"),
+  };
+}
+
+test("saving and chords with Shift are the front end's, editing keys are not", () => {
+  for (const words of ["ctrl+s", "meta+S", "ctrl+shift+c", "meta+shift+p"])
+    assert.ok(belongsToFrontEnd(press(words), false), words);
+  for (const words of ["d", "Escape", "ctrl+c", "ctrl+z", "ctrl+shift+z", "ctrl+shift+V", "ctrl+alt+s", "ctrl+Enter"])
+    assert.ok(!belongsToFrontEnd(press(words), false), words);
+});
+
+test("Shift+Enter runs the cell only where nothing of ours but the view itself has the focus", () => {
+  assert.ok(belongsToFrontEnd(press("shift+Enter"), true));
+  assert.ok(!belongsToFrontEnd(press("shift+Enter"), false));
+  assert.ok(!belongsToFrontEnd(press("Enter"), true));
+});
+
+const NOWHERE = { typing: false, scrolling: false };
+const TYPING = { typing: true, scrolling: false };
+
+test("Escape dismisses each dialog, also from its field", () => {
+  for (const method of ["select", "confirm", "input", "editor"])
+    for (const at of [NOWHERE, TYPING])
+      assert.deepEqual(dialogAction(press("Escape"), { method, options: [] }, at), { type: "answer", value: null });
+});
+
+test("y and n answer a question, but not with Ctrl and not while somebody types", () => {
+  const answer = (words, at = NOWHERE) => dialogAction(press(words), { method: "confirm" }, at);
+  assert.deepEqual(answer("y"), { type: "answer", value: true });
+  assert.deepEqual(answer("shift+Y"), { type: "answer", value: true });
+  assert.deepEqual(answer("n"), { type: "answer", value: false });
+  assert.equal(answer("ctrl+y"), null);
+  assert.equal(answer("y", TYPING), null);
+  assert.equal(answer("1"), null);
+});
+
+test("a number chooses the option at that place, if there is one", () => {
+  const choose = (words) => dialogAction(press(words), { method: "select", options: ["a", "b"] }, NOWHERE);
+  assert.deepEqual(choose("2"), { type: "answer", value: "b" });
+  for (const words of ["3", "0", "alt+1", "y", "Enter"]) assert.equal(choose(words), null, words);
+});
+
+test("arrows go through options, except in a text that scrolls", () => {
+  const dialog = { method: "select", options: ["a"] };
+  assert.deepEqual(dialogAction(press("ArrowDown"), dialog, NOWHERE), { type: "move", step: 1 });
+  assert.deepEqual(dialogAction(press("ArrowUp"), dialog, NOWHERE), { type: "move", step: -1 });
+  assert.equal(dialogAction(press("ArrowUp"), dialog, { typing: false, scrolling: true }), null);
+  assert.equal(dialogAction(press("ArrowDown"), { method: "confirm" }, NOWHERE), null);
+});
+
+test("Enter sends a line, and an editor's text only with Ctrl or Cmd", () => {
+  const enter = (words, method) => dialogAction(press(words), { method }, TYPING);
+  assert.deepEqual(enter("Enter", "input"), { type: "submit" });
+  assert.equal(enter("ctrl+Enter", "input"), null);
+  assert.equal(enter("Enter", "editor"), null);
+  assert.deepEqual(enter("ctrl+Enter", "editor"), { type: "submit" });
+  assert.deepEqual(enter("meta+Enter", "editor"), { type: "submit" });
+});
+
+test("Shift+Enter presses no button of a dialog", () => {
+  assert.deepEqual(dialogAction(press("shift+Enter"), { method: "confirm" }, NOWHERE), { type: "ignore" });
+  assert.equal(dialogAction(press("Enter"), { method: "confirm" }, NOWHERE), null, "plain Enter presses it");
+});
+
+const IDLE = { open: false, busy: false, recalling: false, empty: false, complete: false };
+
+test("Enter sends, steers a run, and with Alt follows it up", () => {
+  assert.equal(composerAction(press("Enter"), IDLE), "send");
+  assert.equal(composerAction(press("alt+Enter"), IDLE), "send");
+  assert.equal(composerAction(press("Enter"), { ...IDLE, busy: true }), "steer");
+  assert.equal(composerAction(press("alt+Enter"), { ...IDLE, busy: true }), "followUp");
+  for (const words of ["shift+Enter", "ctrl+Enter", "meta+Enter"])
+    assert.equal(composerAction(press(words), IDLE), null, words);
+});
+
+test("open completions get arrows, Tab, Enter and Escape", () => {
+  const open = { ...IDLE, open: true };
+  const actions = ["ArrowDown", "ArrowUp", "Tab", "Enter", "Escape"].map((key) => composerAction(press(key), open));
+  assert.deepEqual(actions, ["next", "previous", "accept", "accept", "close"]);
+  assert.equal(composerAction(press("shift+Tab"), open), null);
+});
+
+test("Enter sends what is complete although completions are open", () => {
+  assert.equal(composerAction(press("Enter"), { ...IDLE, open: true, complete: true }), "send");
+  assert.equal(composerAction(press("Tab"), { ...IDLE, open: true, complete: true }), "accept");
+});
+
+test("ArrowUp recalls earlier texts only where there is nothing to move through", () => {
+  assert.equal(composerAction(press("ArrowUp"), IDLE), null);
+  assert.equal(composerAction(press("ArrowUp"), { ...IDLE, empty: true }), "older");
+  assert.equal(composerAction(press("ArrowUp"), { ...IDLE, recalling: true }), "older");
+  assert.equal(composerAction(press("ArrowDown"), { ...IDLE, recalling: true }), "newer");
+  assert.equal(composerAction(press("ArrowDown"), { ...IDLE, empty: true }), null);
+  for (const key of ["Tab", "Escape", "a"])
+    assert.equal(composerAction(press(key), { ...IDLE, empty: true }), null, key);
+});
+
+test("arrows move between a list and the filter above it", () => {
+  const list = { at: 0, length: 3, inRow: true };
+  assert.equal(listTarget("ArrowUp", list), -1, "the filter");
+  assert.equal(listTarget("ArrowDown", list), 1);
+  assert.equal(listTarget("End", list), 2);
+  assert.equal(listTarget("Home", { ...list, at: 2 }), 0);
+  const filter = { at: -1, length: 3, inRow: false };
+  assert.equal(listTarget("ArrowDown", filter), 0);
+  assert.equal(listTarget("ArrowUp", filter), -1);
+  assert.equal(listTarget("Home", filter), null, "which moves the caret");
+  assert.equal(listTarget("a", filter), null);
+});

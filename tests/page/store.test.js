@@ -1,0 +1,142 @@
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+import { Store } from "../../indus_nb/notebook/page/static/src/store.js";
+
+let sent = [];
+let deliver = () => {};
+let store;
+
+/** A store of a widget of this kind, in a page that is `sent[0].page`. */
+function open(kind, rest = {}) {
+  sent = [];
+  store = new Store({
+    get: () => kind,
+    on: (_, handler) => {
+      deliver = handler;
+    },
+    send: (message) => sent.push(message),
+    ...rest,
+  });
+}
+
+beforeEach((context) => {
+  context.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1_700_000_000_000 });
+  open("panel");
+});
+
+const withoutPage = (messages) => messages.map(({ page: _, ...message }) => message);
+const full = (...ops) => deliver({ kind: "full", n: 1, ops });
+
+test("a widget begins with a handshake, and each message says which page sent it", () => {
+  const [first] = sent;
+  assert.equal(first.kind, "ready");
+  assert.match(first.page, /^\w+$/);
+  store.send({ kind: "stop" });
+  open("cell");
+  assert.equal(sent[0].page, first.page, "one page for all its widgets");
+});
+
+test("a cell is busy until the kernel says that it is not, and a panel is not", () => {
+  assert.equal(store.busy, false);
+  open("cell");
+  assert.equal(store.busy, true);
+  full(["set", { busy: false }]);
+  assert.equal(store.busy, false);
+});
+
+test("images are sent one by one before their prompt", () => {
+  store.draft.text = " look ";
+  store.draft.images = ["x", "y"].map((data) => ({ id: data, name: data, mimeType: "image/png", data }));
+  store.prompt("steer");
+  store.prompt("steer"); // nothing is left
+  assert.deepEqual(withoutPage(sent.slice(1)), [
+    { kind: "image", data: "x", mimeType: "image/png" },
+    { kind: "image", data: "y", mimeType: "image/png" },
+    { kind: "prompt", text: "look", how: "steer" },
+  ]);
+});
+
+test("a dialog is answered once, and what was half-written in it is forgotten", () => {
+  full(["ask", { id: "1", method: "input" }, null]);
+  store.answers.set("1", "half");
+  store.answer("1", "whole");
+  store.answer("1", "twice");
+  assert.deepEqual(withoutPage(sent.slice(1)), [{ kind: "answer", id: "1", value: "whole" }]);
+  assert.equal(store.answers.size, 0);
+});
+
+test("what is half-written in a dialog survives everything but the dialog's end", () => {
+  full(["ask", { id: "1", method: "input" }, null]);
+  store.answers.set("1", "half");
+  full(["ask", { id: "1", method: "input" }, null]);
+  assert.equal(store.answers.get("1"), "half");
+  deliver({ kind: "patch", n: 2, ops: [["unask", "1"]] });
+  assert.equal(store.answers.size, 0);
+});
+
+test("a request is carried out by the page that was used last only", () => {
+  const [{ page }] = sent;
+  deliver({ kind: "request", id: "1", what: "cells", page: "another" });
+  deliver({ kind: "request", id: "2", what: "cells", page });
+  assert.deepEqual(withoutPage(sent.slice(1)), [{ kind: "reply", id: "2", value: { error: "unavailable" } }]);
+});
+
+test("a request that fails is answered with its error", () => {
+  const cells = {
+    [Symbol.iterator]() {
+      throw new Error("disposed");
+    },
+  };
+  open("panel", { widget_manager: { context: { model: { cells } } } });
+  deliver({ kind: "request", id: "1", what: "cells", page: sent[0].page });
+  assert.deepEqual(sent[1].value, { error: "disposed" });
+});
+
+test("stop is sent once until the kernel has answered it", () => {
+  full(["set", { busy: true }]);
+  store.stop();
+  store.stop();
+  deliver({ kind: "patch", n: 2, ops: [["set", { busy: true }]] });
+  store.stop();
+  assert.deepEqual(
+    sent.slice(1).map(({ kind }) => kind),
+    ["stop", "stop"],
+  );
+});
+
+test("what was there before this page is not announced, and what comes later is", () => {
+  full(["put", "a", "x"]);
+  deliver({ kind: "patch", n: 2, ops: [["put", "b", "y"]] });
+  full(["put", "a", "x"], ["put", "c", "z"]);
+  assert.deepEqual([...store.announced.keys()], ["a"]);
+});
+
+test("a toast of information goes by itself, and an error stays", (context) => {
+  full(["toast", { n: 1, text: "Saved.", type: "info" }], ["toast", { n: 2, text: "Failed.", type: "error" }]);
+  context.mock.timers.tick(8000);
+  assert.deepEqual([...store.mirror.toasts.keys()], [2]);
+});
+
+test("a file is held once, as one that a browser only saves, and leaves the state", async () => {
+  full(["set", { download: { name: "session.html", html: "<script>1</script>", n: 1 } }]);
+  assert.equal(store.state.download, undefined);
+  const { name, href } = store.download.offered;
+  assert.equal(name, "session.html");
+  assert.equal((await (await fetch(href)).blob()).type, "application/octet-stream");
+  store.forgetDownload();
+  assert.equal(store.download.offered, null);
+});
+
+test("every view is shown each change once", () => {
+  const shown = [];
+  for (const name of ["first", "second"])
+    store.views.add({ show: (changes) => shown.push([name, changes.has("note")]) });
+  full(["set", { note: "n" }]);
+  deliver({ kind: "patch", n: 2, ops: [["set", { cost: "$1" }]] });
+  assert.deepEqual(shown, [
+    ["first", true],
+    ["second", true],
+    ["first", false],
+    ["second", false],
+  ]);
+});

@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  completeCommand,
+  completed,
+  diffLines,
+  formatDuration,
+  formatMoment,
+  isCompletable,
+  lengthOfSentences,
+  oneLine,
+  splitTitle,
+} from "../../indus_nb/notebook/page/static/src/text.js";
+
+test("a duration gets minutes and hours as it needs them", () => {
+  const shown = [-5, 0, 999, 59_999, 60_000, 3_599_000, 3_600_000, 36_061_000].map(formatDuration);
+  assert.deepEqual(shown, ["0 s", "0 s", "0 s", "59 s", "1:00", "59:59", "1:00:00", "10:01:01"]);
+});
+
+test("a moment of today is a time, another one a date, and nonsense nothing", () => {
+  const now = new Date(2026, 4, 2, 15, 30);
+  assert.equal(
+    formatMoment(now.getTime(), now),
+    formatMoment(now.getTime() / 1000, now),
+    "seconds and ms are told apart",
+  );
+  assert.equal(formatMoment(now.toISOString(), now), now.toLocaleTimeString([], { timeStyle: "short" }));
+  const earlier = new Date(2026, 4, 1, 15, 30);
+  assert.equal(formatMoment(earlier.toISOString(), now), earlier.toLocaleDateString([], { dateStyle: "medium" }));
+  assert.equal(formatMoment("yesterday", now), "");
+});
+
+test("lines are joined to one", () => {
+  assert.equal(oneLine("a\n\n  b\tc"), "a b c");
+});
+
+test("a dialog's title is its first line, and the rest stands below without the empty lines around it", () => {
+  assert.deepEqual(splitTitle("\n\nRun this?\n\n  import os\nprint(1)\n\n"), {
+    heading: "Run this?",
+    body: "  import os\nprint(1)",
+  });
+  assert.deepEqual(splitTitle(""), { heading: "", body: "" });
+});
+
+test("only a text with the header of a hunk is a diff", () => {
+  assert.equal(diffLines("- one\n+ two"), null);
+  assert.deepEqual(
+    diffLines("@@ -1 +1 @@\n-a\n+b\n c")?.map(({ kind }) => kind),
+    ["", "removed", "added", ""],
+  );
+});
+
+test("of a growing answer only whole sentences and lines are read out", () => {
+  for (const [whole, rest] of [
+    ["One. Two?", " Thre"],
+    ["A list:", " a"],
+    ["First line\n", "second"],
+    ["", "3.14"],
+    ["", "No end."], // what follows may belong to it
+    ["", ""],
+  ])
+    assert.equal(lengthOfSentences(`${whole}${rest}`), whole.length, JSON.stringify(whole + rest));
+});
+
+test("completions are asked for commands, their arguments, paths and mentions", () => {
+  for (const text of ["/", "/comp", "/model son", "see src/ma", "@not"]) assert.ok(isCompletable(text), text);
+  for (const text of ["", "word", "see src/main.py ", "/model "]) assert.ok(!isCompletable(text), text);
+});
+
+test("a completion replaces everything that was asked for if it begins like it, else the last word", () => {
+  assert.equal(completed("/mod", "/model "), "/model ");
+  assert.equal(completed("/model son", "/model sonnet"), "/model sonnet");
+  assert.equal(completed("look at src/ma", "src/main.py"), "look at src/main.py");
+});
+
+test("a command's name is completed whatever its case, and its arguments are not", () => {
+  const commands = [{ name: "Compact", description: "Summarise" }, { name: "model" }];
+  assert.deepEqual(completeCommand("/c", commands), [{ text: "/Compact ", label: "/Compact", detail: "Summarise" }]);
+  assert.deepEqual(
+    completeCommand("/", commands)?.map(({ label }) => label),
+    ["/Compact", "/model"],
+  );
+  assert.deepEqual(completeCommand("/zzz", commands), []);
+  assert.equal(completeCommand("/model s", commands), null);
+  assert.equal(completeCommand("model", commands), null);
+});
