@@ -37,6 +37,7 @@ from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.providers import ToolSpec
 from indus_nb.providers.tool_schemas import SchemaError, sound_schema
+from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.tools.bash import PlainText
 from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
 from indus_nb.tools.read import read_image
@@ -103,18 +104,16 @@ class McpServerConfig(WireModel):
         """What is started or connected to, without anything that may be secret."""
         if self.url is None:
             return f"`{self.command}`"
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return shown_url(self.url)
 
     def hide(self, text: str) -> str:
         """``text`` without the values of the environment, of the headers, and of the secret parts of the address."""
         parts = urlsplit(self.url or "")
         values = [*self.env.values(), *self.headers.values(), parts.username or "", parts.password or ""]
         values += [value for _, value in parse_qsl(parts.query)]
-        words = {word for value in values for word in (value, *value.split()) if len(word) >= _MIN_SECRET}
-        for word in sorted(words, key=len, reverse=True):
-            text = text.replace(word, "***")
-        return text
+        return hide_shapes(
+            text, [word for value in values for word in (value, *value.split())], min_characters=_MIN_SECRET
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ from indus_nb.messages import (
 from indus_nb.notebook.cell_run import CellRun
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.document.pictures import image_of
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.kernel.describe import for_prompt
+from indus_nb.notebook.kernel.interrupts import Interrupted
 from indus_nb.notebook.kernel.main_thread import work_here
 from indus_nb.notebook.kernel.tools import UserKernel
 from indus_nb.notebook.magic import HELP, Command, Request, interpolate, parse

@@ -738,5 +738,5 @@ def test_a_closed_panel_leaves_the_session_as_it_is(kernel: Kernel, page: Page, 
     other.prompt("hello?")
     other.wait_until_idle("Still here.")
     assert "Still here." not in page.text
-    cell = kernel.run("print(len(session._listeners), len(session.ui._hosts))")
+    cell = kernel.run("print(len(session.publisher.listeners), len(session.ui._hosts))")
     assert cell.streams == "1 1\n"
