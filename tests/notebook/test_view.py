@@ -25,7 +25,8 @@ from indus_nb.events import (
 )
 from indus_nb.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage, UserMessage
 from indus_nb.notebook.page.widget import Live
-from indus_nb.notebook.view.cell import CellView, LiveDrawing
+from indus_nb.notebook.view.cell import CellView
+from indus_nb.notebook.view.growing import LiveDrawing
 from indus_nb.notebook.view.output import TerminalScreen
 from indus_nb.notebook.view.transcript import Renderer, Transcript
 from indus_nb.streaming import GrowingMessage

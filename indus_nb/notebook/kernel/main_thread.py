@@ -257,7 +257,7 @@ class Job:
 
 
 class MainThread:
-    """The kernel's main thread, as the agent may have work done there. Made on that thread."""
+    """The kernel's main thread, as the agent has work done there. Made on that thread."""
 
     def __init__(self, shell: Any) -> None:
         self.inbox: Inbox | None = None
@@ -388,7 +388,7 @@ class MainThread:
             self._soon()
 
     def _soon(self) -> None:
-        """Go on with what waits, once the kernel has told the front end of the cell's end."""
+        """Go on with what waits, once the kernel has sent the end of the cell to the front end."""
         if self._loop is None:
             self._settle()
         elif self._waiting or self._between:

@@ -33,7 +33,7 @@ from indus_nb.notebook.kernel.agent_thread import AgentThread
 from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.cell import LiveDrawing, live_state
+from indus_nb.notebook.view.growing import LiveDrawing, live_state
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.providers.preloading import preload_in_background
 from indus_nb.render.session_page import export_html, page_name, session_page

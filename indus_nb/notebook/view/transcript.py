@@ -1,7 +1,7 @@
-"""What a run or a whole session amounts to for somebody who watches: blocks, in the order in which they began.
+"""The events of a run, or of a whole session, as blocks in the order in which they began.
 
-A ``Transcript`` takes events and draws nothing. Its blocks say how they look as MIME bundles; ``view`` puts those into
-a cell, or into a widget that shows them while they still grow.
+A ``Transcript`` draws nothing. Its blocks are drawn by ``cell``: into the output of a cell, or into a widget while they
+still grow.
 """
 
 from __future__ import annotations
@@ -115,15 +115,23 @@ class Line(Block):
 
 
 BlockT = TypeVar("BlockT", bound=Block)
-_SEPARATE = 30
-_LARGEST_NOTICE = 10_000
+_MAX_SEPARATE_BLOCKS = 30
+_MAX_NOTICE_CHARACTERS = 10_000
 
 
 class Transcript:
-    """Takes a session's events; ``blocks`` are those that nobody has taken out after they were finished.
+    """The blocks of a run or of a session.
 
-    ``model`` is what answers: its ``name``, until an answer says its id. ``clock`` counts seconds. With ``whole`` it
-    tells a conversation rather than one prompt: what the user says is part of it, and every run has a closing line.
+    Attributes:
+        blocks: Those that were not removed after they were finished.
+        name: The name of the model that was asked.
+        model: The id of the model that answers; ``name`` until it is known.
+        clock: Counts seconds.
+        began: When the run began, by that clock.
+        usage: Tokens and cost of the run.
+        asked: Whether the run has begun.
+        waiting_since: Since when the model is waited for, by the clock.
+        note: What goes on beside the answer.
     """
 
     def __init__(
@@ -134,6 +142,15 @@ class Transcript:
         renderer: Renderer = lambda _: None,
         whole: bool = False,
     ) -> None:
+        """Begin without blocks.
+
+        Args:
+            model: The model's name.
+            clock: Counts seconds.
+            renderer: Finds what draws the messages of an extension.
+            whole: Whether to show a whole conversation rather than one prompt: with what the user says, and a closing
+                line for every run.
+        """
         self.blocks: list[Block] = []
         self.name = self.model = model
         self.clock = clock
@@ -154,7 +171,7 @@ class Transcript:
         self._prompted = False
 
     def feed(self, event: SessionEvent) -> None:
-        """Take note of an event."""
+        """Update the blocks after an event."""
         match event:
             case AgentStart():
                 self._begin()
@@ -180,8 +197,8 @@ class Transcript:
     def add_notice(self, text: str) -> None:
         """Add a quiet line. Of many, which an extension may say at once, several share a block."""
         notice = blocks.notice(text)
-        last = self.blocks[-1] if len(self.blocks) > _SEPARATE else None
-        if isinstance(last, Line) and last.is_notice and len(last.shown["text/html"]) < _LARGEST_NOTICE:
+        last = self.blocks[-1] if len(self.blocks) > _MAX_SEPARATE_BLOCKS else None
+        if isinstance(last, Line) and last.is_notice and len(last.shown["text/html"]) < _MAX_NOTICE_CHARACTERS:
             last.shown = blocks.joined(last.shown, notice)
             last.version += 1
         else:
@@ -236,7 +253,7 @@ class Transcript:
         self.asked = True
 
     def end_run(self) -> None:
-        """``close``, and be ready for the next prompt."""
+        """Close the run, and be ready for the next one."""
         self.close()
         self.asked = False
         self._cards.clear()
@@ -293,7 +310,7 @@ class Transcript:
                 self._end_card(card, "not run")
 
     def _show_message(self, message: Message) -> None:
-        """Something that is said by nobody's turn: the user, an extension, a summary, a command of the user's."""
+        """Add a message that is no part of the model's turn: of the user, an extension, a summary, a command."""
         match message:
             case UserMessage():
                 titles = [attachment.title for attachment in message.attachments or ()]
@@ -321,7 +338,7 @@ class Transcript:
         draw = self._renderer(message.custom_type)
         try:
             drawn = draw(message) if draw is not None else None
-        except Exception:  # noqa: BLE001 - what cannot be drawn is told in words
+        except Exception:  # noqa: BLE001 - what cannot be drawn is shown as text
             drawn = None
         return _bundle(drawn, text_of(message.content)) or blocks.answer(text_of(message.content))
 
@@ -346,7 +363,11 @@ class Transcript:
         card.version += 1
 
     def tick(self, *, asking: bool = False) -> None:
-        """Let the time that running calls take show. While ``asking`` the user it does not count for what may wait."""
+        """Update the time that running calls have taken.
+
+        Args:
+            asking: Whether the user is being asked: that time does not count for calls that may wait for the answer.
+        """
         now = self.clock()
         passed, self._ticked = now - self._ticked, now
         for block in self.blocks:
