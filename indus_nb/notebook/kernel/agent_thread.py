@@ -107,7 +107,10 @@ class AgentThread:
         self._loop.call_soon_threadsafe(work)
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Run ``work()`` in the agent's thread and the cell's context, without waiting for it."""
+        """Run ``work()`` in the agent's thread, without waiting for it.
+
+        It runs in the context of the calling cell.
+        """
         self._check_process()
 
         def create() -> None:
@@ -141,7 +144,10 @@ class AgentThread:
             asked.cancel()
 
     def close(self) -> None:
-        """End the thread once its tasks, which are cancelled, have ended; it drives nothing any more."""
+        """End the thread.
+
+        Its tasks are cancelled, and have ended by then; it drives nothing any more.
+        """
         self._closed = True
         self._loop.call_soon_threadsafe(self._loop.stop)
 

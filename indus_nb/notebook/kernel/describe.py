@@ -50,7 +50,10 @@ _TELLING_REPR = frozenset({"datetime", "decimal", "fractions", "uuid", "pathlib"
 
 
 def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """``isinstance`` without asking the value: it may lie about its class, or load something to tell it."""
+    """Do what ``isinstance`` does, without asking the value.
+
+    It may lie about its class, or load something to answer.
+    """
     return issubclass(type(value), kinds)
 
 
@@ -83,7 +86,9 @@ def describe(value: object, name: str = "") -> str:
 
 
 def for_prompt(value: object) -> str:
-    """Write a value for a prompt: a text as it is, a frame with its schema and first rows, and so on. Never raises.
+    """Write a value for a prompt. Never raises.
+
+    A text is written as it is, a frame with its schema and first rows, and so on.
 
     The text has 20,000 characters and a note at most; most values take some lines.
     """
@@ -144,7 +149,9 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> st
 def listing(
     namespace: Mapping[str, object], hidden: Collection[str], pattern: str, agents: Collection[str] = ()
 ) -> str:
-    """Write the answer of the tool ``variables``: one variable in full, or a line for each that matches.
+    """Write the answer of the tool ``variables``.
+
+    It shows one variable in full, or a line for each that matches.
 
     Args:
         namespace: The namespace, in the order in which names were bound.

@@ -56,7 +56,10 @@ _COMPREHENSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Names of the user's, in the order in which the code comes to them; each is in one list only."""
+    """Names of the user's that code touches.
+
+    They are in the order in which the code comes to them, each in one list only.
+    """
 
     deleted: list[str] = field(default_factory=list[str])
     overwritten: list[str] = field(default_factory=list[str])
@@ -130,7 +133,10 @@ class _Scope:
             self._inner.setdefault((inner.get_name().strip("<>"), inner.get_lineno()), deque()).append(inner)
 
     def inner(self, name: str, line: int) -> _Scope:
-        """The next scope within this one that begins in that line; comprehensions and lambdas are named by kind."""
+        """The next scope within this one that begins in that line.
+
+        Comprehensions and lambdas are named by their kind.
+        """
         tables = self._inner.get((name, line))
         return _Scope(tables.popleft() if tables else None, comprehension=name in _COMPREHENSIONS.values())
 

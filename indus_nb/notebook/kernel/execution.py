@@ -41,7 +41,9 @@ _MAX_FRAMES = 20
 
 
 class Execution:
-    """One run of code, to be done by ``MainThread``. What came of it so far can be read from any thread.
+    """One run of code, to be done by ``MainThread``.
+
+    What came of it so far can be read from any thread.
 
     Attributes:
         code: The code.
@@ -260,7 +262,9 @@ class Execution:
         self.more_images = 0
 
     def format(self, value: Any, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Make the bundle for a value: tables in short, figures as images whatever the user's cells show them as.
+        """Make the bundle for a value.
+
+        Tables are shown in short, figures as images whatever the user's cells show them as.
 
         Args:
             value: The value.
@@ -284,7 +288,9 @@ class Execution:
 
 
 class Routes:
-    """Where prints and displays go: of a job's code to its ``Execution``, of anything else where they always went.
+    """Where prints and displays go.
+
+    Those of a job's code go to its ``Execution``, those of anything else where they always went.
 
     Attributes:
         on_print: Called with what others print.
@@ -297,7 +303,10 @@ class Routes:
         self._answered: bool | None = None
 
     def install(self) -> None:
-        """Route streams and displays through here, as they are now. Called before every cell, and idempotent."""
+        """Route streams and displays through here, as they are now.
+
+        Called before every cell; what is routed already stays as it is.
+        """
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not self._passes_here(stream):
                 self._replace(stream, "write", self._listening(stream.write))
@@ -313,7 +322,10 @@ class Routes:
                 self._replace(owner, name, _routed(getattr(owner, name), inside))
 
     def remove(self) -> None:
-        """Put everything back, except where others have wrapped it since: call it again once they have gone."""
+        """Put everything back.
+
+        What others have wrapped since stays: call this again once they have gone.
+        """
         self.on_print = None
         for owner, routes in self._replaced.items():
             for name, (route, before) in tuple(routes.items()):

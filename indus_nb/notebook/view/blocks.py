@@ -76,7 +76,10 @@ def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
 
 
 def can_show(image: ImageContent) -> bool:
-    """Return whether an image of a tool's can be shown: a kind that browsers know, its bytes, and not too large."""
+    """Return whether an image of a tool's can be shown.
+
+    It must have its bytes, be of a kind that browsers know, and not be too large.
+    """
     data = image.data or ""
     return image.mime_type in _PICTURES and len(data) <= _MAX_PICTURE_CHARACTERS and markup.is_base64(data)
 
@@ -115,7 +118,10 @@ def thinking(text: str, *, growing: bool = False) -> MimeBundle:
 
 
 def call(shown: Call) -> MimeBundle:
-    """Draw the card of a tool call: its name, its arguments, and its output or the end of that so far."""
+    """Draw the card of a tool call.
+
+    It has the name, the arguments, and the output or the end of that so far.
+    """
     icon, icon_style = _ICONS[shown.state]
     described = shown.described or describe_call(shown.name, shown.arguments)
     code = markup.cut((described.code or "").strip("\n"))

@@ -26,7 +26,10 @@ _READY_WITHIN = 3.0
 
 
 class StaticDrawing:
-    """Draws blocks as displays that any viewer can show; text that grows is cut into several of them."""
+    """Draws blocks as displays that any viewer can show.
+
+    Text that grows is cut into several of them.
+    """
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -108,7 +111,9 @@ class _Drawn:
 
 
 class CellView:
-    """Draws one run into its cell: what is finished as displays, what grows in a widget below them if there is one.
+    """Draws one run into its cell.
+
+    What is finished is drawn as displays, what grows in a widget below them if there is one.
 
     Without a widget, or when no page is ready within three seconds, what grows is drawn as displays as well.
     """

@@ -60,14 +60,20 @@ def screen_of(shell: Any) -> Screen:
 
 
 def can_update(kernel: Any) -> bool:
-    """Return whether displays can change later: consoles and qtconsole, which have no server, ignore that."""
+    """Return whether displays can change later.
+
+    Consoles and qtconsole, which have no server, ignore updates.
+    """
     by_vs_code = "__vsc_ipynb_file__" in (kernel.shell.user_ns or {})
     served = "JPY_SESSION_NAME" in os.environ or by_vs_code or "google.colab" in sys.modules
     return served or not asks_for_input(kernel)
 
 
 def asks_for_input(kernel: Any) -> bool:
-    """Return whether the front end of the running cell lets code ask for input: a user is there."""
+    """Return whether the front end of the running cell lets code ask for input.
+
+    If it does, a user is there.
+    """
     content: Any = kernel.get_parent("shell").get("content", {})
     return bool(content.get("allow_stdin", False))
 
@@ -184,7 +190,10 @@ def free_line() -> Generator[None]:
 
 
 class TerminalScreen:
-    """A terminal, where nothing can be taken back: what is final is printed, above one line on what goes on."""
+    """A terminal, where nothing can be taken back.
+
+    What is final is printed, above one line on what goes on.
+    """
 
     def __init__(self) -> None:
         self._stream = sys.stdout  # as it is now: a tool's output may be redirected later

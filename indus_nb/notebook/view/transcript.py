@@ -72,7 +72,10 @@ Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
 
 @dataclass
 class Block:
-    """A part of a transcript. ``version`` grows with every change; a ``finished`` one will not change any more."""
+    """A part of a transcript.
+
+    ``version`` grows with every change; a ``finished`` one will not change any more.
+    """
 
     key: str
     version: int = 0
@@ -89,7 +92,10 @@ class Prose(Block):
 
 @dataclass
 class Card(Block):
-    """A tool call. ``output`` is the latest report; ``started`` is a time of the transcript's clock."""
+    """A tool call.
+
+    ``output`` is the latest report; ``started`` is a time of the transcript's clock.
+    """
 
     call: blocks.Call = field(default_factory=lambda: blocks.Call("", {}))
     output: Sequence[TextContent | ImageContent] = ()
@@ -108,7 +114,10 @@ class Card(Block):
 
 @dataclass
 class Line(Block):
-    """Something that is whole from the beginning: a notice, an error, a message that is not the model's."""
+    """Something that is whole from the beginning.
+
+    It is a notice, an error, or a message that is not the model's.
+    """
 
     shown: MimeBundle = field(default_factory=dict[str, str])
     is_notice: bool = False
@@ -198,7 +207,10 @@ class Transcript:
                 pass
 
     def add_notice(self, text: str) -> None:
-        """Add a quiet line. Of many, which an extension may say at once, several share a block."""
+        """Add a quiet line.
+
+        Of many, which an extension may add at once, several share a block.
+        """
         notice = blocks.notice(text)
         last = self.blocks[-1] if len(self.blocks) > _MAX_SEPARATE_BLOCKS else None
         if isinstance(last, Line) and last.is_notice and len(last.shown["text/html"]) < _MAX_NOTICE_CHARACTERS:
