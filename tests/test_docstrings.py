@@ -1,11 +1,14 @@
-"""The examples in docstrings that are no doctests, for they need an event loop or define things, run as they stand."""
+"""The code in docstrings and on the pages runs as it stands; doctests (``>>>``) are run by pytest itself."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
 import inspect
+import os
 import re
+import runpy
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,38 +20,65 @@ import indus_nb
 from indus_nb.extensions.definitions import agent
 
 PACKAGE = Path(indus_nb.__file__).parent
+ROOT = Path(__file__).resolve().parents[1]
+DRAWINGS = {"errors.py", "events.py"}
+"""Modules whose docstrings hold a drawing in a block behind ``::``."""
 
 
-def examples() -> Iterator[tuple[str, str]]:
-    """The indented blocks behind `::` in all docstrings that are Python code."""
+def indented_blocks() -> Iterator[tuple[str, bool, str]]:
+    """All indented blocks of docstrings: where they stand, whether ``::`` precedes them, and their text."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            for found in re.finditer(r"::\n\n((?: {4}.*\n|\n)+)", (ast.get_docstring(node) or "") + "\n"):
-                code = textwrap.dedent(found[1])
-                try:
-                    compile(code, str(path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-                except SyntaxError:
-                    continue  # a drawing
-                yield f"{path.relative_to(PACKAGE)}: {getattr(node, 'name', 'module')}", code
+            for found in re.finditer(r"(.*)\n\n((?: {4}.*\n|\n(?=\n* {4}))+)", (ast.get_docstring(node) or "") + "\n"):
+                where = f"{path.relative_to(PACKAGE)}: {getattr(node, 'name', 'module')}"
+                yield where, found[1].endswith("::"), textwrap.dedent(found[2])
 
 
-EXAMPLES = dict(examples())
+def is_python(text: str) -> bool:
+    try:
+        compile(text, "block", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except SyntaxError:
+        return False
+    return True
+
+
+def fences() -> Iterator[tuple[str, str]]:
+    """The Python on the pages, but for docs/extensions.md: see tests/test_examples.py."""
+    for page in (ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        for number, block in enumerate(blocks, 1):
+            if page.name != "extensions.md" and not block.startswith("%"):  # a magic
+                yield f"{page.name} {number}", block
+
+
+EXAMPLES = {where: text for where, announced, text in indented_blocks() if announced and is_python(text)}
+FENCES = dict(fences())
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def test_the_examples_are_found() -> None:
-    assert {name.partition(":")[0] for name in EXAMPLES} >= {
-        "console/client.py",
-        "session/session.py",
-        "extensions/definitions.py",
-    }
+    expected = {"cassettes/__init__.py", "console/client.py", "extensions/definitions.py", "session/session.py"}
+    assert {name.partition(":")[0] for name in EXAMPLES} >= expected
+    assert len(FENCES) >= 4
+
+
+def test_no_code_in_docstrings_is_left_out() -> None:
+    for where, announced, text in indented_blocks():
+        assert announced or not is_python(text), f"put :: before the code, so that it is run ({where}):\n{text}"
+        assert is_python(text) or not announced or where.partition(":")[0] in DRAWINGS, f"{where}:\n{text}"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-async def test_an_example_in_a_docstring_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    monkeypatch.chdir(tmp_path)
+async def test_an_example_in_a_docstring_runs(name: str, place: Path) -> None:
     code = compile(EXAMPLES[name], name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     names: dict[str, Any] = {each: getattr(indus_nb, each) for each in indus_nb.__all__}
     try:
@@ -58,3 +88,20 @@ async def test_an_example_in_a_docstring_runs(name: str, tmp_path: Path, monkeyp
                 await running
     finally:
         agent.forget()
+
+
+@pytest.mark.parametrize("name", FENCES)
+def test_an_example_on_a_page_runs(name: str, place: Path) -> None:
+    try:
+        exec(compile(FENCES[name], name, "exec"), {"__name__": "example"})
+    finally:
+        agent.forget()
+
+
+def test_the_tour_shows_a_tool_call_and_two_branches(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "docs" / "tour.py"), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert "toolResult: (what 'date' would print)" in shown
+    assert "toolResult: (what 'pwd' would print)" in shown
+    assert "10 entries, 6 of them before the leaf" in shown
+    assert shown.endswith("11 lines\n")

@@ -1,9 +1,22 @@
 """Cassettes: the answers of any provider, recorded in a file and replayed without a key or a network.
 
-    with RecordingProvider(AnthropicProvider(), "demo.cassette.json") as provider: ...
-    provider = ReplayProvider("demo.cassette.json")
+Wrap a provider to record what it answers, and put the other one in its place to replay that::
 
-or, without touching the program, the environment: INDUSAGI_CASSETTE names the file, and INDUSAGI_CASSETTE_MODE what to
+    from indus_nb.cassettes import RecordingProvider, ReplayProvider
+    from indus_nb.messages import UserMessage
+    from indus_nb.providers import Context, StreamOptions
+    from indus_nb.providers.catalog import find_model
+    from indus_nb.providers.offline import OfflineProvider
+
+    context = Context(system_prompt="", messages=[UserMessage(content="hello")])
+    with RecordingProvider(OfflineProvider(), "demo.cassette.json") as recording:
+        said = [event async for event in recording.stream(find_model("offline"), context, StreamOptions())]
+
+    replaying = ReplayProvider("demo.cassette.json")
+    replayed = [event async for event in replaying.stream(find_model("offline"), context, StreamOptions())]
+    assert replayed[-1].message.text == said[-1].message.text
+
+Or, without touching the program, the environment: INDUSAGI_CASSETTE names the file, and INDUSAGI_CASSETTE_MODE what to
 do with it (``replay``, ``record``, or ``auto``, the default: replay what is there, else record).
 
 Requests are kept in a normal form (``normal_form``), from which secrets and all that differs from run to run are

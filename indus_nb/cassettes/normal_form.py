@@ -4,8 +4,8 @@ What this module promises:
 
 - Two requests have the same normal form when nothing differs but the machine, the moment and secrets: directories,
   dates, process ids, ids of calls, times of messages (``RULES``), and what looks like a key.
-- A normal form holds no secret: keys and headers that the request was given, values of environment variables that are
-  named like keys, and texts in the shape of a key are replaced before anything is compared or written.
+- A normal form holds no secret that ``indus_nb.redaction`` recognises: they are replaced before anything is compared or
+  written. In answers only known values and shapes are replaced, not guesses by name: the code in them is run again.
 - Answers are made *portable*: ``<<cwd>>`` and ``<<home>>`` stand in them, and *local* again when they are replayed.
 - A request that repeats the ones before it costs time for what is new in it alone, and no text keeps a search busy.
 
@@ -35,6 +35,7 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers import Context, Model, StreamOptions
+from indus_nb.redaction import hide_named, hide_shapes, secrets_of
 from indus_nb.wire import JsonObject, clean_text
 
 # --- what differs from run to run ------------------------------------------------------------------------------------
@@ -69,20 +70,6 @@ RULES: tuple[Rule, ...] = (
 """The rules in force unless others are given; times of messages and ids of calls never count."""
 
 _SECRET = "<<secret>>"  # noqa: S105 - what stands there instead of one
-_KEY_SHAPES = (  # each narrow enough to leave prose and code alone, and of bounded length where it may fail late
-    r"\bsk-(?:ant|proj|or|svcacct)-[\w-]{4,}|\bsk-(?=[\w-]{0,99}\d)[\w-]{12,}|\bsk-\w{20,}"
-    r"|(?<=\bbearer )(?=\S{0,99}\d|\S{20,})[\w.~+/=-]{8,}"
-    r"|(?<=authorization: basic )\S{8,}|(?<=x-api-key: )\S{8,}"
-    r"|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abprs]-[\w-]{10,}|\bA[KS]IA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"
-    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]{0,9999}?-----END [A-Z ]{0,40}PRIVATE KEY-----"
-)
-_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
-
-
-def _secrets(model: Model, options: StreamOptions) -> set[str]:
-    # Shorter ones (`none`, `ollama`, `true`) are no secrets, and their removal would make texts unreadable.
-    given = {value for value in (options.api_key or "", *model.headers.values()) if len(value) >= 7}
-    return given | {value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value) >= 16}
 
 
 class Surroundings:
@@ -98,8 +85,7 @@ class Surroundings:
     """
 
     def __init__(self, cwd: str, home: str, secrets: Iterable[str], rules: Iterable[Rule]) -> None:
-        known = [re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)]
-        secret = Rule("secret", "|".join((*known, f"(?i:{_KEY_SHAPES})")), _SECRET)
+        self._secrets = frozenset(secrets)
         temporary = {*_spellings(tempfile.gettempdir()), *_spellings("/tmp"), *_spellings("/var/tmp")}  # noqa: S108
         # The last directory's name ends there: /home/me does not begin /home/me2.
         here = _place("working-directory", _spellings(cwd) - temporary, r"(?![\w-])", "<<cwd>>")
@@ -107,8 +93,8 @@ class Surroundings:
         # The name behind the directory of temporary files is another one each time.
         made_up = _place("temporary-path", temporary, r"(?![\w-])(?:[/\\][^\s/\\'\"`:,;)\]}>]+)?", "<<tmp>>")
         self._places = {"<<cwd>>": Path(cwd).as_posix(), "<<home>>": Path(home).as_posix()}
-        self._portable = (secret, *here, *own)
-        self._normal = (secret, *here, *made_up, *own, *rules)
+        self._portable = (*here, *own)
+        self._normal = (*here, *made_up, *own, *rules)
         self._done: dict[str, str] = {}
         self._done_before: dict[str, str] = {}
 
@@ -121,12 +107,23 @@ class Surroundings:
         done = self._done.get(text)
         if done is None:
             done = self._done_before.get(text)
-            self._done[text] = done = _applied(self._normal, text) if done is None else done
+            self._done[text] = done = self._made_normal(text) if done is None else done
         return done
 
     def portable(self, text: str) -> str:
         """``text`` with placeholders for secrets and for the directories that ``local`` fills in again."""
-        return _applied(self._portable, text)
+        return _applied(self._portable, self._without_secrets(text))
+
+    def recorded(self, text: str) -> str:
+        """Make normal what an earlier version recorded, in which secrets that it did not know may stand."""
+        return hide_named(self._without_secrets(text), mark=_SECRET)
+
+    def _made_normal(self, text: str) -> str:
+        # What names give away comes last, so that it can be hidden in texts that are normal already.
+        return hide_named(_applied(self._normal, self._without_secrets(text)), mark=_SECRET)
+
+    def _without_secrets(self, text: str) -> str:
+        return hide_shapes(clean_text(text), self._secrets, mark=_SECRET)
 
     def local(self, text: str) -> str:
         """``text`` with this machine's directories in place of their placeholders."""
@@ -141,7 +138,7 @@ class Observer:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
         self._cwd = str(Path.cwd())
-        self._seen: tuple[str, str, set[str]] | None = None
+        self._seen: tuple[str, str, frozenset[str]] | None = None
         self._around: Surroundings | None = None
 
     def around(self, model: Model, context: Context, options: StreamOptions) -> Surroundings:
@@ -157,7 +154,8 @@ class Observer:
         named = re.findall(r"(?m)^Current working directory: (.+)$", context.system_prompt)
         self._cwd = named[-1].strip() if named else self._cwd
         home = os.path.expanduser("~")  # noqa: PTH111 - where nobody has a home, `Path.home` raises
-        seen = self._cwd, home, _secrets(model, options)
+        secrets = frozenset((options.api_key or "", *model.headers.values())) | secrets_of()
+        seen = self._cwd, home, secrets
         if self._around is None or self._seen != seen:
             self._seen, self._around = seen, Surroundings(*seen, self._rules)
         self._around.begin()
@@ -175,7 +173,6 @@ def _place(name: str, spellings: set[str], end: str, placeholder: str) -> Sequen
 
 
 def _applied(rules: Iterable[Rule], text: str) -> str:
-    text = clean_text(text)
     for rule in rules:
         text = re.sub(rule.pattern, rule.replacement, text)
     return text

@@ -17,7 +17,16 @@ from typing import Literal, Self, get_args
 from indus_nb import textcut
 from indus_nb.cassettes.difference import difference
 from indus_nb.cassettes.file import RECORD_ANEW, StoredAnswer, StoredExchange, StoredRequest, load
-from indus_nb.cassettes.normal_form import RULES, Observer, Rule, Surroundings, conversation, map_block, normal_request
+from indus_nb.cassettes.normal_form import (
+    RULES,
+    Observer,
+    Rule,
+    Surroundings,
+    conversation,
+    map_block,
+    map_strings,
+    normal_request,
+)
 from indus_nb.cassettes.recording import Exchange, Recording
 from indus_nb.errors import UsageError
 from indus_nb.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
@@ -198,9 +207,9 @@ class ReplayProvider:
             )
         return {
             "model": stored.model,
-            "system": before["system"] if stored.system is None else stored.system,
-            "tools": before["tools"] if stored.tools is None else stored.tools,
-            "messages": [*known[: stored.kept_messages], *stored.messages],
+            "system": before["system"] if stored.system is None else around.recorded(stored.system),
+            "tools": before["tools"] if stored.tools is None else map_strings(stored.tools, around.recorded),
+            "messages": [*known[: stored.kept_messages], *map_strings(stored.messages, around.recorded)],
         }
 
 

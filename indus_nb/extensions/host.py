@@ -42,10 +42,10 @@ from indus_nb.session.hooks import (
     CompactionPlan,
     InputSource,
     RunStart,
-    Said,
     SessionHooks,
     ShutdownReason,
     StartReason,
+    UserPrompt,
 )
 from indus_nb.session.session import AgentSession
 from indus_nb.storage.format import Entry
@@ -376,20 +376,20 @@ class Extensions(SessionHooks):
             listed.append({"name": name, **described, "source": "extension", "path": path, "sourceInfo": info})
         return listed
 
-    async def input(self, said: Said, source: InputSource) -> Said | None:
-        event = ev.UserInput(said.text, said.images, source)
+    async def input(self, prompt: UserPrompt, source: InputSource) -> UserPrompt | None:
+        event = ev.UserInput(prompt.text, prompt.images, source)
         async for _, answer in self._ask(event, ev.InputAnswer):
             if answer.action == "handled":
                 return None
             if answer.action == "transform":
                 event.text = event.text if answer.text is None else answer.text
                 event.images = event.images if answer.images is None else answer.images
-        return Said(event.text, event.images)
+        return UserPrompt(event.text, event.images)
 
-    async def before_run(self, said: Said, system_prompt: str) -> RunStart:
+    async def before_run(self, prompt: UserPrompt, system_prompt: str) -> RunStart:
         self._turn = -1
         self.system_prompt = system_prompt
-        event = ev.BeforeAgentStart(said.text, said.images, system_prompt)
+        event = ev.BeforeAgentStart(prompt.text, prompt.images, system_prompt)
         messages: list[CustomMessage] = []
         before: list[CustomMessage] = []
         async for _, answer in self._ask(event, ev.BeforeAgentStartAnswer):

@@ -114,6 +114,10 @@ async def _nothing() -> None:
     pass
 
 
+def _never(_run: Run, _answer: AssistantMessage) -> bool:
+    return False
+
+
 class RunHooks:
     """Where others may look at a run and change what it does; here everything stays as it is. None may raise."""
 
@@ -155,6 +159,7 @@ class Run:
     steering: MessageQueue = field(default_factory=MessageQueue)
     follow_up: MessageQueue = field(default_factory=MessageQueue)
     queues_changed: Callable[[], Awaitable[None]] = _nothing
+    will_retry: Callable[[Run, AssistantMessage], bool] = _never
     hooks: RunHooks = field(default_factory=RunHooks)
     images: Admission = field(default_factory=Admission)
     watchers: Sequence[RunWatcher] = ()
@@ -191,7 +196,7 @@ async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[
         if not await _deliver(run, run.steering) and (enough or not results) and not added:
             await _deliver(run, run.follow_up)
     messages = run.messages[first:]
-    await run.emit(AgentEnd(messages=messages))
+    await run.emit(AgentEnd(messages=messages, will_retry=run.will_retry(run, answer)))
     return messages
 
 

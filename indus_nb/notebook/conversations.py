@@ -24,8 +24,9 @@ from indus_nb.messages import (
 from indus_nb.notebook.cell_run import CellRun
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.document.pictures import image_of
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.kernel.describe import for_prompt
+from indus_nb.notebook.kernel.interrupts import Interrupted
 from indus_nb.notebook.kernel.main_thread import work_here
 from indus_nb.notebook.kernel.tools import UserKernel
 from indus_nb.notebook.magic import HELP, Command, Request, interpolate, parse
@@ -40,7 +41,8 @@ from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.notebook.page.panel import ChatPanel
-    from indus_nb.notebook.page.widget import Live
+    from indus_nb.notebook.page.protocol import PanelRequest
+    from indus_nb.notebook.page.widget import AgentWidget
 
 T = TypeVar("T")
 FIRST = "main"
@@ -61,7 +63,7 @@ class Conversations:
         self._sessions: dict[str, AgentSession] = {}
         self._current = FIRST
         self._panels: dict[AgentSession, ChatPanel] = {}
-        self._shown: list[Live] = []
+        self._shown: list[AgentWidget] = []
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below)
         self._screen: Screen = screen_of(shell)
 
@@ -144,7 +146,7 @@ class Conversations:
             max_cost=request.max_cost,
             insert=self._notebook.insert,
         )
-        live = run.live = self._live(run.receive)
+        live = run.widget = self._live(run.receive)
 
         async def work() -> None:
             if live is not None:
@@ -181,14 +183,14 @@ class Conversations:
             return sys.stdin is not None and sys.stdin.isatty()
         return asks_for_input(self._front)
 
-    def _live(self, receive: Callable[[JsonObject], None]) -> Live | None:
+    def _live(self, receive: Callable[[PanelRequest], None]) -> AgentWidget | None:
         """A widget for this cell, where a page may be there to show it."""
         gate = self.comm_gate() if self._has_page else None
         if gate is None:
             return None
-        from indus_nb.notebook.page.widget import Live
+        from indus_nb.notebook.page.widget import AgentWidget
 
-        live = Live("cell", receive, self.thread.call)
+        live = AgentWidget("cell", receive, self.thread.call)
         gate.watch(live.comm_id)
         return live
 
@@ -233,7 +235,7 @@ class Conversations:
             return
         if not self._has_page:
             raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
-        self._screen.show(self._panel(session).live.bundle, final=True)
+        self._screen.show(self._panel(session).widget.bundle, final=True)
 
     def _panel(self, session: AgentSession) -> ChatPanel:
         """The panel of a session; shown again it is another view of the same."""
@@ -242,7 +244,7 @@ class Conversations:
             from indus_nb.notebook.page.panel import ChatPanel
 
             panel = self._panels[session] = ChatPanel(session, thread=self.thread, gate=self.comm_gate())
-            self._shown.append(panel.live)
+            self._shown.append(panel.widget)
         return panel
 
     def _insert_code(self, session: AgentSession) -> None:
@@ -352,7 +354,7 @@ class Conversations:
             panel = self._panels.pop(session, None)
             if panel is not None:
                 panel.close()
-                self._shown.remove(panel.live)
+                self._shown.remove(panel.widget)
             # On the agent's loop, where what extensions started lives.
             with contextlib.suppress(Interrupted):
                 self._run(partial(_end, session))

@@ -31,14 +31,13 @@ from indus_nb.providers.failures import (
     one_line,
     retry_after,
     root_cause,
-    scrubbed,
-    shown_url,
     transport_sentence,
 )
 from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.providers.refusals import explain
 from indus_nb.providers.rules import SMALLEST_BUDGET
 from indus_nb.providers.tls import tls_context
+from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject
 
@@ -116,7 +115,9 @@ class AnthropicProvider:
             )
         if not answer.started:
             yield answer.growing.start()
-        yield answer.growing.fail(scrubbed(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
+        yield (
+            answer.growing.fail(hide_shapes(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
+        )
 
     def _client(
         self, key: str, base_url: str, headers: Mapping[str, str], idle_timeout: float

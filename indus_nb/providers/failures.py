@@ -19,9 +19,9 @@ from urllib.request import getproxies, proxy_bypass
 from indus_nb import textcut
 from indus_nb.errors import UsageError
 from indus_nb.providers.catalog import Model
+from indus_nb.redaction import shown_url
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 
-_SHORTEST_SECRET = 8  # hiding anything shorter would tear holes into ordinary words
 _MAX_PAGE = 64 * 1024
 _NOT_STREAMS = ("text/html", "application/json", "application/problem+json", "application/xhtml+xml")
 _TRANSPORT = {"APIConnectionError", "TransportError", "InvalidURL", "OSError"}
@@ -193,21 +193,3 @@ def _by_proxy(where: str) -> str:
 def one_line(text: str) -> str:
     """``text`` on one line of bearable length, without control characters."""
     return textcut.one_line("".join(char if char.isprintable() else " " for char in text[:2000]), 500)
-
-
-def shown_url(url: str) -> str:
-    """The URL without what may be secret in it."""
-    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url)[0]).rstrip("/")
-
-
-def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """``text`` with the secrets hidden, however a library or a server quotes them.
-
-    >>> scrubbed("the key sk-very-secret is wrong", ["Bearer sk-very-secret"])
-    'the key *** is wrong'
-    """
-    for secret in secrets:
-        for hidden in (secret.strip(), secret.removeprefix("Bearer ").strip()):
-            if len(hidden) >= _SHORTEST_SECRET:
-                text = text.replace(hidden, "***").replace(ascii(hidden)[1:-1], "***")
-    return text

@@ -23,14 +23,13 @@ from indus_nb.providers.failures import (
     one_line,
     retry_after,
     root_cause,
-    scrubbed,
-    shown_url,
     transport_sentence,
 )
 from indus_nb.providers.openai_common import Answer, StreamedError, object_in
 from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.providers.refusals import explain
 from indus_nb.providers.tls import tls_context
+from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 
@@ -122,7 +121,7 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
     if not answer.started:
         yield answer.growing.start()
     if problem:
-        yield answer.growing.fail(scrubbed(problem, secrets))
+        yield answer.growing.fail(hide_shapes(problem, secrets))
     else:
         for told in answer.end():
             yield told

@@ -1,78 +1,95 @@
-"""When a session's conversation is compacted, and that it either is or stays as it was."""
+"""When a session's conversation is compacted, and how.
+
+What this module promises: a compaction either is complete (in the file and in the conversation), or everything is as it
+was. Each one is framed by ``compaction_start`` and ``compaction_end``, also when it fails or is aborted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 
-from indus_nb.errors import CompactionError, IndusError
-from indus_nb.events import CompactionEnd, CompactionReason, CompactionStart, SessionEvent
-from indus_nb.loop.loop import AbortSignal, RunAborted
+from indus_nb.errors import CompactionError, CredentialsError, IndusError, SessionFileError
+from indus_nb.events import CompactionEnd, CompactionReason, CompactionStart
+from indus_nb.loop import AbortSignal, RunAborted
 from indus_nb.providers import Model
-from indus_nb.resources.settings import CompactionSettings
 from indus_nb.session.compaction import CompactionResult, Preparation, Summariser, context_tokens, prepare
-from indus_nb.session.conversation import Conversation
-from indus_nb.session.hooks import CompactionPlan, SessionHooks
+from indus_nb.session.hooks import CompactionPlan
+from indus_nb.session.model_choice import ModelChoice
+from indus_nb.session.publisher import Publisher
+from indus_nb.session.recorder import Recorder
+from indus_nb.session.state import SessionState
 from indus_nb.storage.format import Entry
-from indus_nb.storage.store import SessionStore
 
 _CANCELLED = "Compaction cancelled"
 
 
 class Compactor:
-    """Compacts a conversation when asked, or when it grows too long for its model."""
+    """Compacts the conversation of one session.
 
-    def __init__(
-        self,
-        settings: CompactionSettings,
-        emit: Callable[[SessionEvent], Awaitable[None]],
-        announce: Callable[[], Awaitable[None]],
-        hooks: Callable[[], SessionHooks],
-    ) -> None:
-        self.settings = settings
+    Args:
+        state: the session's shared state.
+        publisher: publishes the start and the end.
+        recorder: saves what the summary is made of.
+        models: gives what writes the summary.
+    """
+
+    def __init__(self, state: SessionState, publisher: Publisher, recorder: Recorder, models: ModelChoice) -> None:
         self.abort = AbortSignal()
         self.running = False
-        self._emit = emit
-        self._announce = announce
-        self._hooks = hooks
+        self._state = state
+        self._publisher = publisher
+        self._recorder = recorder
+        self._models = models
 
-    def is_due(self, conversation: Conversation, model: Model) -> bool:
+    def is_due(self, model: Model) -> bool:
         """Whether the conversation has come too near to the end of the model's context."""
-        if not self.settings.enabled or not model.context_window:
+        settings = self._state.settings.compaction
+        if not settings.enabled or not model.context_window:
             return False
-        tokens = conversation.usage(model).tokens
-        return tokens is not None and tokens > model.context_window - self.settings.reserve_tokens
+        tokens = self._state.conversation.usage(model).tokens
+        return tokens is not None and tokens > model.context_window - settings.reserve_tokens
 
     def compact(
-        self,
-        store: SessionStore,
-        conversation: Conversation,
-        summariser: Summariser,
-        reason: CompactionReason,
-        instructions: str | None = None,
+        self, reason: CompactionReason, instructions: str | None = None
     ) -> Coroutine[None, None, CompactionResult]:
-        """Put a summary in the place of what is old, in the file and in ``conversation``.
+        """Begin to put a summary in the place of what is old; an abort counts from this call on.
 
-        Raises ``CompactionError`` or ``SessionFileError``; the conversation is as it was then.
+        Args:
+            reason: what the compaction is made for.
+            instructions: what matters most, for the model that writes the summary.
+
+        Returns:
+            The work; awaited, it returns the summary, or raises ``CompactionError`` or ``SessionFileError``.
+
+        Raises:
+            CredentialsError: No model can write the summary.
+            SessionFileError: The file does not take the messages that are not saved yet.
         """
-        self.abort = AbortSignal()  # now: an abort may come before the work has begun
-        return self._compact(store, conversation, summariser, reason, instructions)
+        summariser = self._models.summariser()
+        self._recorder.save_all()
+        self.abort = AbortSignal()
+        return self._compact(summariser, reason, instructions)
+
+    async def try_to_compact(self, reason: CompactionReason) -> bool:
+        """Compact without being asked; returns whether it was done. Its events tell why not."""
+        try:
+            await self.compact(reason)
+        except (CompactionError, CredentialsError, SessionFileError):
+            return False
+        return True
 
     async def _compact(
-        self,
-        store: SessionStore,
-        conversation: Conversation,
-        summariser: Summariser,
-        reason: CompactionReason,
-        instructions: str | None,
+        self, summariser: Summariser, reason: CompactionReason, instructions: str | None
     ) -> CompactionResult:
+        store, conversation, settings = self._state.store, self._state.conversation, self._state.settings.compaction
         self.running = True
         try:
-            await self._emit(CompactionStart(reason=reason))
+            await self._publisher.emit(CompactionStart(reason=reason))
             branch = store.branch()
-            preparation = prepare(branch, self.settings, context_tokens(conversation.newest_first()))
+            preparation = prepare(branch, settings, context_tokens(conversation.newest_first()))
             with self.abort.interruptible():
                 plan = await self._plan(preparation, branch, instructions)
-                result = plan.result or await summariser.compact(preparation, self.settings, instructions)
+                result = plan.result or await summariser.compact(preparation, settings, instructions)
             by_hook = plan.result is not None
             paid = result.usage.to_wire() if result.usage else None
             entry_id = store.append("compaction", **result.to_wire(), usage=paid, fromHook=by_hook or None)
@@ -85,19 +102,19 @@ class Compactor:
         finally:
             self.running = False
         conversation.reload(store)
-        await self._announce()
-        await self._hooks().compacted(store.entry(entry_id), by_hook=by_hook)
+        await self._publisher.announce()
+        await self._state.hooks.compacted(store.entry(entry_id), by_hook=by_hook)
         await self._end(CompactionEnd(reason=reason, result=result.to_wire(), will_retry=reason == "overflow"))
         return result
 
     async def _plan(
         self, preparation: Preparation, branch: Sequence[Entry], instructions: str | None
     ) -> CompactionPlan:
-        plan = await self._hooks().before_compact(preparation, branch, instructions, self.abort)
+        plan = await self._state.hooks.before_compact(preparation, branch, instructions, self.abort)
         if plan.cancel:
             raise RunAborted
         return plan
 
     async def _end(self, event: CompactionEnd) -> None:
         self.running = False
-        await self._emit(event)
+        await self._publisher.emit(event)

@@ -22,8 +22,8 @@ ShutdownReason = Literal["quit", "reload", "new", "resume", "fork"]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a user said, after everybody had a look at it."""
+class UserPrompt:
+    """What a user wrote, as far as extensions have changed it."""
 
     text: str
     images: Sequence[ImageContent] = ()
@@ -108,11 +108,11 @@ class SessionHooks(RunHooks):
         """What the arguments of the command ``/name`` may be that begin with ``prefix``: ``value``, ``label``, …."""
         return []
 
-    async def input(self, said: Said, source: InputSource) -> Said | None:
-        """What counts as said; ``None`` when nothing is left to do."""
-        return said
+    async def input(self, prompt: UserPrompt, source: InputSource) -> UserPrompt | None:
+        """Return what counts in the place of ``prompt``; ``None`` when it has been handled."""
+        return prompt
 
-    async def before_run(self, said: Said, system_prompt: str) -> RunStart:
+    async def before_run(self, prompt: UserPrompt, system_prompt: str) -> RunStart:
         """A prompt was accepted."""
         return RunStart(system_prompt)
 

@@ -2,7 +2,8 @@
 
 What this module promises:
 
-- Every event is dispatched to the hooks first, then saved if it is to be saved, then published to the subscribers.
+- Every event is dispatched to the hooks first, a finished message is then saved, and then the event is published to the
+  subscribers. All of them see the same object.
 - A subscriber that returns an awaitable is waited for (backpressure); one that raises is logged and skipped.
 - Every entry appended to the watched store is announced by one ``entry_added``: in the order of the file, and after
   the event that caused it, which is the event emitted in the same step (without an ``await`` in between). An entry
@@ -14,18 +15,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias
 
-from indus_nb.events import EntryAdded, SessionEvent
-from indus_nb.session.hooks import SessionHooks
+from indus_nb.events import EntryAdded, MessageEnd, SessionEvent
+from indus_nb.session.recorder import Recorder
+from indus_nb.session.state import SessionState
 from indus_nb.storage.format import Entry
 from indus_nb.storage.store import SessionStore
 
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 
 _log = logging.getLogger("indus_nb")
+
+
+class _Phase(Enum):
+    OPEN = "open"
+    ANNOUNCING = "announcing"
+    """Entries are being announced; what is added meanwhile goes along."""
+    CLOSED = "closed"
 
 
 @dataclass(slots=True)
@@ -40,16 +50,22 @@ class Publisher:
     """Sends the events of one session.
 
     Args:
-        hooks: returns the session's hooks of the moment.
+        state: the session's shared state, hooks included.
+        recorder: saves finished messages.
     """
 
-    def __init__(self, hooks: Callable[[], SessionHooks]) -> None:
-        self._hooks = hooks
+    def __init__(self, state: SessionState, recorder: Recorder) -> None:
+        self._state = state
+        self._recorder = recorder
         self._listeners: list[Listener] = []
         self._added: deque[_Announcement] = deque()
-        self._announcing = False
-        self._closed = False
+        self._phase = _Phase.OPEN
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def listeners(self) -> Sequence[Listener]:
+        """The subscribers."""
+        return tuple(self._listeners)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call ``listener`` with every event, in order; returns a function that ends the subscription."""
@@ -67,47 +83,43 @@ class Publisher:
 
     def close(self) -> None:
         """Announce no more entries."""
-        self._closed = True
+        self._phase = _Phase.CLOSED
         self._added.clear()
 
-    async def emit(
-        self,
-        event: SessionEvent,
-        *,
-        save: Callable[[], None] = lambda: None,
-        published: Callable[[], None] = lambda: None,
-    ) -> None:
+    async def emit(self, event: SessionEvent, *, before_subscribers: Callable[[], None] = lambda: None) -> None:
         """Dispatch an event to the hooks, save it, publish it, and announce the entries that it caused.
 
         Args:
             event: what has happened.
-            save: puts into the session file what is to be saved of it; called after the hooks.
-            published: called right before the subscribers.
+            before_subscribers: called in the step in which the first subscriber gets it.
         """
         caused = self._hold()
         try:
-            await self._hooks().event(event)
-            save()
+            await self._state.hooks.event(event)
+            problem = self._recorder.record(event.message) if isinstance(event, MessageEnd) else None
             caused += self._hold()
-            published()
+            before_subscribers()
             await self._publish(event)
         finally:
             for each in caused:
                 each.held = False
         await self.announce()
+        if problem is not None:
+            await self.emit(problem)
 
     async def announce(self) -> None:
         """Announce the entries that wait for it, unless that is being done already."""
-        if self._announcing:
+        if self._phase is not _Phase.OPEN:
             return
-        self._announcing = True
+        self._phase = _Phase.ANNOUNCING
         try:
             while self._added and not self._added[0].held:
                 event = self._added.popleft().event
-                await self._hooks().event(event)
+                await self._state.hooks.event(event)
                 await self._publish(event)
         finally:
-            self._announcing = False
+            if self._phase is _Phase.ANNOUNCING:
+                self._phase = _Phase.OPEN
 
     def _hold(self) -> list[_Announcement]:
         held = [each for each in self._added if not each.held]
@@ -116,7 +128,7 @@ class Publisher:
         return held
 
     def _note(self, entry: Entry) -> None:
-        if self._closed:
+        if self._phase is _Phase.CLOSED:
             return
         event = EntryAdded(entry_id=entry.id, parent_id=entry.parent_id, entry_type=entry.type)
         self._added.append(_Announcement(event))
@@ -128,11 +140,11 @@ class Publisher:
 
     def _announce_soon(self) -> None:
         """Announce what no event of the same step has taken along."""
-        if self._added and not self._added[0].held and not self._announcing and not self._closed:
+        if self._phase is _Phase.OPEN and self._added and not self._added[0].held:
             self._task = asyncio.get_running_loop().create_task(self.announce(), name="indus_nb entries")
 
     async def _publish(self, event: SessionEvent) -> None:
-        for listener in tuple(self._listeners):
+        for listener in self.listeners:
             try:
                 waiting = listener(event)
                 if waiting is not None:

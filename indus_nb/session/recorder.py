@@ -1,25 +1,32 @@
-"""What was said, on its way into the session's file; what the file does not take is kept, tried again and rescued."""
+"""Messages on their way into the session's file.
+
+What this module promises:
+
+- Messages are saved in the order in which they were added to the conversation.
+- What the file does not take is kept, tried again with the next message, and rescued into another file at the end.
+- A failure stops the run and becomes a ``session_save_failed``: to go on unsaved is the user's decision.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from indus_nb.errors import SessionFileError
+from indus_nb.events import SessionSaveFailed
 from indus_nb.messages import Message
-from indus_nb.storage.store import SessionStore
+from indus_nb.session.state import SessionState
 
 
 class Recorder:
-    """Saves the messages of a session in the order in which they were said.
+    """Saves the messages of one session.
 
     Args:
-        store: gives the session's store of the moment.
+        state: the session's shared state; the store of the moment is written to.
     """
 
-    def __init__(self, store: Callable[[], SessionStore]) -> None:
-        self._store = store
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
         self._unsaved: list[Message] = []
 
     @property
@@ -27,10 +34,31 @@ class Recorder:
         """How many messages are in memory only, because the file did not take them."""
         return len(self._unsaved)
 
-    def save(self, message: Message) -> None:
-        """Save a message after those that wait; raises ``SessionFileError`` and keeps it when that fails."""
+    def problems(self) -> list[str]:
+        """What is in memory only, as sentences for the user."""
+        count = self.unsaved_count
+        if not count:
+            return []
+        many = "message is" if count == 1 else f"{count} messages are"
+        path = self._state.store.path
+        return [f"The last {many} kept in memory only: {path} did not take it. It is tried again."]
+
+    def add(self, message: Message) -> None:
+        """Add a message to the conversation outside a run, and save it."""
+        self._state.messages.append(message)
+        self.record(message)
+
+    def record(self, message: Message) -> SessionSaveFailed | None:
+        """Save a message after those that wait; a failure stops the run and is returned."""
         self._unsaved.append(message)
-        self.save_all()
+        try:
+            self.save_all()
+        except SessionFileError as error:
+            problem = f"{with_full_stop(error)} What was said is kept in memory."
+            if self._state.run is not None:
+                self._state.run.abort.request(f"{problem} The run was stopped.")
+            return SessionSaveFailed(error=problem, unsaved=self.unsaved_count)
+        return None
 
     def save_all(self) -> None:
         """Save what could not be saved before: who reads the conversation from the store must see all of it.
@@ -39,7 +67,7 @@ class Recorder:
             SessionFileError: The file still takes nothing; what is unsaved is kept for the next try.
         """
         while self._unsaved:
-            self._store().append_message(self._unsaved[0])
+            self._state.store.append_message(self._unsaved[0])
             del self._unsaved[0]
 
     def rescue(self) -> str | None:
@@ -57,7 +85,7 @@ class Recorder:
             own = error
         else:
             return None
-        store = self._store()
+        store = self._state.store
         places = [store.path.parent] if store.path is not None else []
         for place in (*places, None):
             try:
@@ -70,10 +98,19 @@ class Recorder:
             except (SessionFileError, OSError):
                 continue
             self._unsaved.clear()
-            return f"{sentence(own)} The whole conversation was saved in {where} instead."
+            return f"{with_full_stop(own)} The whole conversation was saved in {where} instead."
         raise own
 
+    def rescue_at_end(self) -> str | None:
+        """Rescue what is unsaved when nothing can be tried again; returns what the session's own file does not hold."""
+        try:
+            return self.rescue()
+        except SessionFileError as error:
+            count = self.unsaved_count
+            lost = "The last message" if count == 1 else f"The last {count} messages"
+            return f"{with_full_stop(error)} {lost} of the conversation could not be saved anywhere."
 
-def sentence(error: SessionFileError) -> str:
-    """The error's text with a full stop, so that another sentence can follow."""
+
+def with_full_stop(error: Exception) -> str:
+    """Return the error's text as a sentence, so that another one can follow."""
     return f"{str(error).rstrip('.')}."

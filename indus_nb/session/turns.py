@@ -6,13 +6,14 @@ What this module promises:
   the session is idle again in the same step.
 - Commands that begin an activity are admitted one at a time, in the order in which they came. A command that looks at
   the state and begins without an ``await`` in between cannot be overtaken.
-- An abort is felt by the activity that goes on, and by every command that had come before it and still waits.
+- An abort reaches the activity that goes on, and every command that had come before it and still waits.
+- The session's extensions have started before the first command is admitted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any, TypeVar
@@ -49,15 +50,28 @@ _TRANSITIONS: Mapping[Activity, frozenset[Activity]] = {
 }
 
 
+async def _nothing() -> None:
+    pass
+
+
 class Turns:
     """The state machine of one session.
 
     Args:
         on_idle: called in the step in which an activity ends.
+        on_abort: asks the activity that goes on to end.
+        prepare: awaited before a command is admitted; starts the session the first time.
     """
 
-    def __init__(self, on_idle: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        on_idle: Callable[[], None],
+        on_abort: Callable[[], None] = lambda: None,
+        prepare: Callable[[], Awaitable[None]] = _nothing,
+    ) -> None:
         self._on_idle = on_idle
+        self._on_abort = on_abort
+        self._prepare = prepare
         self._activity = Activity.IDLE
         self._task: asyncio.Task[Any] | None = None
         self._admission = asyncio.Lock()
@@ -89,19 +103,50 @@ class Turns:
         """What a command remembers when it comes, to learn later whether it was aborted since."""
         return self._aborts
 
-    def count_abort(self) -> None:
-        """Refuse every command that has come and still waits."""
-        self._aborts += 1
-
     def aborted_since(self, ticket: int) -> bool:
         """Whether an abort was requested after ``ticket`` was taken."""
         return self._aborts != ticket
 
     @asynccontextmanager
     async def admission(self) -> AsyncGenerator[None]:
-        """Admit one command at a time, first come, first served."""
+        """Admit one command at a time, first come, first served, once the session has started."""
         async with self._admission:
+            await self._prepare()
             yield
+
+    # Aborting
+
+    def request_abort(self) -> None:
+        """Ask the activity to end, and reject every command that has come and still waits."""
+        self._aborts += 1
+        self._on_abort()
+
+    async def abort(self) -> None:
+        """Request an abort and wait for the activity's end."""
+        self.request_abort()
+        if self._activity is not Activity.REPLACING:  # that cannot be aborted, and ends by itself
+            await self.wait_for_end()
+
+    async def make_idle(self) -> None:
+        """End what goes on, for a command that is admitted and begins something else in the same step.
+
+        Raises:
+            SessionBusyError: The caller is part of what it would end.
+        """
+        self.check_caller()
+        while not self.idle:
+            self.request_abort()
+            await self.wait_for_end()
+
+    async def outcome(self, task: asyncio.Task[T]) -> T:
+        """Wait for an activity and return its result; cancelling the wait aborts the activity."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await self.abort()
+            raise
+
+    # Waiting
 
     async def wait_for_turn(self, ticket: int | None = None) -> None:
         """Wait until a run may begin, or one goes on that can be joined.
@@ -136,12 +181,17 @@ class Turns:
         while self._task is not None and asyncio.current_task() is not self._task:
             await self.wait_for_end()
 
+    # Transitions
+
     def begin(self, activity: Activity, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Do ``work`` as the session's activity, in a task of its own.
 
         Args:
             activity: what it is; the session must be idle.
-            work: what is done. Whoever needs its outcome awaits the returned task, shielded.
+            work: what is done.
+
+        Returns:
+            The task; ``outcome`` waits for it.
         """
         self._move(activity)
         task = self._task = asyncio.create_task(self._perform(work), name=f"indus_nb {activity.value}")

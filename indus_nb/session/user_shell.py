@@ -1,13 +1,21 @@
-"""Shell commands that the user runs beside the agent, whose output the model is shown with the next prompt."""
+"""Shell commands that the user runs beside the agent, whose output the model is shown with the next prompt.
+
+What this module promises: a command and its output join the conversation while the session is idle, never between a
+tool call and its result, and in the order in which the commands ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from indus_nb.errors import UsageError
-from indus_nb.events import BashExecutionUpdate, SessionEvent
+from indus_nb.events import BashExecutionUpdate
+from indus_nb.messages import BashExecutionMessage
+from indus_nb.session.publisher import Publisher
+from indus_nb.session.recorder import Recorder
+from indus_nb.session.state import SessionState
+from indus_nb.session.turns import Turns
 from indus_nb.tools import Shell
 from indus_nb.tools.bash import ShellResult
 from indus_nb.tools.tool import ToolError
@@ -15,25 +23,81 @@ from indus_nb.tools.truncate import Truncation
 
 
 class UserShell:
-    """Runs commands, several at a time if need be, and can end them all."""
+    """Runs the commands of one session's user, several at a time if need be, and can end them all.
 
-    def __init__(self, shell: Shell, emit: Callable[[SessionEvent], Awaitable[None]]) -> None:
-        self._shell = shell
-        self._emit = emit
+    Args:
+        state: the session's shared state.
+        turns: tells when the session is idle.
+        recorder: adds the commands to the conversation.
+        publisher: publishes their output.
+    """
+
+    def __init__(self, state: SessionState, turns: Turns, recorder: Recorder, publisher: Publisher) -> None:
+        self._state = state
+        self._turns = turns
+        self._recorder = recorder
+        self._publisher = publisher
         self._running: set[asyncio.Task[ShellResult]] = set()
+        self._held_back: list[BashExecutionMessage] = []
 
     async def run(
-        self, command: str, cwd: Path, command_id: str | int | None = None, *, shell: Shell | None = None
+        self, command: str, *, exclude_from_context: bool = False, command_id: str | int | None = None
     ) -> ShellResult:
-        """Run ``command`` to its end; its output goes out in events as it comes, at the pace of who listens.
+        """Run a command to its end and add it to the conversation; its output is published as it comes.
 
-        ``shell`` runs it in the place of the usual one. Raises ``UsageError`` when it could not be started.
+        Args:
+            command: what the shell is given.
+            exclude_from_context: whether the model is not shown it.
+            command_id: the caller's name for it, which its events carry.
+
+        Returns:
+            How it ended, with its output.
+
+        Raises:
+            UsageError: It could not be started.
         """
+        store = self._state.store
+        given = await self._state.hooks.user_bash(command, store.cwd, exclude_from_context=exclude_from_context)
+        if isinstance(given, ShellResult):
+            result = given
+        else:
+            result = await self._execute(given or self._state.settings.shell, command, store.cwd, command_id)
+        message = BashExecutionMessage(
+            command=command,
+            output=result.output,
+            exit_code=result.exit_code,
+            cancelled=result.cancelled,
+            truncated=result.truncation.truncated,
+            full_output_path=result.full_output_path,
+            full_output_problem=result.file_problem,
+            exclude_from_context=exclude_from_context or None,
+        )
+        if store is self._state.store:  # else the session was replaced meanwhile
+            self._held_back.append(message)
+            if self._turns.idle:
+                self.add_held_back()
+        return result
 
+    def add_held_back(self) -> None:
+        """Add the commands that ended while the session was busy to the conversation."""
+        held_back, self._held_back = self._held_back, []
+        for message in held_back:
+            self._recorder.add(message)
+
+    async def abort(self) -> None:
+        """End all commands, and return when they have ended."""
+        running = tuple(self._running)
+        for task in running:
+            if not task.cancelling():
+                task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    async def _execute(self, shell: Shell, command: str, cwd: Path, command_id: str | int | None) -> ShellResult:
         async def show(text: str) -> None:
-            await self._emit(BashExecutionUpdate(command_id=command_id, delta=text))
+            await self._publisher.emit(BashExecutionUpdate(command_id=command_id, delta=text))
 
-        task = asyncio.create_task((shell or self._shell).run(command, cwd=cwd, on_text=show))
+        task = asyncio.create_task(shell.run(command, cwd=cwd, on_text=show))
         self._running.add(task)
         try:
             await asyncio.wait([task])
@@ -45,15 +109,6 @@ class UserShell:
             raise
         finally:
             self._running.discard(task)
-
-    async def abort(self) -> None:
-        """End all commands, and return when they have ended."""
-        running = tuple(self._running)
-        for task in running:
-            if not task.cancelling():
-                task.cancel()
-        if running:
-            await asyncio.wait(running)
 
 
 def _never_begun() -> ShellResult:

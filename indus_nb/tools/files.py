@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from pydantic import Field, model_validator
 
 from indus_nb.events import ToolOutput
+from indus_nb.files import write_atomically
 from indus_nb.tools.edit import Edited, Replacement, replace
 from indus_nb.tools.paths import failure, resolve
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
@@ -55,7 +56,7 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
             if stop.is_set():
                 return
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            write_atomically(path, data, in_place=True)
 
         async with queue.turn(path):
             try:
@@ -117,7 +118,7 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
                 )
             edited = replace(path.read_bytes(), arguments.edits)
             if not stop.is_set():
-                path.write_bytes(edited.data)
+                write_atomically(path, edited.data, in_place=True)
             return edited
 
         async with queue.turn(path):

@@ -534,6 +534,31 @@ async def test_a_private_key_is_a_secret(path):
     assert content(path)["exchanges"][0]["request"]["messages"][0]["content"] == ["my key:", "<<secret>>", "that is it"]
 
 
+async def test_a_password_in_code_is_kept_out_of_requests_and_left_in_the_code_that_runs_again(path, messages_api):
+    code = "db_password = 'hunter2'; connect(db_password)"
+    messages_api.add(Reply(ToolUse("python", {"code": code})), Reply("Done"))
+    with recorder(path) as provider:
+        first = await ask(provider, user(f"run {code}"), key=KEY)
+        await ask(provider, user(f"run {code}"), first, result(first.tool_calls[0], "password=hunter2"), key=KEY)
+    requests = [exchange["request"] for exchange in content(path)["exchanges"]]
+    assert "hunter2" not in json.dumps(requests)
+    player = ReplayProvider(path)
+    again = await ask(player, user(f"run {code}"))
+    assert again.tool_calls[0].arguments == {"code": code}
+    last = await ask(player, user(f"run {code}"), again, result(again.tool_calls[0], "password=hunter2"))
+    assert last.text == "Done"
+
+
+async def test_a_cassette_in_which_a_secret_was_not_recognised_when_it_was_recorded_is_replayed(path, messages_api):
+    messages_api.add(Reply("One"))
+    await record(path, "DB_PASSWORD=hunter2 and glpat-0123456789abcdef")
+    secrets = ("DB_PASSWORD=<<secret>> and <<secret>>", "DB_PASSWORD=hunter2 and glpat-0123456789abcdef")
+    path.write_text(path.read_text().replace(*secrets))
+    assert "hunter2" in path.read_text()
+    answer = await ask(ReplayProvider(path), user("DB_PASSWORD=hunter2 and glpat-0123456789abcdef"))
+    assert answer.text == "One"
+
+
 async def test_a_difference_shows_no_secret(path, messages_api):
     messages_api.add(Reply("One"))
     await record(path, "go")

@@ -25,10 +25,11 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
 
 
 @pytest.fixture
-def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
+def claude(kernel: Kernel, api: MessagesApi) -> Iterator[Kernel]:
     assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
     api.requests.clear()
-    return kernel
+    yield kernel
+    kernel.run("%agent abort")  # a run in the background may still be about to end
 
 
 def python(claude: Kernel, api: MessagesApi, code: str, **more: object) -> dict:

@@ -19,7 +19,8 @@ from traitlets.config import Config
 
 from indus_nb.notebook.kernel import agent_thread as agent_thread_module
 from indus_nb.notebook.kernel import main_thread
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
+from indus_nb.notebook.kernel.interrupts import Interrupted
 from indus_nb.notebook.page.dialogs import CellDialogs
 from indus_nb.session.dialogs import Ui
 from indus_nb.tools import ToolError
@@ -217,7 +218,8 @@ import asyncio, os, random, signal, threading, time
 from indus_nb.notebook.kernel import main_thread
 from indus_nb.notebook.kernel import agent_thread
 from indus_nb.notebook.page.dialogs import CellDialogs
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox, Interrupted
+from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
+from indus_nb.notebook.kernel.interrupts import Interrupted
 from indus_nb.tools import ToolError
 from indus_nb.session.dialogs import Ui
 agent_thread, caught = AgentThread(), 0

@@ -34,7 +34,7 @@ from indus_nb.notebook.document.notebook_file import (
     named_notebook,
     parse_cell,
 )
-from indus_nb.notebook.kernel.describe import without_secrets
+from indus_nb.redaction import hide, secrets_of
 from indus_nb.render.markup import cut, plain
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import ToolError, in_thread
@@ -211,7 +211,7 @@ def _ends(text: str, limit: int) -> str:
 def _readable(text: str) -> str:
     """The text without secrets and terminal control sequences; of a line written over, its last state."""
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return without_secrets(plain(clean_text("\n".join(lines))))
+    return hide(plain(clean_text("\n".join(lines))), secrets_of())
 
 
 def _image(text: str) -> ImageContent:

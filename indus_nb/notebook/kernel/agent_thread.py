@@ -11,15 +11,14 @@ import asyncio
 import contextlib
 import os
 import queue
-import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
-from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from indus_nb.errors import UsageError
+from indus_nb.notebook.kernel.interrupts import Interrupted, counted
 
 T = TypeVar("T")
 
@@ -38,13 +37,6 @@ class Inbox(queue.Queue[Callable[[], None]]):
     def __init__(self) -> None:
         super().__init__()
         self.interrupts: list[int] = []
-
-
-class Interrupted(KeyboardInterrupt):
-    """The user interrupted the cell; IPython shows it as one line."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
 
 
 class AgentThread:
@@ -70,7 +62,7 @@ class AgentThread:
         self._check_process()
         running = _Work(work, self._loop, inbox)
         interrupts = inbox.interrupts = []
-        with _interrupts_noted_in(interrupts):
+        with counted(interrupts):
             running.start()
             cancelled_at: float | None = None
             try:
@@ -194,27 +186,6 @@ class _Work(Generic[T]):
         self._error = asyncio.CancelledError() if task.cancelled() else task.exception()
         self.ended.set()
         self._inbox.put(_wake_up)
-
-
-@contextlib.contextmanager
-def _interrupts_noted_in(interrupts: list[int]) -> Generator[None]:
-    """Add to ``interrupts`` with every SIGINT while the context is open; nothing is raised then.
-
-    To catch ``KeyboardInterrupt`` around a loop that waits would miss some: CPython can raise it where no ``except``
-    covers it.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is interrupted
-        return
-
-    def note(signum: int, _frame: FrameType | None) -> None:
-        interrupts.append(signum)
-
-    previous = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous or signal.SIG_DFL)
 
 
 def _execute_jobs(inbox: Inbox, *, wait: bool) -> None:

@@ -10,14 +10,13 @@ import contextlib
 import dataclasses
 import fnmatch
 import inspect
-import os
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, cast
 
 from indus_nb import textcut
+from indus_nb.redaction import hide, is_secret_name, secrets_of
 
 LONGEST_TEXT = 20_000
 _LONGEST_LINE = 300
@@ -31,30 +30,6 @@ _CELLS_TO_COUNT = 2_000_000
 _VALUES_TO_COMPARE = 10_000_000
 _BY = "\N{MULTIPLICATION SIGN}"
 _HIDDEN_VALUE = "(value not shown)"
-
-_SECRET_NAME = re.compile(
-    r"(?i)(?:api|access|auth|private|secret|encryption|signing|account)_?keys?(?:$|_)|(?:^|_)key$|token(?!i)(?!s$)"
-    r"|secret|passw|(?:^|_)pwd(?:$|_)|credential|bearer|(?:^|_)auth$"
-)
-_SECRET_VALUE = re.compile(
-    r"\b(?:sk-|sk_live_|gh[opsu]_|github_pat_|glpat-|hf_|xox[abprs]-|AKIA|AIza|eyJ[\w-]{8,}\.eyJ)[\w.-]{12,}"
-    r"|(?i:(?<=bearer ))(?=\S{0,99}\d|\S{20})[\w.~+/=-]{8,}"
-    r"|(?<=://)[^\s/:@'\"]{0,100}:[^\s/@'\"]{1,200}(?=@)"
-    r"|(?<=PRIVATE KEY-----)[\s\S]{1,9999}?(?=-----END|\Z)"
-)
-_QUOTED = r"""[rRbBfFuU]{0,2}(?P<quote>\"{3}|'{3}|["'])(?P<value>[^\n]{1,2000}?)(?P=quote)"""
-_ASSIGNED = re.compile(
-    rf"""(?P<name>[\w.]+|["'][\w-]+["']\]?)(?P<sign>\s*(?::[\w.\[\]\ |]{{1,60}}=|[=:])\s*){_QUOTED}""", re.VERBOSE
-)
-_PASSED = re.compile(  # as a pair; no other names may match, or what follows them would be taken for their value
-    rf"""(?P<name>["'](?=[\w-]*(?i:[_-]key|token|secret|passw|pwd|auth))[\w-]+["'])(?P<sign>,\s*){_QUOTED}"""
-)
-_UNPACKED = re.compile(r"(?m)^(?P<names>\s*\w+(?:\s*,\s*\w+)+)\s*=.+$")
-_IN_SHELL = re.compile(
-    r"(?P<name>(?<=env )\s*\w+(?=[= ])|\b(?:[A-Z][A-Z0-9_]*|(?i:\w*passw\w*|\w*secret|pwd))(?==)|(?<=[?&])\w+(?==))"
-    r"(?P<sign>=| +)(?P<value>[^\s\"'`;&|)]+)"
-)
-_SHORTEST_KEY = 16
 
 _FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
 _SERIES = {("pandas", "Series"), ("pandas", "Index"), ("polars", "Series"), ("pyarrow", "ChunkedArray")}
@@ -79,48 +54,8 @@ def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
     return issubclass(type(value), kinds)
 
 
-def looks_secret(name: str) -> bool:
-    """Whether a variable or key of that name holds what nobody else should read.
-
-    >>> [name for name in ("api_key", "TOKEN", "db_password", "keys_seen", "tokens", "monkey") if looks_secret(name)]
-    ['api_key', 'TOKEN', 'db_password']
-    """
-    return _SECRET_NAME.search(name) is not None
-
-
-def without_secrets(text: str) -> str:
-    """``text`` with what looks like keys and passwords left out: by its own form, or by the name it is assigned to.
-
-    >>> without_secrets('api_key = "abc"; model = "sonnet"')
-    'api_key = "…"; model = "sonnet"'
-    """
-    for pattern in (_ASSIGNED, _PASSED, _IN_SHELL):
-        text = pattern.sub(_hidden, text)
-    return without_keys(_SECRET_VALUE.sub("…", _UNPACKED.sub(_hidden_line, text)))
-
-
-def without_keys(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """``text`` without the keys and passwords that the environment holds.
-
-    >>> without_keys("curl -u me:0123456789abcdef", {"MY_TOKEN": "0123456789abcdef", "HOME": "me"})
-    'curl -u me:…'
-    """
-    for name, value in environment.items():
-        if len(value) >= _SHORTEST_KEY and looks_secret(name) and not value.startswith(("/", "~")):
-            text = text.replace(value, "…")
-    return text
-
-
-def _hidden(match: re.Match[str]) -> str:
-    if not looks_secret(match["name"].strip().rpartition(".")[2].strip("\"'[]").replace("-", "_")):
-        return match[0]
-    return f"{match[0][: match.start('value') - match.start()]}…{match[0][match.end('value') - match.start() :]}"
-
-
-def _hidden_line(match: re.Match[str]) -> str:
-    """Values are unpacked into several names: none is shown if one of them is a secret's."""
-    names = match["names"].replace(" ", "").split(",")
-    return f"{match['names']} = …" if any(map(looks_secret, names)) else match[0]
+def _without_secrets(text: str) -> str:
+    return hide(text, secrets_of())
 
 
 def describe(value: object, name: str = "") -> str:
@@ -135,9 +70,9 @@ def describe(value: object, name: str = "") -> str:
     """
     kind = _type_name(value)
     try:
-        if looks_secret(name) and not is_a(value, (ModuleType, FunctionType, type)):
+        if is_secret_name(name) and not is_a(value, (ModuleType, FunctionType, type)):
             return f"{kind} {_HIDDEN_VALUE}"
-        return _cut(without_secrets(_line(value, kind)), _LONGEST_LINE)
+        return _cut(_without_secrets(_line(value, kind)), _LONGEST_LINE)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all there is to say
         return kind
 
@@ -207,7 +142,9 @@ def listing(
     exact = [pair for pair in users if pair[0] == pattern]
     if exact:
         name, value = exact[0]
-        return f"{name}: {describe(value, name)}" if looks_secret(name) else f"{name}:\n{without_secrets(_view(value))}"
+        return (
+            f"{name}: {describe(value, name)}" if is_secret_name(name) else f"{name}:\n{_without_secrets(_view(value))}"
+        )
     wild = "*" in pattern or "?" in pattern
     found = [(n, v) for n, v in users if (fnmatch.fnmatchcase(n, pattern) if wild else pattern in n)]
     lines = [
@@ -522,7 +459,7 @@ def _short(value: Any, *, items: int = _ITEMS, depth: int = 3, text: int = 120) 
         return f"{opening}{', '.join(parts + more)}{closing}"
     if depth > 0 and _is_record(value):
         names = [field.name for field in dataclasses.fields(value) if field.repr]
-        told = [f"{name}={'…' if looks_secret(name) else inner(_held(value, name))}" for name in names[:items]]
+        told = [f"{name}={'…' if is_secret_name(name) else inner(_held(value, name))}" for name in names[:items]]
         return f"{type(value).__name__}({', '.join(told)})"
     return _picture(value) or f"<{_type_name(value)}>"
 
@@ -549,7 +486,7 @@ def _held(record: Any, name: str) -> Any:
 
 
 def _is_secret_key(key: object) -> bool:
-    return type(key) is str and looks_secret(key.replace("-", "_"))
+    return type(key) is str and is_secret_name(key)
 
 
 def _cut(text: str, length: int, *, note: bool = True) -> str:

@@ -154,7 +154,7 @@ class Execution:
         except BaseException as error:  # noqa: BLE001 - the model reads it
             self.error = error
         finally:
-            job.disarm()
+            job.finish()
             result.error_in_exec = self.error
             result.success = self.error is None
             shell.events.trigger("post_execute")
@@ -205,7 +205,7 @@ class Execution:
         job = self._job
         if job is None:
             return len(text)
-        with job.unbroken(), self._lock:
+        with job.interrupts.postponed(), self._lock:
             self.tail.append(self._plain.feed(text.encode(errors="replace")))
             tell, self._told = not self._told, True
         if tell:

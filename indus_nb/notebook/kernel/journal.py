@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from indus_nb.notebook.kernel.describe import describe, without_secrets
+from indus_nb.notebook.kernel.describe import describe
 from indus_nb.notebook.kernel.execution import Routes, traceback_of
 from indus_nb.notebook.kernel.main_thread import work_here
+from indus_nb.redaction import hide, secrets_of
 from indus_nb.tools.bash import PlainText
 
 MOST_CELLS = 20
@@ -143,7 +144,7 @@ def _told(cell: Cell) -> str:
         parts.append(f"Out: {cell.result}")
     if cell.error is not None:
         parts.append(f"Error:\n{_fenced(cell.error)}")
-    return without_secrets("\n".join(parts))
+    return hide("\n".join(parts), secrets_of())
 
 
 def _fenced(text: str, language: str = "") -> str:

@@ -1,39 +1,42 @@
-"""Work for the kernel's main thread: where and when it runs there, and how it is ended.
+"""Work for the kernel's main thread: when it runs there, and how it ends.
 
-While a cell waits for the agent, that cell does the work. At other times the kernel's own loop does, between the
-user's cells. An interrupt ends the work and nothing else.
+What this module promises:
+
+- **Where.** While a cell waits for the agent, that cell does the work (`MainThread.serving`). At other times the
+  kernel's own loop does, between the user's cells. Where neither is there, as in a terminal, work is rejected.
+- **Once, in order.** A job begins once, after those before it; one that is withdrawn before it begins never does.
+- **To an end.** Every job ends, and `Job.done` is set on the agent's loop then. An interrupt, a time limit or an abort
+  ends the work and nothing else: see ``interrupts``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
+from enum import Enum, auto
 from functools import partial
-from types import FrameType
-from typing import Any, Literal, NoReturn, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from indus_nb.notebook.kernel.agent_thread import Inbox
+from indus_nb.notebook.kernel.interrupts import CodeInterrupts, repeat
 from indus_nb.tools.tool import ToolError
 
-_PATIENCE = 5.0
-_INSIST_EVERY = 1.0
-_LISTEN_EVERY = 0.05
-_here: ContextVar[Job | None] = ContextVar("indus_nb_job", default=None)
+_PATIENCE_SECONDS = 5.0
+_INSIST_SECONDS = 1.0
+_current_job: ContextVar[Job | None] = ContextVar("indus_nb_job", default=None)
 running: list[Job] = []
-"""The jobs that go on, the newest last."""
+"""The jobs that have begun and not ended, the newest last."""
 
 
 class Work(Protocol):
     """Something to do on the main thread."""
 
     def prepare(self) -> bool:
-        """Get ready, also on the main thread; tells whether ``run`` has to wait for something on a loop."""
+        """Get ready, also on the main thread; return whether ``run`` has to wait for something on a loop."""
         ...
 
     async def run(self, job: Job) -> None:
@@ -42,37 +45,98 @@ class Work(Protocol):
 
 
 def work_here() -> Work | None:
-    """What the calling code is a part of: the work in whose context it runs, or that started its thread."""
-    job = _here.get()
+    """Return the work that the caller is a part of: it runs in its context, or in a thread that it started."""
+    job = _current_job.get()
     if job is None and running and threading.get_ident() not in running[-1].threads_before:
         job = running[-1]
-    return job.work if job is not None and job.alive else None
+    return job.work if job is not None and job.is_running else None
+
+
+class JobState(Enum):
+    """The life cycle of a job."""
+
+    WAITING = auto()
+    """The main thread has not come to it."""
+    WITHDRAWN = auto()
+    """Its code must not run any more, and has not begun."""
+    PREPARING = auto()
+    """The main thread has begun it; its code has not begun."""
+    RUNNING = auto()
+    """Its code runs, and an interrupt ends that."""
+    FINISHING = auto()
+    """Its code is over; an interrupt ends nothing any more."""
+    ENDED = auto()
 
 
 class Job:
-    """One piece of work, made on the agent's loop, and its end as that loop sees it.
+    """One piece of work, made on the agent's loop.
 
-    ``ended_by`` says who interrupted it.
+    ::
+
+        WAITING ──▶ PREPARING ──▶ RUNNING ──▶ FINISHING ──▶ ENDED
+           └──▶ WITHDRAWN ◀┘ ─────────────────────────────────▲
+
+    Attributes:
+        work: What is to be done.
+        done: Set on the agent's loop when it has ended: with ``ToolError`` if it could not be done.
+        state: Where it is in its life cycle.
+        ended_by: Who interrupted it.
+        interrupts: Routes interrupts to its code.
+        threads_before: The threads that there were before its code began.
     """
 
     def __init__(self, work: Work, seconds: float | None) -> None:
+        """Make a job, on the agent's loop.
+
+        Args:
+            work: What is to be done.
+            seconds: How long its code may run; ``None`` for as long as it takes.
+        """
         self.work = work
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.state = JobState.WAITING
         self.ended_by: Literal["user", "time", "agent"] | None = None
-        self.begun = False
-        self.alive = False
+        self.interrupts = CodeInterrupts(
+            noted=self._note_interrupt,
+            ends_code=lambda: self.state is JobState.RUNNING,
+            inside=lambda: _current_job.get() is self,
+        )
         self.threads_before: set[int] = set()
         self._seconds = seconds
         self._agent = asyncio.get_running_loop()
-        self._late: asyncio.TimerHandle | None = None
-        self._withdrawn = False
+        self._time_limit: asyncio.TimerHandle | None = None
         self._lock = threading.Lock()
-        self._task: asyncio.Task[None] | None = None
-        self._armed = False
-        self._held = False
-        self._missed = False
-        self._heard = False
-        self._before: Any = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its code runs, or has just ended."""
+        return self.state in (JobState.RUNNING, JobState.FINISHING)
+
+    # The life cycle
+
+    def _move(self, since: JobState, to: JobState) -> bool:
+        """Go from one state to another; ``False`` if it is not in the first."""
+        with self._lock:
+            if self.state is not since:
+                return False
+            self.state = to
+            return True
+
+    def _begin(self) -> bool:
+        return self._move(JobState.WAITING, JobState.PREPARING)
+
+    def _start(self) -> bool:
+        return self._move(JobState.PREPARING, JobState.RUNNING)
+
+    def finish(self) -> None:
+        """Let interrupts end nothing from now on: all that could be ended has ended. On the main thread."""
+        # Without the lock: to wait for it could be interrupted. No other thread leads out of this state.
+        if self.state is JobState.RUNNING:
+            self.state = JobState.FINISHING
+
+    def _end(self) -> None:
+        with self._lock:  # from here on nobody sends an interrupt
+            self.state = JobState.ENDED
 
     # On the main thread
 
@@ -81,189 +145,107 @@ class Job:
         run_awaiting: Callable[[Job, Coroutine[Any, Any, None]], None],
         ended: Callable[[], None],
         interrupted: Callable[[], bool],
-    ) -> None:
-        """Do the work unless that was begun, withdrawn or interrupted before.
+    ) -> bool:
+        """Do the work, unless that was begun, withdrawn or interrupted before.
 
         Args:
-            run_awaiting: runs work that awaits something
-            ended: called once nothing of the work goes on
-            interrupted: whether an interrupt that came before this job's own handler was there is meant for it
+            run_awaiting: Runs work that awaits something.
+            ended: Called once nothing of the work goes on.
+            interrupted: Whether an interrupt that came before this job's own handler was there is meant for it.
+
+        Returns:
+            Whether this call has begun it.
         """
-        if self.begun:
+        if not self._begin():
+            if self._move(JobState.WITHDRAWN, JobState.ENDED):
+                self._report(None)
             ended()
-            return
-        self.begun = True  # before the next look: whoever withdraws it looks at this afterwards
-        if self._withdrawn:
-            self._end(None)
-            ended()
-            return
-        self._agent.call_soon_threadsafe(self._note_begin)
+            return False
+        self._agent.call_soon_threadsafe(self._limit_time)
         try:
             awaits = self.work.prepare()
         except Exception as error:  # noqa: BLE001 - the model reads it
-            self._end(error)
+            self._end()
+            self._report(error)
             ended()
-            return
+            return True
         whole = self._whole(ended, interrupted)
         if not awaits:
             with contextlib.suppress(StopIteration):
                 whole.send(None)
         else:
             run_awaiting(self, whole)
-
-    def disarm(self) -> None:
-        """Take note of interrupts from now on, but let them end nothing: all that could be ended has ended."""
-        self._armed = False
-
-    def follow(self, task: asyncio.Task[None]) -> None:
-        """Cancel ``task`` for an interrupt that comes while it waits."""
-        self._task = task
-
-    @contextlib.contextmanager
-    def unbroken(self) -> Generator[None]:
-        """Put off interrupts that come within this context, which must be short, to its end."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
-            if self._missed and self._armed:
-                self._missed = False
-                raise KeyboardInterrupt
+        return True
 
     async def _whole(self, ended: Callable[[], None], interrupted: Callable[[], bool]) -> None:
         error: BaseException | None = None
         self.threads_before = {thread.ident or 0 for thread in threading.enumerate()}
-        token = _here.set(self)
+        token = _current_job.set(self)
         running.append(self)
-        self.alive = True
         try:
-            with self._interruptible():
+            with self.interrupts.routed():
                 try:
-                    self._armed = True
-                    # Only now is no interrupt missed: one that comes later is raised here.
-                    if self.ended_by == "user" or interrupted():
-                        error = ToolError("Nothing was run: the user interrupted the cell before it began.")
-                    elif not self._withdrawn:
-                        await self.work.run(self)
-                    self._armed = False
+                    if self._start():
+                        # Only now is no interrupt missed: one that comes later is raised here.
+                        if self.ended_by == "user" or interrupted():
+                            error = ToolError("Nothing was run: the user interrupted the cell before it began.")
+                        else:
+                            await self.interrupts.run(self.work.run(self))
+                    self.finish()
                 except BaseException as caught:  # noqa: BLE001 - whoever runs this is not to blame
                     error = caught
                 finally:
-                    self._armed = False
+                    self.finish()
+                    self._end()
         finally:
-            if sys.gettrace() == self._trace:
-                sys.settrace(None)
-            self.alive = False
             running.remove(self)
-            _here.reset(token)
-            self._end(error)
+            _current_job.reset(token)
+            self._report(error)
             ended()
 
-    def _end(self, error: BaseException | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the agent's loop is closed: nobody waits
-            self._agent.call_soon_threadsafe(self._finish, error)
+    def _note_interrupt(self) -> None:
+        if self.state is not JobState.ENDED:
+            self.ended_by = self.ended_by or "user"
 
-    @contextlib.contextmanager
-    def _interruptible(self) -> Generator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread is interrupted
-            return
-        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
-        try:
-            yield
-        finally:
-            with self._lock:  # from here on nobody sends one
-                self.alive = False
-            # Another handler stands there while the kernel runs a cell, and has this one put back later.
-            if signal.getsignal(signal.SIGINT) == self._on_interrupt:
-                signal.signal(signal.SIGINT, self._before or signal.SIG_DFL)
-
-    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hear interrupts also after the kernel, which ignores them between cells, has put its own handler back."""
-        if self.alive:
-            if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-                self._before = signal.signal(signal.SIGINT, self._on_interrupt)
-            loop.call_later(_LISTEN_EVERY, self.listen, loop)
-
-    def _on_interrupt(self, _signum: int, frame: FrameType | None) -> None:
-        """Raise in the code of this job, and only there; what it waits for is cancelled."""
-        if not self.alive:
-            return
-        self.ended_by = self.ended_by or "user"
-        if not self._armed:
-            return
-        if self._held:
-            self._missed = True
-        elif self._task is None:
-            self._raise(frame)
-        elif _here.get() is not self or _is_loops(frame):
-            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
-        elif asyncio.current_task() is self._task:
-            raise KeyboardInterrupt
-        else:
-            # A loop does not survive the other one in a task or callback that it looks after.
-            raise asyncio.CancelledError
-
-    def _raise(self, frame: FrameType | None) -> NoReturn:
-        """Interrupt the code; what has swallowed an interrupt before is interrupted in its ``except``, too."""
-        if self._heard and sys.gettrace() is None:
-            sys.settrace(self._trace)
-            while frame is not None and frame.f_globals is not globals():
-                frame.f_trace = self._trace
-                frame = frame.f_back
-        self._heard = True
-        raise KeyboardInterrupt
-
-    def _trace(self, _frame: FrameType, event: str, _argument: object) -> Callable[..., Any]:
-        if event == "line" and self._armed and not self._held:
-            raise KeyboardInterrupt  # which ends the tracing
-        return self._trace
+    def _report(self, error: BaseException | None) -> None:
+        """Tell the agent's loop that it has ended."""
+        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits
+            self._agent.call_soon_threadsafe(self._set_done, error)
 
     # On the agent's loop
 
     def interrupt(self, why: Literal["time", "agent"]) -> None:
-        """End the work that runs; it may take its time, but is interrupted again then."""
+        """End the code if it runs; it may take its time, but is interrupted again then."""
         with self._lock:
-            if not self.alive:
+            if not self.is_running:
                 return
             self.ended_by = self.ended_by or why
-            if self._is_reached:
-                _interrupt_main()
-            elif self._task is not None:  # a cell of the user's runs while this waits
-                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
-        self._agent.call_later(_INSIST_EVERY if self._heard else _PATIENCE, self.interrupt, why)
-
-    @property
-    def _is_reached(self) -> bool:
-        """Whether an interrupt of the main thread would come here."""
-        return signal.getsignal(signal.SIGINT) == self._on_interrupt
+            self.interrupts.send()
+        self._agent.call_later(_INSIST_SECONDS if self.interrupts.raised else _PATIENCE_SECONDS, self.interrupt, why)
 
     async def withdraw(self) -> None:
         """Do not begin it, or end it and wait a while for that, unless a cell of the user's is in its way."""
-        self._withdrawn = True
-        if self.begun:
-            self.interrupt("agent")
-            if self._is_reached or self._task is None:
-                await asyncio.wait([self.done], timeout=_PATIENCE)
-            if self.done.done():
-                self.done.exception()  # nobody will ask for it any more
+        if self._move(JobState.WAITING, JobState.WITHDRAWN):
+            return
+        self._move(JobState.PREPARING, JobState.WITHDRAWN)
+        self.interrupt("agent")
+        if self.interrupts.is_reached or self.interrupts.task is None:
+            await asyncio.wait([self.done], timeout=_PATIENCE_SECONDS)
+        if self.done.done():
+            self.done.exception()  # nobody will ask for it any more
 
     def fail(self, error: Exception) -> None:
-        """End what cannot be done any more."""
-        self._withdrawn = True
-        self._end(error)
+        """End what has not begun and cannot be done any more."""
+        if self._move(JobState.WAITING, JobState.ENDED):
+            self._report(error)
 
-    def _note_begin(self) -> None:
+    def _limit_time(self) -> None:
         if self._seconds is not None and not self.done.done():
-            self._late = self._agent.call_later(self._seconds, self.interrupt, "time")
+            self._time_limit = self._agent.call_later(self._seconds, self.interrupt, "time")
 
-    def _finish(self, error: BaseException | None) -> None:
-        if self._late is not None:
-            self._late.cancel()
+    def _set_done(self, error: BaseException | None) -> None:
+        if self._time_limit is not None:
+            self._time_limit.cancel()
         if self.done.done():
             return
         if error is None:
@@ -271,8 +253,7 @@ class Job:
         elif isinstance(error, ToolError):
             self.done.set_exception(error)
         else:
-            told = f"The code could not be run: {type(error).__name__}: {error}"
-            self.done.set_exception(ToolError(told))
+            self.done.set_exception(ToolError(f"The code could not be run: {type(error).__name__}: {error}"))
 
 
 class MainThread:
@@ -296,7 +277,7 @@ class MainThread:
         return self.inbox is None and self._cell_runs
 
     def close(self, afterwards: Callable[[], None]) -> None:
-        """Look at the user's cells no more; ``afterwards`` is called once the cell that runs has ended."""
+        """Stop watching the user's cells; ``afterwards`` is called once the cell that runs has ended."""
         for event, callback in (("pre_run_cell", self._cell_begins), ("post_run_cell", self._cell_ends)):
             with contextlib.suppress(ValueError):
                 self._shell.events.unregister(event, callback)
@@ -305,24 +286,31 @@ class MainThread:
 
     @contextlib.contextmanager
     def serving(self, inbox: Inbox) -> Generator[None]:
-        """Within this context the calling thread takes jobs from ``inbox``."""
+        """Place jobs in ``inbox``, which the calling thread serves within this context."""
         before, self.inbox = self.inbox, inbox
         try:
             yield
         finally:
             self.inbox = before
             for job in tuple(self._jobs):  # what came too late for this cell
-                if not job.begun:
+                if job.state is JobState.WAITING:
                     try:
                         self._place(job)
                     except ToolError as error:
                         job.fail(error)
 
     async def do(self, work: Work, seconds: float | None = None) -> Job:
-        """Have ``work`` done, for at most ``seconds`` from its begin; called on the agent's loop.
+        """Have work done, and wait for its end. Called on the agent's loop; if it is cancelled the work is ended.
 
-        Returns the job once it has ended. Cancelled, the job is interrupted. Raises ``ToolError`` where the main thread
-        takes no work.
+        Args:
+            work: What to do.
+            seconds: How long its code may run before it is interrupted.
+
+        Returns:
+            The job, which has ended.
+
+        Raises:
+            ToolError: The main thread takes no work, the work failed, or it was interrupted before it began.
         """
         job = Job(work, seconds)
         self._jobs.add(job)
@@ -354,12 +342,10 @@ class MainThread:
     # All that follows happens on the main thread
 
     def _run_in_cell(self, job: Job) -> None:
-        if job.begun:
-            return
         inbox = self.inbox
-        job.run(self._run_nested, _nothing, lambda: inbox is not None and bool(inbox.interrupts))
-        if job.ended_by == "user":
-            signal.raise_signal(signal.SIGINT)  # the user meant the agent: the cell that waits counts it
+        begun = job.run(self._run_nested, _nothing, lambda: inbox is not None and bool(inbox.interrupts))
+        if begun and job.ended_by == "user":
+            repeat()  # the user meant the agent: the cell that waits counts it
 
     def _run_nested(self, job: Job, whole: Coroutine[Any, Any, None]) -> None:
         try:
@@ -385,8 +371,8 @@ class MainThread:
 
     def _run_as_task(self, job: Job, whole: Coroutine[Any, Any, None]) -> None:
         loop = cast("asyncio.AbstractEventLoop", self._loop)
-        job.follow(loop.create_task(whole))
-        loop.call_later(_LISTEN_EVERY, job.listen, loop)
+        job.interrupts.task = loop.create_task(whole)
+        job.interrupts.keep_routed(loop)
 
     def _job_ended(self) -> None:
         self._current = None
@@ -418,7 +404,7 @@ class MainThread:
 
 
 async def _followed(job: Job, whole: Coroutine[Any, Any, None]) -> None:
-    job.follow(cast("asyncio.Task[None]", asyncio.current_task()))
+    job.interrupts.task = cast("asyncio.Task[None]", asyncio.current_task())
     await whole
 
 
@@ -426,20 +412,6 @@ def _kernel_loop(shell: Any) -> asyncio.AbstractEventLoop | None:
     """The loop that runs the kernel's cells; ``None`` in a terminal."""
     loop: object = getattr(getattr(getattr(shell, "kernel", None), "io_loop", None), "asyncio_loop", None)
     return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
-
-
-def _is_loops(frame: FrameType | None) -> bool:
-    """Whether a loop's own code would be hit there, and the task with it that it is about to go on with."""
-    return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] in ("asyncio", "nest_asyncio2")
-
-
-def _interrupt_main() -> None:
-    if sys.platform == "win32":
-        import _thread
-
-        _thread.interrupt_main()
-    else:
-        signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)
 
 
 def _nothing() -> None:

@@ -25,6 +25,7 @@ from indus_nb.notebook.kernel.effects import touched
 from indus_nb.notebook.kernel.execution import Execution, Routes
 from indus_nb.notebook.kernel.journal import Journal
 from indus_nb.notebook.kernel.main_thread import Job, MainThread
+from indus_nb.redaction import hide_known, secrets_of
 from indus_nb.resources.settings import Settings, agent_directory, load_settings
 from indus_nb.tools.read import fit_image
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
@@ -146,7 +147,7 @@ class UserKernel:
             return {"code": arguments.code, "executionSeconds": round(time.monotonic() - began, 3)}
 
         def shown(text: str) -> ToolOutput:
-            told = clean_text(describe.without_keys(text))
+            told = clean_text(hide_known(text, secrets_of(), mark="…"))
             return ToolOutput(content=[TextContent(text=told)] if told else [], details=details())
 
         async def report() -> None:
@@ -261,7 +262,7 @@ async def _output(
     """What the model reads; a failure is raised as ``ToolError``, with the images that there are."""
     shown = execution.text()
     details |= shown.details() or {}
-    text = describe.without_keys(shown.content)
+    text = hide_known(shown.content, secrets_of(), mark="…")
     if shown.truncated:
         where = execution.tail.path
         details |= {"fullOutputPath": str(where)} if where else {}

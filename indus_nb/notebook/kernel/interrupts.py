@@ -1,0 +1,201 @@
+"""Where an interrupt of the kernel (SIGINT) goes.
+
+What this module promises:
+
+- **A cell that waits for the agent counts interrupts** (`counted`). Nothing is raised there, because CPython can raise
+  ``KeyboardInterrupt`` where no ``except`` covers it. `AgentThread.drive` looks at the count, cancels the agent's work,
+  and raises `Interrupted` once that has ended. What the interrupted cell has not begun yet, a job or a question, does
+  not begin.
+- **Code of the agent's is ended by an interrupt, and nothing else is** (`CodeInterrupts`). It is raised in that code,
+  or the task in which the code awaits is cancelled. The kernel, its loop and the user's cells go on. A cell that waits
+  counts the interrupt as well (`repeat`).
+- **Our own work is not cut in half.** An interrupt that comes while output is being stored is put off to the end of
+  that (`CodeInterrupts.postponed`). Before the first line of the code and after its last one it is noted and ends
+  nothing.
+- **Code that swallows an interrupt is interrupted again**, at its next line, also within its ``except``.
+- **The handler that was there before is put back**, unless another one has taken the place of ours.
+
+Python runs handlers on the main thread, between any two instructions of it. So a handler here takes no lock, and on any
+other thread the context managers do nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from types import FrameType
+from typing import Any, NoReturn, cast
+
+_KEEP_SECONDS = 0.05
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user interrupted the cell; IPython shows it as one line."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+@contextlib.contextmanager
+def counted(interrupts: list[int]) -> Generator[None]:
+    """Add the signal's number to ``interrupts`` with every interrupt within this context, and raise nothing."""
+    if not _on_main_thread():
+        yield
+        return
+
+    def note(signum: int, _frame: FrameType | None) -> None:
+        interrupts.append(signum)
+
+    previous = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous or signal.SIG_DFL)
+
+
+def repeat() -> None:
+    """Interrupt again, on the main thread: for whoever handled interrupts before the code that was ended."""
+    signal.raise_signal(signal.SIGINT)
+
+
+class CodeInterrupts:
+    """Routes interrupts to one piece of code while it runs on the main thread.
+
+    Attributes:
+        task: The task that runs the code, if it awaits; it is cancelled while it waits.
+        raised: Whether an interrupt was raised in code that does not await. If that goes on, it has swallowed it.
+    """
+
+    def __init__(self, *, noted: Callable[[], None], ends_code: Callable[[], bool], inside: Callable[[], bool]) -> None:
+        """Route nothing yet.
+
+        Args:
+            noted: Called with every interrupt that is routed here.
+            ends_code: Whether the code runs at this moment, so that an interrupt ends it.
+            inside: Whether the caller is a part of the code, and not of what runs while the code awaits.
+        """
+        self.task: asyncio.Task[None] | None = None
+        self.raised = False
+        self._noted = noted
+        self._ends_code = ends_code
+        self._inside = inside
+        self._routed = False
+        self._postponing = False
+        self._missed = False
+        self._before: Any = None
+
+    # On the main thread
+
+    @contextlib.contextmanager
+    def routed(self) -> Generator[None]:
+        """Route interrupts to the code within this context."""
+        if not _on_main_thread():
+            yield
+            return
+        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+        self._routed = True
+        try:
+            yield
+        finally:
+            self._routed = False
+            # Another handler is installed while the kernel runs a cell, and has this one put back later.
+            if self.is_reached:
+                signal.signal(signal.SIGINT, self._before or signal.SIG_DFL)
+            if sys.gettrace() == self._trace:
+                sys.settrace(None)
+
+    def keep_routed(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Install the handler again whenever the kernel, which ignores interrupts between cells, has put its own back.
+
+        Args:
+            loop: The kernel's loop, which looks 20 times a second while interrupts are routed here.
+        """
+        loop.call_later(_KEEP_SECONDS, self._install_again, loop)
+
+    def _install_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._routed:
+            if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+                self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+            self.keep_routed(loop)
+
+    async def run(self, code: Coroutine[Any, Any, None]) -> None:
+        """Run the code. Frames below this one are ours, and are not interrupted."""
+        await code
+
+    @contextlib.contextmanager
+    def postponed(self) -> Generator[None]:
+        """Put interrupts off that come within this context, which must be short, to its end."""
+        if not _on_main_thread():
+            yield
+            return
+        self._postponing = True
+        try:
+            yield
+        finally:
+            self._postponing = False
+            if self._missed and self._ends_code():
+                self._missed = False
+                raise KeyboardInterrupt
+
+    def _on_interrupt(self, _signum: int, frame: FrameType | None) -> None:
+        """End the code, and only that; what it waits for is cancelled."""
+        self._noted()
+        if not self._ends_code():
+            return
+        if self._postponing:
+            self._missed = True
+        elif self.task is None:
+            self._raise(frame)
+        elif not self._inside() or _is_of_a_loop(frame):
+            self.task.get_loop().call_soon_threadsafe(self.task.cancel)
+        elif asyncio.current_task() is self.task:
+            raise KeyboardInterrupt
+        else:
+            # A loop does not survive the other one in a task or callback that it looks after.
+            raise asyncio.CancelledError
+
+    def _raise(self, frame: FrameType | None) -> NoReturn:
+        """Interrupt the code; if it has swallowed an interrupt before, also within its ``except``."""
+        if self.raised and sys.gettrace() is None:
+            sys.settrace(self._trace)
+            while frame is not None and frame.f_globals is not globals():
+                frame.f_trace = self._trace
+                frame = frame.f_back
+        self.raised = True
+        raise KeyboardInterrupt
+
+    def _trace(self, _frame: FrameType, event: str, _argument: object) -> Callable[..., Any]:
+        if event == "line" and self._ends_code() and not self._postponing:
+            raise KeyboardInterrupt  # which ends the tracing
+        return self._trace
+
+    # On any thread
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether an interrupt of the main thread would be routed here."""
+        return signal.getsignal(signal.SIGINT) == self._on_interrupt
+
+    def send(self) -> None:
+        """Interrupt the code; while a cell of the user's runs and the code awaits, cancel it instead."""
+        if self.is_reached:
+            _interrupt_main_thread()
+        elif self.task is not None:
+            self.task.get_loop().call_soon_threadsafe(self.task.cancel)
+
+
+def _on_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _is_of_a_loop(frame: FrameType | None) -> bool:
+    """Whether a loop's own code would be hit there, and with it the task that it is about to continue."""
+    return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] in ("asyncio", "nest_asyncio2")
+
+
+def _interrupt_main_thread() -> None:
+    signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)

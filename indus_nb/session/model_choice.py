@@ -1,0 +1,176 @@
+"""Which model a session talks to, how much it thinks, and what a request to it needs.
+
+What this module promises:
+
+- The thinking level is always one that the model knows (the nearest one to what was asked for).
+- A change is in the session file before it counts, and counts from the next request on, also in a run that goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast, get_args
+
+from indus_nb.errors import CredentialsError, ModelNotFoundError, SessionFileError
+from indus_nb.events import ModelChanged, ThinkingLevelChanged
+from indus_nb.messages import ThinkingLevel
+from indus_nb.providers import Model, StreamOptions
+from indus_nb.providers.registry import ScopedModel
+from indus_nb.session.compaction import Summariser
+from indus_nb.session.conversation import ContextUsage
+from indus_nb.session.publisher import Publisher
+from indus_nb.session.state import SessionState
+from indus_nb.storage.format import StoredContext
+
+
+class ModelChoice:
+    """The model and thinking level of one session.
+
+    Args:
+        state: the session's shared state, which holds both.
+        publisher: publishes the changes.
+    """
+
+    def __init__(self, state: SessionState, publisher: Publisher) -> None:
+        self._state = state
+        self._publisher = publisher
+
+    # What is chosen
+
+    @property
+    def required(self) -> Model:
+        """The model; raises ``CredentialsError`` without one."""
+        if self._state.model is None:
+            raise CredentialsError(
+                "none",
+                "No model is chosen. Set ANTHROPIC_API_KEY to use Claude, or start with --provider offline, "
+                "which needs neither key nor network (and is no language model).",
+            )
+        return self._state.model
+
+    def stream_options(self, model: Model) -> StreamOptions:
+        """Return what a request to ``model`` needs besides the conversation; raises ``CredentialsError``."""
+        settings = self._state.settings
+        return StreamOptions(
+            api_key=self._state.registry.key_for(model),
+            thinking=self._state.thinking_level,
+            thinking_budgets=settings.thinking_budgets,
+            idle_timeout=settings.retry.provider.idle_timeout,
+            on_request=self._state.hooks.request,
+            on_response=self._state.hooks.response,
+        )
+
+    def summariser(self) -> Summariser:
+        """Return what writes summaries with the chosen model; raises ``CredentialsError``."""
+        model = self.required
+        options = self.stream_options(model)
+        provider = self._state.registry.provider_of(model)
+        retry = self._state.settings.retry
+        return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens), retry)
+
+    def context_usage(self) -> ContextUsage | None:
+        """Return how full the model's context is; ``None`` without a model or a known limit."""
+        model = self._state.model
+        return self._state.conversation.usage(model) if model is not None and model.context_window else None
+
+    # Changing it
+
+    async def set_model(self, model: Model) -> None:
+        """Talk to another model from the next request on.
+
+        Raises:
+            SessionFileError: The session file does not take it.
+            CredentialsError: A run goes on that could not use it. In both cases nothing has changed.
+        """
+        state = self._state
+        provider = state.registry.provider_of(model)
+        options = self.stream_options(model) if state.run is not None else None
+        state.store.append("model_change", provider=model.provider, modelId=model.id)
+        state.model = model
+        if state.run is not None and options is not None:
+            state.run.model, state.run.provider, state.run.options = model, provider, options
+        await self._publisher.emit(ModelChanged(provider=model.provider, model_id=model.id))
+        await self.set_thinking_level(state.thinking_level)
+
+    async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
+        """Think more or less from the next request on; returns the nearest level that the model knows."""
+        state = self._state
+        level = self.clamped(level)
+        if level != state.thinking_level:
+            state.store.append("thinking_level_change", thinkingLevel=level)
+            state.thinking_level = level
+            await self._publisher.emit(ThinkingLevelChanged(level=level))
+        if state.run is not None:
+            state.run.options = replace(state.run.options, thinking=level)
+        return level
+
+    async def cycle_model(self) -> Model | None:
+        """Talk to the next of the models to cycle through, by default all available ones; ``None`` without another.
+
+        A thinking level that was named with it is taken as well. The offline demonstration takes no part unless it is
+        chosen already: it is used only when asked for.
+        """
+        state = self._state
+        offline = state.model is not None and state.model.provider == "offline"
+        models = state.settings.cycled_models or [
+            ScopedModel(model) for model in state.registry.available() if offline or model.provider != "offline"
+        ]
+        at = next((index for index, scoped in enumerate(models) if scoped.model == state.model), -1)
+        if len(models) < 2:
+            return None
+        chosen = models[(at + 1) % len(models)]
+        await self.set_model(chosen.model)
+        if chosen.thinking_level is not None:
+            await self.set_thinking_level(chosen.thinking_level)
+        return chosen.model
+
+    async def cycle_thinking_level(self) -> ThinkingLevel | None:
+        """Think more, or after the most not at all; ``None`` when the model knows only one level."""
+        state = self._state
+        levels = state.model.thinking_levels if state.model is not None else ()
+        if len(levels) < 2:
+            return None
+        return await self.set_thinking_level(levels[(levels.index(state.thinking_level) + 1) % len(levels)])
+
+    # What the session file says of it
+
+    def clamped(self, level: ThinkingLevel) -> ThinkingLevel:
+        """Return the nearest level that the model knows."""
+        return self._state.model.nearest_thinking_level(level) if self._state.model is not None else level
+
+    def record_start(self, stored: StoredContext) -> None:
+        """Save model and thinking level where the session file says otherwise; raises ``SessionFileError``."""
+        state = self._state
+        if state.model is not None and stored.model != (state.model.provider, state.model.id):
+            state.store.append("model_change", provider=state.model.provider, modelId=state.model.id)
+        if stored.thinking_level != state.thinking_level:
+            state.store.append("thinking_level_change", thinkingLevel=state.thinking_level)
+
+    def restore(self, stored: StoredContext) -> None:
+        """Go on with the model and thinking level of another session, as far as they can be used."""
+        state = self._state
+        if stored.model is not None:
+            try:
+                state.model = state.registry.with_id(stored.model[1], stored.model[0])
+            except ModelNotFoundError as error:
+                state.problems.append(model_unavailable(state.model, error))
+        if stored.thinking_level in get_args(ThinkingLevel):
+            state.thinking_level = self.clamped(cast("ThinkingLevel", stored.thinking_level))
+        try:
+            self.record_start(stored)
+        except SessionFileError as error:
+            state.problems.append(str(error))  # the next message says it again, where it matters
+
+
+def model_unavailable(other: Model | None, error: ModelNotFoundError) -> str:
+    """Say that a stored session's model cannot be used.
+
+    Args:
+        other: the model that the session goes on with, as far as it is known already.
+        error: why the session's own model was not found.
+
+    Returns:
+        A sentence for the user.
+    """
+    instead = f"continuing with {other.provider}/{other.id}" if other is not None else "continuing with another one"
+    return f"The session's model is unavailable; {instead}. {error}"

@@ -1,0 +1,152 @@
+"""The runs of a session: one prompt, the runs that answer it, and what follows them by itself.
+
+What this module promises:
+
+- A prompt is one activity (``Activity.RUNNING``): runs, retries, compactions and queued messages included. It ends with
+  one ``agent_settled``, whatever happens.
+- Nothing refuses a prompt after ``accept`` was called; what goes wrong then is in the events.
+- ``agent_end`` says whether another attempt follows. Where none does, a subscriber that gets it may prompt at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from indus_nb import loop
+from indus_nb.events import AgentEnd, AgentEvent, AgentSettled, MessageEnd
+from indus_nb.images import Admission
+from indus_nb.loop.watchers import RunWatcher
+from indus_nb.messages import CustomMessage, UserMessage, text_of
+from indus_nb.session.hooks import UserPrompt
+from indus_nb.session.model_choice import ModelChoice
+from indus_nb.session.publisher import Publisher
+from indus_nb.session.queues import Queues
+from indus_nb.session.recovery import Recovery
+from indus_nb.session.state import SessionState
+from indus_nb.session.toolbox import Toolbox
+from indus_nb.session.turns import Activity, Turns
+from indus_nb.session.user_input import images_of
+from indus_nb.session.user_shell import UserShell
+
+
+class Runs:
+    """Begins the runs of one session and follows them to their end.
+
+    Args:
+        state: the session's shared state; ``state.run`` is the run that goes on.
+        turns: the state machine.
+        publisher: publishes the events of the runs.
+        models: gives the model and what a request needs.
+        toolbox: gives the tools and the system prompt.
+        queues: what is delivered during a run.
+        recovery: what follows a run by itself.
+        shell: holds the user's commands back until a run begins or has ended.
+        images: what images a model can be shown.
+        watchers: look at the answers of each run.
+    """
+
+    def __init__(  # noqa: PLR0913 - a run has to do with every part of a session
+        self,
+        state: SessionState,
+        *,
+        turns: Turns,
+        publisher: Publisher,
+        models: ModelChoice,
+        toolbox: Toolbox,
+        queues: Queues,
+        recovery: Recovery,
+        shell: UserShell,
+        images: Admission,
+        watchers: list[RunWatcher],
+    ) -> None:
+        self._state = state
+        self._turns = turns
+        self._publisher = publisher
+        self._models = models
+        self._toolbox = toolbox
+        self._queues = queues
+        self._recovery = recovery
+        self._shell = shell
+        self._images = images
+        self._watchers = watchers
+
+    def begin(
+        self, message: UserMessage | CustomMessage, accept: Callable[[], None] = lambda: None
+    ) -> asyncio.Task[None]:
+        """Begin to answer a message; the session must be idle.
+
+        Args:
+            message: what the model is asked.
+            accept: called when nothing can refuse it any more, before the first event.
+
+        Returns:
+            The activity; ``Turns.outcome`` waits for it.
+
+        Raises:
+            CredentialsError: There is no model, or no key for it. Nothing has happened then.
+        """
+        run = self._prepare()
+        accept()
+        self._state.run = run
+        return self._turns.begin(Activity.RUNNING, self._drive(run, message))
+
+    def _prepare(self) -> loop.Run:
+        model = self._models.required
+        settings = self._state.settings
+        return loop.Run(
+            model=model,
+            provider=self._state.registry.provider_of(model),
+            system_prompt=self._toolbox.system_prompt,
+            messages=self._state.messages,
+            tools=self._toolbox.active,
+            options=self._models.stream_options(model),
+            emit=self._emit,
+            tool_execution=settings.tool_execution,
+            interrupt_mode=settings.interrupt_mode,
+            steering=self._queues.steering,
+            follow_up=self._queues.follow_up,
+            queues_changed=self._queues.publish,
+            will_retry=self._recovery.will_retry,
+            hooks=self._state.hooks,
+            images=self._images,
+            watchers=self._watchers,
+        )
+
+    async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
+        try:
+            self._shell.add_held_back()
+            await self._recovery.begin(run)
+            start = await self._state.hooks.before_run(
+                UserPrompt(text_of(prompt.content), images_of(prompt)), run.system_prompt
+            )
+            run.system_prompt = start.system_prompt
+            added = self._queues.take_for_next_prompt()
+            await loop.run(run, [*start.before, prompt, *added, *start.messages])
+            while await self._recovery.goes_on(run) or self._has_queued(run):
+                self._turns.resume()
+                await loop.run(run, [])
+            self._turns.settle()
+            await self._publisher.emit(AgentSettled())
+        except Exception:
+            # A defect of ours: subscribers must not wait for an end for ever.
+            await self._emit(AgentEnd(messages=[]))
+            await self._publisher.emit(AgentSettled())
+            raise
+        finally:
+            self._state.run = None
+
+    async def _emit(self, event: AgentEvent) -> None:
+        """Publish what happens in a run."""
+        if isinstance(event, AgentEnd) and not event.will_retry:
+            await self._publisher.emit(event, before_subscribers=self._turns.settle)
+        else:
+            await self._publisher.emit(event)
+        if isinstance(event, MessageEnd):
+            await self._recovery.on_message_end(event.message)
+
+    def _has_queued(self, run: loop.Run) -> bool:
+        """Whether a message was queued after the run looked for the last time."""
+        answer = self._state.last_answer
+        good = answer is not None and answer.stop_reason != "error"
+        return good and self._queues.pending_count > 0 and not run.abort.requested

@@ -1,0 +1,69 @@
+"""What the parts of one session share: its settings, store, conversation, model, hooks, and the run that goes on.
+
+What this module promises: each value is kept here and nowhere else. Parts read it when they need it and keep no copies,
+for a session's store, conversation, model and hooks are replaced while it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from indus_nb.loop import InterruptMode, Run, ToolExecution
+from indus_nb.loop.retry import RetrySettings
+from indus_nb.messages import AssistantMessage, Message, ThinkingLevel
+from indus_nb.providers import Model
+from indus_nb.providers.registry import ModelRegistry, ScopedModel
+from indus_nb.resources.settings import BranchSummarySettings, CompactionSettings
+from indus_nb.session.conversation import Conversation
+from indus_nb.session.hooks import SessionHooks
+from indus_nb.storage.store import SessionStore
+from indus_nb.tools import Shell
+
+ApproveMode = Literal["never", "writes", "always"]
+
+
+@dataclass(slots=True)
+class SessionSettings:
+    """How a session behaves; each may be changed while it lives."""
+
+    thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
+    tool_execution: ToolExecution = "auto"
+    interrupt_mode: InterruptMode = "immediate"
+    shell: Shell = field(default_factory=Shell)
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
+    cycled_models: Sequence[ScopedModel] | None = None
+    resize_images: bool = True
+    """Whether images that are too large for a model are scaled; otherwise they are rejected."""
+    approve: ApproveMode = "never"
+    """Which tool calls the user is asked about: none, those with effects, or all."""
+
+
+@dataclass(slots=True)
+class SessionState:
+    """The values that the parts of a session share."""
+
+    settings: SessionSettings
+    registry: ModelRegistry
+    store: SessionStore
+    conversation: Conversation
+    model: Model | None
+    thinking_level: ThinkingLevel
+    hooks: SessionHooks = field(default_factory=SessionHooks)
+    run: Run | None = None
+    """The run that goes on, waits between attempts included."""
+    problems: list[str] = field(default_factory=list[str])
+    """Sentences for the user about what is wrong with settings, files and models."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation, oldest message first."""
+        return self.conversation.messages
+
+    @property
+    def last_answer(self) -> AssistantMessage | None:
+        """The newest answer, failed ones included."""
+        return self.conversation.last_answer

@@ -1,0 +1,143 @@
+"""The tools of a session, and what else depends on the directory that it works in: resources and system prompt.
+
+What this module promises:
+
+- The model is offered the chosen tools, or else the usual ones: those of the equipment, of extensions, and lent ones.
+- A change counts from the next request on, also in a run that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from indus_nb.errors import UsageError
+from indus_nb.providers.tool_schemas import check_tools
+from indus_nb.session.state import SessionState
+from indus_nb.tools.tool import Tool
+from indus_nb.wire import JsonObject
+
+if TYPE_CHECKING:
+    from indus_nb.resources.loading import Resources
+
+
+class Equipment:
+    """What depends on the directory that a session works in.
+
+    Args:
+        tools: the session's own tools by name.
+        active: the names of those that are offered unless somebody chooses others.
+        load_resources: finds the user's resources, given more places to look for skills and for prompt templates;
+            called when resources are first needed.
+        write_prompt: returns the system prompt for the tools that are offered.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        active: Sequence[str],
+        load_resources: Callable[[Sequence[str], Sequence[str]], Resources],
+        write_prompt: Callable[[Iterable[Tool], Resources], str],
+    ) -> None:
+        self.tools = tools
+        self.active = active
+        self._load_resources = load_resources
+        self._write_prompt = write_prompt
+        self._places: tuple[Sequence[str], Sequence[str]] = ((), ())
+        self._resources: Resources | None = None
+
+    @property
+    def resources(self) -> Resources:
+        """The user's skills, prompt templates and context files."""
+        if self._resources is None:
+            self._resources = self._load_resources(*self._places)
+        return self._resources
+
+    def look_again(self, skills: Sequence[str], prompts: Sequence[str]) -> None:
+        """Find the resources anew, in more places.
+
+        Args:
+            skills: paths of directories and files with skills.
+            prompts: paths of directories and files with prompt templates.
+        """
+        self._places = skills, prompts
+        self._resources = None
+
+    def system_prompt(self, tools: Iterable[Tool]) -> str:
+        """Return what the model is told first when it is offered ``tools``."""
+        return self._write_prompt(tools, self.resources)
+
+
+class Toolbox:
+    """Knows the tools of one session, and which of them the model is offered.
+
+    Args:
+        state: the session's shared state.
+        equipment: what depends on its working directory; replaced with another directory.
+    """
+
+    def __init__(self, state: SessionState, equipment: Equipment) -> None:
+        self.equipment = equipment
+        self._state = state
+        self._lent: Mapping[str, Tool] = {}
+        self._chosen: Sequence[str] | None = None
+
+    @property
+    def all(self) -> dict[str, Tool]:
+        """The tools that could be offered: the session's own, those of extensions, and those lent."""
+        return {**self.equipment.tools, **self._state.hooks.tools(), **self._lent}
+
+    @property
+    def active(self) -> dict[str, Tool]:
+        """The tools that the model is offered."""
+        everything = self.all
+        usual = dict.fromkeys([*self.equipment.active, *self._state.hooks.tools(), *self._lent])
+        names = self._chosen if self._chosen is not None else usual
+        return {name: everything[name] for name in names if name in everything}
+
+    @property
+    def chosen(self) -> Sequence[str] | None:
+        """The names that somebody chose; ``None`` for the usual tools."""
+        return self._chosen
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told first."""
+        return self.equipment.system_prompt(self.active.values())
+
+    def choose(self, names: Sequence[str] | None) -> None:
+        """Offer only these tools from the next request on, with ``None`` the usual ones; unknown names are ignored."""
+        self._chosen = names
+        self.refresh()
+
+    def lend(self, lent: Iterable[Tool]) -> None:
+        """Offer these tools besides the session's own from the next request on, in the place of those lent before.
+
+        Raises:
+            UsageError: A name stands twice or is one of the session's own tools', or an API would reject a tool;
+                nothing has changed then.
+        """
+        specs = [(tool.spec, tool) for tool in lent]
+        check_tools(spec for spec, _ in specs)
+        tools = {spec.name: tool for spec, tool in specs}
+        if taken := [name for name in tools if name in self.equipment.tools]:
+            raise UsageError(f"The session has a tool named {', '.join(taken)} of its own. Choose another name.")
+        self._lent = tools
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Offer a run that goes on the tools that there are now, from its next request on."""
+        if self._state.run is not None:
+            self._state.run.tools = self.active
+
+    def list_commands(self) -> list[JsonObject]:
+        """List what may be prompted as ``/name``: commands of extensions, prompt templates and skills."""
+        listed = self._state.hooks.list_commands()
+        resources = self.equipment.resources
+        found = [(each.name, each.description, "prompt", each.path, each.scope) for each in resources.templates]
+        found += [(f"skill:{each.name}", each.description, "skill", each.path, each.scope) for each in resources.skills]
+        for name, description, source, path, scope in found:
+            info = {"path": str(path), "source": source, "scope": scope, "origin": "top-level"}
+            command: JsonObject = {"name": name, "description": description, "source": source, "path": str(path)}
+            listed.append({**command, "sourceInfo": info})
+        return listed
