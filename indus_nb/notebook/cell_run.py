@@ -55,6 +55,7 @@ class CellRun:
             session.model.name if session.model else "a model",
             # As they are by then: extensions come with the session's start.
             renderer=lambda custom_type: session.hooks.renderer(custom_type),  # noqa: PLW0108 - see above
+            tools=lambda: session.all_tools,
         )
         self._view: CellView | None = None
         self._dialogs = CellDialogs(

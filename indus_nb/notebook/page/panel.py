@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never, cast
@@ -43,6 +43,7 @@ from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
 from indus_nb.storage.format import Entry
 from indus_nb.storage.store import SessionStore, list_sessions
+from indus_nb.tools import Tool
 from indus_nb.wire import JsonObject, dump
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ChatPanel:
         self.widget = AgentWidget("panel", self._receive, thread.call)
         """The widget; whoever wants something of the page may ask it."""
         self.widget.bundle["text/plain"] = _WITHOUT_WIDGETS
-        self._transcript = Transcript(_model_name(session), renderer=self._renderer, whole=True)
+        self._transcript = Transcript(_model_name(session), renderer=self._renderer, tools=self._tools, whole=True)
         self._drawing = LiveDrawing(self.widget)
         self._endings: list[Callable[[], None]] = []
         self._shows_dialogs = False
@@ -163,6 +164,9 @@ class ChatPanel:
 
     def _renderer(self, custom_type: str) -> Callable[..., Any] | None:
         return self._session.hooks.renderer(custom_type) if self._session is not None else None
+
+    def _tools(self) -> Mapping[str, Tool]:
+        return self._session.all_tools if self._session is not None else {}
 
     # What happens in the session
 
