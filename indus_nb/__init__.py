@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,12 @@ __all__ = [
     "open_session",
     "unload_ipython_extension",
 ]
+
+if sys.platform == "win32":
+    raise ImportError(
+        "indus_nb needs a POSIX system such as Linux or macOS, for it runs commands in process groups of their own. "
+        "On Windows, use it inside the Windows Subsystem for Linux (WSL)."
+    )
 
 _moved.install()
 

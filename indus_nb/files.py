@@ -1,15 +1,34 @@
-"""Where the user's files lie, and how they are read and made: no waiting for pipes, no looks by others."""
+"""Files on disk: reading without waiting, writing without losing anything, private directories, the home directory.
+
+What ``write_atomically`` promises:
+
+- Whoever reads the file sees all of the old content or all of the new, and a write that fails leaves the old.
+- The file keeps its mode, its owner and its extended attributes; a symbolic link stays one, and its target is replaced.
+- A file that may not be written to is not replaced either, even where its directory would allow it.
+- No temporary file is left behind, unless the process is killed.
+
+Where a file cannot be replaced, or would not be the same file afterwards, ``in_place`` allows to write into it: other
+readers may then see a part of the new content, and the old one is written back when that fails.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
+import secrets
+import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from indus_nb.errors import UsageError
+from indus_nb.textcut import head_bytes
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MAX_NAME_BYTES = 200  # of the 255 that file systems allow; the rest is the temporary name's own part
+_NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV})
+"""A read-only or sticky directory, and a file that is mounted by itself."""
 
 
 def read_file(path: Path) -> bytes:
@@ -17,7 +36,7 @@ def read_file(path: Path) -> bytes:
 
     Raises ``OSError``, also for a pipe or device: those may be waited for without end.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
@@ -25,6 +44,121 @@ def read_file(path: Path) -> bytes:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is a pipe or device, not a file", str(path))
         return file.read().removeprefix(_BYTE_ORDER_MARK)
+
+
+def write_atomically(
+    path: Path, data: bytes, *, mode: int = 0o666, sync: bool = False, exclusive: bool = False, in_place: bool = False
+) -> None:
+    """Write a file so that it holds either its old content or all of the new.
+
+    Args:
+        path: The file; its directory must be there. The target of a symbolic link is written.
+        data: All that it will hold.
+        mode: The permissions of a new file, less those that the umask takes away.
+        sync: Wait until the disk has the content, so that it also survives a power cut.
+        exclusive: The caller holds a lock, so the temporary file has a fixed name (``.NAME.new``), and what a process
+            that died has left there is removed.
+        in_place: Write into the file where replacing it is not possible (a read-only or sticky directory, a mounted
+            file), or would make another file of it (hard links, an owner that cannot be kept, a device).
+
+    Raises:
+        OSError: It cannot be written; the file is as it was.
+    """
+    target = Path(os.path.realpath(path))
+    before = _state(target)
+    if before is not None and not stat.S_ISREG(before.st_mode) and not in_place:
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    if in_place and before is not None and (before.st_nlink > 1 or not stat.S_ISREG(before.st_mode)):
+        _write_into(target, data, before, sync=sync)
+        return
+    temporary = f".{head_bytes(target.name, _MAX_NAME_BYTES)}.{'new' if exclusive else secrets.token_hex(4)}"
+    try:
+        _replace(target, data, before, target.with_name(temporary), mode=mode, sync=sync, keep_owner=in_place)
+    except OSError as error:
+        if before is None or not in_place or error.errno not in _NOT_REPLACEABLE:
+            raise
+        _write_into(target, data, before, sync=sync)
+
+
+def _state(path: Path) -> os.stat_result | None:
+    """What is there, ``None`` if nothing is; raises ``OSError`` for a directory, and what may not be written to."""
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(state.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if stat.S_ISREG(state.st_mode):
+        os.close(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
+    return state
+
+
+def _replace(
+    target: Path,
+    data: bytes,
+    before: os.stat_result | None,
+    temporary: Path,
+    *,
+    mode: int,
+    sync: bool,
+    keep_owner: bool,
+) -> None:
+    temporary.unlink(missing_ok=True)
+    created = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, created, mode if before is None else 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if before is not None:
+                _make_alike(temporary, target, before, keep_owner=keep_owner)
+            if sync:
+                os.fsync(descriptor)
+        os.replace(temporary, target)  # noqa: PTH105 - a directory in its place is an error, and no other path's parent
+    except BaseException:
+        with suppress(OSError):  # the first failure is the one to report
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def _make_alike(temporary: Path, target: Path, before: os.stat_result, *, keep_owner: bool) -> None:
+    """Give a new file the owner, mode, extended attributes and access lists of the one that it replaces."""
+    made = temporary.stat()
+    if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
+        try:
+            os.chown(temporary, before.st_uid, before.st_gid)
+        except OSError:
+            if keep_owner:
+                raise
+    with suppress(OSError):  # some file systems refuse attributes of others
+        shutil.copystat(target, temporary)
+    os.utime(temporary)
+    temporary.chmod(stat.S_IMODE(before.st_mode))
+
+
+def _write_into(target: Path, data: bytes, before: os.stat_result, *, sync: bool) -> None:
+    """Overwrite a file; when that fails, put back what it held. What is no regular file is only written to."""
+    if not stat.S_ISREG(before.st_mode):
+        target.write_bytes(data)
+        return
+    with target.open("r+b", buffering=0) as file:
+        old = file.readall()
+        try:
+            _overwrite(file, data)
+            if sync:
+                os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):  # the first failure is the one to report
+                _overwrite(file, old)
+            raise
+
+
+def _overwrite(file: io.FileIO, data: bytes) -> None:
+    file.seek(0)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+    file.truncate(len(data))
 
 
 def make_private_directory(path: Path) -> None:

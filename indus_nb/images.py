@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from indus_nb.errors import UsageError
-from indus_nb.messages import Attachment, ImageContent, TextContent, check_image
+from indus_nb.messages import Attachment, ImageContent, TextContent, check_image, image_type
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -50,17 +50,6 @@ class ImageFacts:
     height: int = 0
     encoded_bytes: int = 0
     problem: str | None = None
-
-
-def image_type(start: bytes) -> str | None:
-    """The MIME type of a file that begins with these (at least 12) bytes, if it is one that models take."""
-    if start.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else None
 
 
 def image_type_of(image: ImageContent) -> str | None:

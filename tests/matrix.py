@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from installing import PROGRAMS, Installer, InstallError
+from installing import Installer, InstallError
 from openai_api import OpenAIApi
 from rpc_process import RpcProcess, environment, indusagi
 
@@ -117,7 +117,7 @@ class Place:
 
     def __init__(self, python: Path, home: Path, api: OpenAIApi) -> None:
         self._python = python
-        self._program = [str(python.parent / ("indusagi.exe" if os.name == "nt" else "indusagi"))]
+        self._program = [str(python.parent / "indusagi")]
         self._home = home
         self._variables = {"ANTHROPIC_API_KEY": "sk-none", "ANTHROPIC_BASE_URL": api.url, "PYTHONPATH": ""}
         agent = home / "agent"
@@ -233,7 +233,7 @@ def _candidates() -> Iterator[str]:
         listed = subprocess.run(listing, capture_output=True, text=True, check=False).stdout
         yield from (known["path"] for known in json.loads(listed or "[]") if known["path"])
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    yield from map(str, pyenv.glob(f"versions/*/{PROGRAMS}/python"))
+    yield from map(str, pyenv.glob("versions/*/bin/python"))
     yield from filter(None, (shutil.which(f"python3.{minor}") for minor in range(11, 30)))
 
 
@@ -264,7 +264,7 @@ def try_out(
             installer.install(interpreter, "--only-binary", ":all:", f"indus_nb{extras} @ {wheel.as_uri()}")
 
         if outcome.run("install", install):
-            place = Place(root / "environment" / PROGRAMS / "python", root / "home", api)
+            place = Place(root / "environment" / "bin" / "python", root / "home", api)
             for provider in PROVIDERS:
                 if provider == "openai" and "openai" not in recipe.extras:
                     outcome.run("openai missing", place.check_missing_openai)

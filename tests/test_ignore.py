@@ -73,6 +73,7 @@ def test_what_is_hidden_is_what_git_hides(repository: Path, lines: list[str]) ->
 
 
 HOSTILE = [
+    "*a*a*a*a*a*a*a*a*a*a*a*a*a*ab",
     "*a" * 60 + "b",
     "*a" * 2000 + "b",
     "**/a/" * 60 + "b",

@@ -18,6 +18,12 @@ def test_importing_the_package_loads_neither_ipython_nor_an_sdk_nor_widgets() ->
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
 
 
+def test_on_windows_the_import_says_what_to_do_instead() -> None:
+    program = "import sys; sys.platform = 'win32'; import indus_nb"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stderr.splitlines()[-1].startswith("ImportError: indus_nb needs a POSIX system such as Linux or macOS")
+
+
 def test_no_module_stands_in_the_way_of_a_public_name() -> None:
     code = (
         "import indus_nb, indus_nb.start, indus_nb.console.rpc, indus_nb.notebook.conversations\n"

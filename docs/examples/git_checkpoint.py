@@ -2,7 +2,7 @@
 
 A checkpoint is a commit that no branch leads to: neither the user's branch nor the index is touched, and files that git
 ignores are left out. ``git log refs/indus/<session id>`` lists those of a session. Outside of a git repository nothing
-happens. It needs the program ``env``, which Windows has not.
+happens.
 """
 
 from __future__ import annotations

@@ -8,16 +8,14 @@ edited in one place. Text of several lines is a list of lines.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from indus_nb.errors import UsageError
+from indus_nb.files import write_atomically
 from indus_nb.messages import AssistantBlock, Usage
 from indus_nb.wire import JsonObject, WireModel, first_problem, load_object
 
@@ -164,17 +162,4 @@ def write(path: Path, exchanges: Sequence[str]) -> None:
     """
     head = f'{{\n  "format": "{_FORMAT}",\n  "version": {_VERSION},\n  "exchanges": [\n    '
     content = head + ",\n    ".join(exchanges) + "\n  ]\n}\n"
-    temporary = path.with_name(f".{path.name}.new")  # the lock makes this name ours
-    try:
-        temporary.unlink(missing_ok=True)
-        with temporary.open("xb") as file:
-            file.write(content.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, temporary)
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):  # the first failure is the one to report
-            temporary.unlink(missing_ok=True)
-        raise
+    write_atomically(path, content.encode(), sync=True, exclusive=True)

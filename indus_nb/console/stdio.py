@@ -53,14 +53,8 @@ def complain(sentence: str) -> None:
 def on_signals(end: Callable[[int], None]) -> None:
     """Call ``end`` on the running loop with the exit status that SIGTERM, SIGINT or SIGHUP asks for."""
     loop = asyncio.get_running_loop()
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is None:
-            continue
-        try:
-            loop.add_signal_handler(number, end, 128 + number)
-        except NotImplementedError:  # no loop takes signals on Windows
-            signal.signal(number, lambda received, _: loop.call_soon_threadsafe(end, 128 + received))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, end, 128 + number)
 
 
 def leave(status: int) -> None:

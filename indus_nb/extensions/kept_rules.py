@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import secrets
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import cast
 
 from filelock import FileLock, Timeout
 
-from indus_nb.files import make_private_directory, read_file
+from indus_nb.files import make_private_directory, read_file, write_atomically
 from indus_nb.session.dialogs import Ui
 from indus_nb.wire import load_object
 
@@ -77,13 +75,7 @@ class KeptRules:
                     return
                 rules = {name: [*kept] for name, kept in before.items()}
                 rules[folder] = [*dict.fromkeys([*rules.get(folder, []), rule])]
-                temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                try:
-                    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                        file.write(json.dumps(rules, indent=2, ensure_ascii=False) + "\n")
-                    temporary.replace(self._path)
-                finally:
-                    temporary.unlink(missing_ok=True)
+                text = json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
+                write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
         except (Timeout, OSError):
             return  # it will be asked again

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from indus_nb.errors import UsageError
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import SessionShutdown, SessionStart
-from indus_nb.mcp.servers import McpServers
+from indus_nb.mcp import McpServers
 from indus_nb.session.dialogs import clock
 from indus_nb.tools import builtin_tools
 

@@ -107,7 +107,7 @@ def read_stored_keys(path: Path | None) -> StoredKeys:
 
 
 def _defects(path: Path, mode: int, entries: Mapping[str, Any]) -> Iterator[str]:
-    if os.name == "posix" and mode & 0o077:
+    if mode & 0o077:
         yield f"{path}: others than you can get at the keys in it (mode {mode:04o}): `chmod 600 {path}`."
     for name, entry in entries.items():
         if not isinstance(entry, dict):
@@ -190,7 +190,4 @@ def _output(command: str, where: str, provider: str) -> str:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    if os.name == "posix":
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
+    os.killpg(process.pid, signal.SIGKILL)

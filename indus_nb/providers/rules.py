@@ -13,9 +13,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
+from indus_nb.messages import IMAGE_TYPES
 from indus_nb.providers.catalog import Model
 
-ALL_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+ALL_IMAGE_TYPES = frozenset(IMAGE_TYPES)
 MAX_TOOL_NAME = 64
 SMALLEST_BUDGET = 1024
 """Tokens of thinking below which the Messages API takes no budget."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import html
-import os
 import re
-import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from indus_nb import textcut
 from indus_nb.errors import SessionFileError, UsageError
+from indus_nb.files import write_atomically
 from indus_nb.messages import (
+    IMAGE_TYPES,
     AssistantMessage,
     Attachment,
     BashExecutionMessage,
@@ -36,11 +35,9 @@ from indus_nb.session.stats import session_stats
 from indus_nb.storage.format import milliseconds
 from indus_nb.storage.store import SessionStore, TreeNode
 from indus_nb.storage.text import user_text
-from indus_nb.tools.todo import NAME as TODO
-from indus_nb.tools.todo import read_list
+from indus_nb.tools.todo import list_of_result
 from indus_nb.wire import dump
 
-_IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _LONGEST_TITLE = 100
 # The colours that the styles of markup ask for, which a notebook's front end sets otherwise.
 _PAGE_STYLE = """
@@ -83,14 +80,10 @@ def export_html(store: SessionStore, path: Path) -> Path:
     """
     page = session_page(store)
     path = path.expanduser().absolute()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8", errors="replace")
-        os.replace(temporary, path)  # noqa: PTH105 - a directory in its place is an error, and no other path's parent
+        write_atomically(path, page.encode(errors="replace"))
     except (OSError, ValueError) as error:  # a ValueError is a zero byte in the path
-        with suppress(OSError, ValueError):
-            temporary.unlink()
         reason = error.strerror if isinstance(error, OSError) else error
         raise SessionFileError(path, f"the page cannot be written ({reason}). Choose another path") from error
     return path
@@ -210,7 +203,7 @@ def _result(message: ToolResultMessage) -> str:
     else:
         inner = markup.preformatted(text_of(message.content), "failed-output" if message.is_error else "output")
     title = f"{'✗' if message.is_error else '✓'} {message.tool_name}"
-    if message.tool_name == TODO and (todos := read_list(message.details)) is not None:
+    if (todos := list_of_result(message.tool_name, message.details)) is not None:
         title += f" · {todos.summary}"
         return _folded(title, markup.preformatted(todos.checklist(), "output"), opened=True)
     return _folded(title, inner) + "".join(
@@ -241,7 +234,7 @@ def _image(image: ImageContent) -> str:
         data = base64.b64decode(image.data or "", validate=True)
     except binascii.Error:
         data = b""
-    if not data or image.mime_type not in _IMAGE_TYPES:
+    if not data or image.mime_type not in IMAGE_TYPES:
         return "<p>[an image that cannot be shown]</p>"
     return f'<p><img alt="" src="data:{image.mime_type};base64,{base64.b64encode(data).decode()}"></p>'
 

@@ -42,7 +42,7 @@ def read_text(path: Path) -> str:
 
 def _open_at_once(path: str, flags: int) -> int:
     # A named pipe would have us wait for somebody who writes to it.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def split_frontmatter(text: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from typing import Self
 from weakref import WeakSet
 
 from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
-from indus_nb.files import make_private_directory
+from indus_nb.files import make_private_directory, write_atomically
 from indus_nb.storage.format import find_header
 from indus_nb.wire import JsonObject, clean_text
 
@@ -131,8 +131,7 @@ def _drop_inherited() -> None:
     _held.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drop_inherited)
+os.register_at_fork(after_in_child=_drop_inherited)
 
 
 def _own_name() -> str:
@@ -280,21 +279,13 @@ class SessionFile:
     def replace(self, content: bytes) -> None:
         """Put ``content`` in the place of what the file holds, in one step: either all of it or nothing."""
         self._check_ours()
-        # The lock makes the name ours, so what lies there was left by a program that died.
-        temporary = self.path.with_name(f".{self.path.name}.new")
         try:
-            temporary.unlink(missing_ok=True)
-            with _open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
-                _write(file, content)
-                os.fsync(file.fileno())
-            temporary.chmod(stat.S_IMODE(self.path.stat().st_mode))
-            self._file.close()  # some systems replace no open file
-            temporary.replace(self.path)
-            self._file = _open(self.path, os.O_RDWR | os.O_APPEND)
+            write_atomically(self.path, content, sync=True, exclusive=True)
+            file = _open(self.path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
             raise SessionFileError(self.path, f"the file cannot be rewritten ({_reason(error)})") from error
+        self._file.close()
+        self._file = file
         self._identity = _identity(os.fstat(self._file.fileno()))
         self._size = len(content)
         self._digest = hashlib.blake2b(content)
@@ -342,7 +333,7 @@ class SessionFile:
 
 
 def _open(path: Path, flags: int) -> io.FileIO:
-    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    flags |= os.O_NOFOLLOW
     # A file object, and not a bare number, for its end closes the file; without a buffer a write is one write.
     return io.FileIO(path, "r+b", opener=lambda name, _: os.open(name, flags, 0o600))
 

@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -16,8 +17,11 @@ from weakref import WeakValueDictionary
 from pydantic import Field, model_validator
 
 from indus_nb.events import ToolOutput
+from indus_nb.files import write_atomically
+from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.edit import Edited, Replacement, replace
 from indus_nb.tools.paths import failure, resolve
+from indus_nb.tools.previews import replacements, written_file
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import head, size_text
 from indus_nb.wire import JsonObject
@@ -55,7 +59,7 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
             if stop.is_set():
                 return
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            write_atomically(path, data, in_place=True)
 
         async with queue.turn(path):
             try:
@@ -64,6 +68,13 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
                 raise failure("write", arguments.path, error) from error
         return text_output(f"Wrote {len(data)} bytes to {arguments.path}")
 
+    def describe(default: CallDescription, arguments: WriteArguments) -> CallDescription:
+        def approval() -> Approval:
+            path = _meant(arguments.path, cwd)
+            return Approval(f"Write {path}?", written_file(path, arguments.content), f"write: {path}")
+
+        return replace_fields(default, announces_start=True, approval=approval)
+
     return FunctionTool(
         name="write",
         description="Write a file. Missing folders are made; a file that is there already is replaced.",
@@ -71,6 +82,7 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
         run=run,
         snippet="Create or replace whole files",
         guidelines=("Use write for new files and complete rewrites only; change existing files with edit.",),
+        describe=describe,
     )
 
 
@@ -117,7 +129,7 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
                 )
             edited = replace(path.read_bytes(), arguments.edits)
             if not stop.is_set():
-                path.write_bytes(edited.data)
+                write_atomically(path, edited.data, in_place=True)
             return edited
 
         async with queue.turn(path):
@@ -130,6 +142,13 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
             f"Replaced {count} block{'s' if count > 1 else ''} in {arguments.path}",
             {"diff": edited.diff, "firstChangedLine": edited.first_changed_line},
         )
+
+    def describe(default: CallDescription, arguments: EditArguments) -> CallDescription:
+        def approval() -> Approval:
+            path = _meant(arguments.path, cwd)
+            return Approval(f"Change {path}?", replacements(arguments.edits), f"edit: {path}")
+
+        return replace_fields(default, announces_start=True, approval=approval)
 
     return FunctionTool(
         name="edit",
@@ -144,7 +163,13 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
             "Make several changes to one file in one edit call, as separate entries of edits.",
             "Keep oldText of edit short, but long enough to be unique in the file.",
         ),
+        describe=describe,
     )
+
+
+def _meant(path: str, cwd: Path) -> Path:
+    """The file that a change of ``path`` would reach, through symbolic links."""
+    return Path(os.path.realpath(resolve(path, cwd)))
 
 
 class LsArguments(Arguments):

@@ -107,8 +107,7 @@ class _Guard:
 
 
 _guard = _Guard()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_guard.forget)
+os.register_at_fork(after_in_child=_guard.forget)
 
 
 def start_guard() -> None:

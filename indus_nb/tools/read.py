@@ -13,8 +13,8 @@ from typing import BinaryIO, Literal
 from pydantic import Field
 
 from indus_nb.events import ToolOutput
-from indus_nb.images import ImageError, fit, image_type
-from indus_nb.messages import ImageContent, TextContent
+from indus_nb.images import ImageError, fit
+from indus_nb.messages import ImageContent, TextContent, image_type
 from indus_nb.tools.paths import failure, resolve
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_text

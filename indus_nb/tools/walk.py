@@ -167,7 +167,7 @@ def _ignore_file(path: str) -> IgnoreFile | None:
 
 def _open_at_once(path: str, flags: int) -> int:
     # A named pipe would have us wait for somebody who writes to it.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class _HopelessError(Exception):
@@ -188,9 +188,8 @@ class _Watch:
         self._seen = 0
         self._since = 0.0
         self._until = time.monotonic() + seconds
-        if hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, self._look)
-            signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+        signal.signal(signal.SIGALRM, self._look)
+        signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
 
     def _look(self, _signal: int, _frame: FrameType | None) -> None:
         now = time.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -360,7 +359,6 @@ def test_a_key_that_cannot_be_one_is_refused_without_showing_it(make: Make):
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
 def test_keys_that_others_can_read_are_a_problem_and_are_used(make: Make, tmp_path: Path):
     registry = make(auth={"anthropic": {"type": "api_key", "key": SECRET}})
     assert registry.problems == []

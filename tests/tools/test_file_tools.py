@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import threading
 import unicodedata
 from pathlib import Path
@@ -65,6 +66,23 @@ async def test_write_keeps_mode_and_links(tmp_path: Path) -> None:
     assert script.read_text() == "new"
     assert script.stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("tool", ["write", "edit"])
+async def test_a_change_that_does_not_fit_on_the_disk_leaves_the_file_as_it_was(tmp_path: Path, tool: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    long = "x" * 10_000
+    arguments = {"content": long} if tool == "write" else {"edits": [{"oldText": "old", "newText": long}]}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        problem = await failure(tmp_path, tool, path="a.txt", **arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert problem.startswith(f"Could not {tool} a.txt: File too large")
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
 
 
 async def test_what_cannot_be_written_is_explained(tmp_path: Path) -> None:

@@ -198,9 +198,4 @@ def _is_of_a_loop(frame: FrameType | None) -> bool:
 
 
 def _interrupt_main_thread() -> None:
-    if sys.platform == "win32":
-        import _thread
-
-        _thread.interrupt_main()
-    else:
-        signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)
+    signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)
