@@ -76,8 +76,8 @@ def function_tool(
         if hint is None:
             raise UsageError(f"{tool_name} cannot be a tool: annotate its parameter {parameter.name} with a type.")
         default = ... if parameter.default is parameter.empty else parameter.default
-        description = described.get(parameter.name)
-        fields[parameter.name] = (Annotated[hint, Field(description=description)] if description else hint, default)
+        words = described.get(parameter.name)
+        fields[parameter.name] = (Annotated[hint, Field(description=words)] if words else hint, default)
     try:
         config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
         arguments = create_model(tool_name, __config__=config, **fields)
