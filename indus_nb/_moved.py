@@ -56,7 +56,7 @@ MOVED = {
     "notebook.bridge": "notebook.page.comm_gate",
     "notebook.dialogs": "notebook.page.dialogs",
     "notebook.panel": "notebook.page.panel",
-    "notebook.page_requests": "notebook.page.requests",
+    "notebook.page_requests": "notebook.page.protocol",
     "notebook.thread": "notebook.kernel.agent_thread",
     "notebook.jobs": "notebook.kernel.main_thread",
     "notebook.execution": "notebook.kernel.execution",

@@ -84,8 +84,8 @@ def main(arguments: list[str]) -> None:
             install()
             run("python", "tests/matrix.py", *(argument for argument in arguments if argument != "--matrix"))
         case []:
-            install()
-            run_side_by_side(STATIC)
+            install("docs")
+            run_side_by_side([*STATIC, SITE])
             run("python", "tests/matrix.py", "--quick")
             find_browser()
             run("python", "-m", "pytest", *workers())
@@ -127,7 +127,8 @@ def install(*extras: str) -> None:
         what = f"[{','.join(['test', *extras])}]"
         print("$", installer.name, f"install --editable .{what}", flush=True)
         installer.install(python, "--editable", f"{ROOT}{what}")
-        installed.write_bytes(wanted)
+        for name in {installed.name, "installed.toml"}:  # with extras everything else is there as well
+            (ENVIRONMENT / name).write_bytes(wanted)
 
 
 def is_installed_from_here() -> bool:
@@ -200,7 +201,7 @@ def in_environment(program: str, *arguments: str) -> Sequence[str]:
 def variables_with(**more: str) -> dict[str, str]:
     """This process' environment variables, as they are where .venv is activated, and more."""
     path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT), **more}
+    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT), "NO_MKDOCS_2_WARNING": "1", **more}
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.session.dialogs import Dialog, Notify, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
-from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.page.widget import Live
+    from indus_nb.notebook.page.protocol import PanelRequest
+    from indus_nb.notebook.page.widget import AgentWidget
 
 
 class CellRun:
@@ -45,8 +45,8 @@ class CellRun:
         self.asked = False
         self._session = session
         self._screen = screen
-        self.live: Live | None = None
-        """The widget, if the front end may have one; its messages go to ``receive``."""
+        self.widget: AgentWidget | None = None
+        """The widget, if the front end may have one; what its pages ask for goes to ``receive``."""
         self._asks = asks
         self._max_cost = max_cost
         self._in_background = inbox is None
@@ -55,6 +55,7 @@ class CellRun:
             session.model.name if session.model else "a model",
             # As they are by then: extensions come with the session's start.
             renderer=lambda custom_type: session.hooks.renderer(custom_type),  # noqa: PLW0108 - see above
+            tools=lambda: session.all_tools,
         )
         self._view: CellView | None = None
         self._dialogs = CellDialogs(
@@ -67,12 +68,12 @@ class CellRun:
         """Prompt and draw until the session has settled; raises what ``prompt`` raises."""
         session = self._session
         spent = session_stats(session.store.entries).cost
-        if self.live is not None:
-            self.live.set(background=self._in_background)
+        if self.widget is not None:
+            self.widget.set(background=self._in_background)
         view = self._view = CellView(
             self._transcript,
             self._screen,
-            self.live,
+            self.widget,
             spent_before=spent,
             is_held=lambda: bool(session.ui.open_dialogs),
         )
@@ -104,15 +105,15 @@ class CellRun:
             self._transcript.close()
             view.close()
 
-    def receive(self, message: JsonObject) -> None:
-        """Take what a page says through the widget."""
-        match message:
-            case {"kind": "stop"}:
+    def receive(self, request: PanelRequest) -> None:
+        """Do what a page asks for; a cell's widget lets only requests of a cell through."""
+        match request.kind:
+            case "stop":
                 self.stop()
-            case {"kind": "answer", "id": str(dialog_id), "value": str() | bool() | None as value}:
-                self._session.ui.answer(dialog_id, value)
-            case {"kind": "to_cell", "code": str(code)}:
-                self._do(self._to_cell(code))
+            case "answer":
+                self._session.ui.answer(request.id, request.value)
+            case "to_cell":
+                self._do(self._to_cell(request.code))
             case _:
                 pass
 
@@ -125,9 +126,9 @@ class CellRun:
         if self._prompting is None or self.stopped:
             return
         self.stopped = True
-        if self.live is not None:
-            self.live.set(stopping=True)
-            self.live.send()
+        if self.widget is not None:
+            self.widget.set(stopping=True)
+            self.widget.send()
         self._do(self._session.abort())
         if not self._transcript.asked:
             self._prompting.cancel()  # a command, and what precedes a run, hears nothing of an abort
@@ -158,12 +159,12 @@ class CellRun:
             self._dialogs.decide()
 
     def _ask_in_page(self, frame: UiFrame) -> bool | None:
-        live = self._view.live if self._view is not None else self.live
+        live = self._view.live if self._view is not None else self.widget
         if live is None:
             if self._view is not None and isinstance(frame, Dialog):
                 self._view.draw()  # so that a question stands below what led to it
             return False
-        if not live.heard.is_set():
+        if not live.ready.is_set():
             return None
         if not isinstance(frame, Notify):
             if self._view is not None and isinstance(frame, Dialog):

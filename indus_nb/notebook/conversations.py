@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,7 +15,6 @@ from indus_nb.extensions.definitions import agent
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
-    Message,
     ThinkingLevel,
     ToolCall,
     ToolResultMessage,
@@ -37,11 +36,13 @@ from indus_nb.providers.catalog import split_level
 from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session.session import AgentSession, ApproveMode
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.tools import describe_call
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.notebook.page.panel import ChatPanel
-    from indus_nb.notebook.page.widget import Live
+    from indus_nb.notebook.page.protocol import PanelRequest
+    from indus_nb.notebook.page.widget import AgentWidget
 
 T = TypeVar("T")
 FIRST = "main"
@@ -62,7 +63,7 @@ class Conversations:
         self._sessions: dict[str, AgentSession] = {}
         self._current = FIRST
         self._panels: dict[AgentSession, ChatPanel] = {}
-        self._shown: list[Live] = []
+        self._shown: list[AgentWidget] = []
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below)
         self._screen: Screen = screen_of(shell)
 
@@ -145,7 +146,7 @@ class Conversations:
             max_cost=request.max_cost,
             insert=self._notebook.insert,
         )
-        live = run.live = self._live(run.receive)
+        live = run.widget = self._live(run.receive)
 
         async def work() -> None:
             if live is not None:
@@ -182,14 +183,14 @@ class Conversations:
             return sys.stdin is not None and sys.stdin.isatty()
         return asks_for_input(self._front)
 
-    def _live(self, receive: Callable[[JsonObject], None]) -> Live | None:
+    def _live(self, receive: Callable[[PanelRequest], None]) -> AgentWidget | None:
         """A widget for this cell, where a page may be there to show it."""
         gate = self.comm_gate() if self._has_page else None
         if gate is None:
             return None
-        from indus_nb.notebook.page.widget import Live
+        from indus_nb.notebook.page.widget import AgentWidget
 
-        live = Live("cell", receive, self.thread.call)
+        live = AgentWidget("cell", receive, self.thread.call)
         gate.watch(live.comm_id)
         return live
 
@@ -234,7 +235,7 @@ class Conversations:
             return
         if not self._has_page:
             raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
-        self._screen.show(self._panel(session).live.bundle, final=True)
+        self._screen.show(self._panel(session).widget.bundle, final=True)
 
     def _panel(self, session: AgentSession) -> ChatPanel:
         """The panel of a session; shown again it is another view of the same."""
@@ -243,12 +244,12 @@ class Conversations:
             from indus_nb.notebook.page.panel import ChatPanel
 
             panel = self._panels[session] = ChatPanel(session, thread=self.thread, gate=self.comm_gate())
-            self._shown.append(panel.live)
+            self._shown.append(panel.widget)
         return panel
 
     def _insert_code(self, session: AgentSession) -> None:
         """Put what the agent ran in the user's kernel since the last prompt into a cell below."""
-        code = _code_that_ran(session.messages)
+        code = _code_that_ran(session)
         if not code:
             raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
         self._shell.set_next_input("\n\n".join(code), replace=False)
@@ -353,7 +354,7 @@ class Conversations:
             panel = self._panels.pop(session, None)
             if panel is not None:
                 panel.close()
-                self._shown.remove(panel.live)
+                self._shown.remove(panel.widget)
             # On the agent's loop, where what extensions started lives.
             with contextlib.suppress(Interrupted):
                 self._run(partial(_end, session))
@@ -399,11 +400,11 @@ async def _in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: 
         raise
 
 
-def _code_that_ran(messages: Sequence[Message]) -> list[str]:
-    """The code of the calls of ``python`` behind the user's last message that ended well."""
+def _code_that_ran(session: AgentSession) -> list[str]:
+    """The code that the agent ran in the kernel behind the user's last message, and that ended well."""
     good: set[str] = set()
     code: list[str] = []
-    for message in reversed(messages):
+    for message in reversed(session.messages):
         match message:
             case UserMessage():
                 break
@@ -411,8 +412,8 @@ def _code_that_ran(messages: Sequence[Message]) -> list[str]:
                 good.add(message.tool_call_id)
             case AssistantMessage():
                 calls = [block for block in message.content if isinstance(block, ToolCall)]
-                ran = [call.arguments.get("code") for call in calls if call.name == "python" and call.id in good]
-                code[:0] = [text.strip("\n") for text in ran if isinstance(text, str)]
+                ran = [describe_call(call.name, call.arguments, session.all_tools) for call in calls if call.id in good]
+                code[:0] = [described.code.strip("\n") for described in ran if described.code is not None]
             case _:
                 pass
     return code

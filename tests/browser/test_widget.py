@@ -1,4 +1,4 @@
-"""The widget by itself in a real JupyterLab: a cell makes a ``Live``, and the test plays the agent."""
+"""The widget by itself in a real JupyterLab: a cell makes a widget, and the test plays the agent."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ MAKE = """\
 import asyncio, json, threading
 from IPython.display import display
 from indus_nb.notebook.view import blocks
-from indus_nb.notebook.page.widget import Live
+from indus_nb.notebook.page.widget import AgentWidget
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 kind, heard, live = "cell", [], None
+def hear(request):
+    images = [image.to_wire() for image in getattr(request, "images", ())]
+    heard.append({**request.model_dump(mode="json", by_alias=True), "images": images})
 def ask(method, **more): live.signal({"type": "extension_ui_request", "method": method, **more})
 def said(text): return blocks.answer(text)["text/html"]"""
 SHOW = """\
-live = Live(kind, heard.append, loop.call_soon_threadsafe)
+live = AgentWidget(kind, hear, loop.call_soon_threadsafe)
 display(live.bundle, metadata=live.metadata, raw=True)"""
 EXECUTE = """async code => {
     const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
@@ -76,7 +79,7 @@ class Stage:
         self.do(f"kind = {kind!r}; heard.clear()")
         self.notebook.run(1)
         expect(self.root).to_have_count(1)
-        self.wait(lambda: self.do("print(live is not None and live.heard.is_set())").strip() == "True")
+        self.wait(lambda: self.do("print(live is not None and live.ready.is_set())").strip() == "True")
         self.set(**state)
 
     def set(self, **state: Any) -> None:
@@ -507,8 +510,13 @@ def test_images_are_pasted_dropped_and_removed(panel: Stage, tmp_path: Path) -> 
     Image.new("RGB", (40, 30), "teal").save(tmp_path / "teal.png")
     chooser = panel.root.locator("input[type=file]")
     paste = """(node, files) => {
+        const begin = {'image/png': '\\x89PNG\\r\\n\\x1a\\n', 'image/gif': 'GIF89a', 'image/webp': 'RIFF....WEBP'};
         const data = new DataTransfer();
-        for (const [name, type, size] of files) data.items.add(new File([new Uint8Array(size)], name, {type}));
+        for (const [name, type, size] of files) {
+            const bytes = new Uint8Array(Math.max(size, 12));
+            bytes.set([...begin[type] ?? ''].map(each => each.charCodeAt(0)));
+            data.items.add(new File([bytes], name, {type}));
+        }
         const as = {bubbles: true, cancelable: true};
         node.dispatchEvent(new ClipboardEvent('paste', {...as, clipboardData: data}));
     }"""
@@ -540,8 +548,9 @@ def test_images_are_pasted_dropped_and_removed(panel: Stage, tmp_path: Path) -> 
 def test_images_of_more_than_a_server_takes_at_once_arrive(panel: Stage) -> None:
     many = """node => {
         const data = new DataTransfer();
-        for (const name of ['a', 'b', 'c', 'd'])
-            data.items.add(new File([new Uint8Array(4_900_000)], name, {type: 'image/png'}));
+        const bytes = new Uint8Array(4_900_000);
+        bytes.set([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
+        for (const name of ['a', 'b', 'c', 'd']) data.items.add(new File([bytes], name, {type: 'image/png'}));
         node.dispatchEvent(new ClipboardEvent('paste', {bubbles: true, cancelable: true, clipboardData: data}));
     }"""
     panel.composer.evaluate(many)

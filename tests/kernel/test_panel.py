@@ -74,7 +74,7 @@ class Page:
     def __post_init__(self) -> None:
         self.wire.pages.append(self)
         self.name = f"page {next(numbers)}"
-        self.tell("hello", page=self.name)
+        self.tell("ready", page=self.name)
         self.wait_for(lambda: self.number is not None)
 
     def tell(self, kind: str, **fields: Any) -> None:
@@ -589,9 +589,11 @@ def test_a_wrong_image_is_refused_with_a_word_and_the_prompt_with_it(
     api.requests.clear()
     before = len(shared.toasts)
     shared.prompt("what is it?", images=[image])
-    shared.wait_for(lambda: len(shared.toasts) > before)
-    assert "images" in shared.toasts[-1]
-    assert len(shared.toasts[-1]) < 500
+    shared.wait_for(lambda: len(shared.toasts) >= before + 2)
+    assert "an image that was rejected" in shared.toasts[-2]
+    assert "was not sent" in shared.toasts[-1]
+    assert all(len(toast) < 500 for toast in shared.toasts[-2:])
+    assert shared.state["composer"]["text"] == "what is it?"
     assert not api.requests
 
 

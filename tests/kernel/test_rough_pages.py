@@ -73,7 +73,7 @@ def test_stop_ends_a_command_that_does_not_end(claude: Kernel) -> None:
     assert claude.run(COMMAND).status == "ok"
     cell = claude.begin("%agent /slow", asks=True)
     widget = Widget(claude, cell)
-    widget.tell("hello", page="one")
+    widget.tell("ready", page="one")
     cell.wait_for(lambda cell: "begun" in cell.streams)
     widget.tell("stop")
     widget.tell("stop")
@@ -88,8 +88,8 @@ def test_a_stop_that_comes_too_late_leaves_the_next_run_alone(claude: Kernel, ap
     api.add(Reply(ToolUse("bash", {"command": "sleep 0.5"})), Reply("One."))
     first = claude.begin("%agent one", asks=True)
     widget = Widget(claude, first)
-    widget.tell("hello", page="one")
-    widget.tell("hello", page="the same, loaded again")
+    widget.tell("ready", page="one")
+    widget.tell("ready", page="the same, loaded again")
     assert first.finish().status == "ok"
     api.add(Reply(ToolUse("bash", {"command": "sleep 1"})), Reply("Two."))
     second = claude.begin("%agent two", asks=True)
@@ -111,8 +111,8 @@ def test_loading_the_extension_again_takes_panels_away_that_lose_their_thread(ke
     cell = kernel.run(
         "import time\n"
         "deadline = time.monotonic() + 5\n"
-        "while mine.live._widget.comm is not None and time.monotonic() < deadline: time.sleep(0.05)\n"
-        "assert mine.live._widget.comm is None\n"
+        "while mine.widget._widget.comm is not None and time.monotonic() < deadline: time.sleep(0.05)\n"
+        "assert mine.widget._widget.comm is None\n"
         "mine.close()\n"
     )
     assert cell.status == "ok", cell.error
@@ -142,7 +142,7 @@ def test_ten_thousand_notices_of_an_extension_do_not_drown_the_page(claude: Kern
         == "ok"
     )
     cell = claude.begin("%agent /shout", asks=True)
-    Widget(claude, cell).tell("hello", page="one")
+    Widget(claude, cell).tell("ready", page="one")
     assert cell.finish(60).status == "ok"
     assert "notice 9999" in "".join(cell.shown)
     assert sum(map(len, cell.displays.values())) < 3_000

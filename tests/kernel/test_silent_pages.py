@@ -1,4 +1,4 @@
-"""Pages that cannot speak while a cell is busy, as expected of VS Code: nobody says hello, somebody can be asked."""
+"""Pages that cannot speak while a cell is busy, as expected of VS Code: none is ready, somebody can be asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``Live`` tells a page, whose part is played here by a few lines of Python."""
+"""What a widget tells a page, whose part is played here by a few lines of Python."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indus_nb.notebook.page.widget import Live
+from indus_nb.notebook.page import protocol
+from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.wire import JsonObject
 
 
 class Page:
     """Does with patches what a page does; counts text as pages do, in units of UTF-16."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: AgentWidget) -> None:
         self.messages: list[JsonObject] = []
         self.blocks: dict[str, bytes] = {}
         self.state: JsonObject = {}
@@ -53,12 +54,14 @@ class Page:
         return [(key, html.decode("utf-16-le")) for key, html in self.blocks.items()]
 
 
-def live_and_page(heard: list[JsonObject] | None = None) -> tuple[Live, Page]:
-    live = Live("cell", (heard if heard is not None else []).append, lambda work: work())
+def live_and_page(
+    heard: list[protocol.PanelRequest] | None = None, kind: protocol.WidgetKind = "panel"
+) -> tuple[AgentWidget, Page]:
+    live = AgentWidget(kind, (heard if heard is not None else []).append, lambda work: work())
     return live, Page(live)
 
 
-def say(live: Live, **message: Any) -> None:
+def say(live: AgentWidget, **message: Any) -> None:
     """What a page sends."""
     live._on_message(None, message, [])
 
@@ -67,6 +70,7 @@ def frame(method: str, **more: Any) -> JsonObject:
     return {"type": "extension_ui_request", "method": method, **more}
 
 
+GIF = "R0lGODdh"
 ACTIONS = st.lists(
     st.tuples(
         st.sampled_from(["put", "put", "grow", "drop", "send", "resync"]), st.sampled_from("abc"), st.text("x😀é<")
@@ -132,12 +136,12 @@ def test_a_late_page_is_shown_everything_that_stands() -> None:
     live.signal(frame("setStatus", id="5", statusKey="k", statusText="s"))
     live.signal(frame("setWidget", id="6", widgetKey="w", widgetLines=["l"], widgetPlacement="belowEditor"))
     live.signal(frame("unheard_of", id="7"))
-    assert not live.heard.is_set()
+    assert not live.ready.is_set()
     asked = time.monotonic()
     while (passed := 1000 * (time.monotonic() - asked)) < 5:
         pass
-    say(live, kind="hello", page="one")
-    assert live.heard.is_set()
+    say(live, kind="ready", page="one")
+    assert live.ready.is_set()
     assert not live.reloaded
     assert page.messages[-1]["kind"] == "full"
     assert page.shown == [("a", "<p>a</p>")]
@@ -147,36 +151,72 @@ def test_a_late_page_is_shown_everything_that_stands() -> None:
     assert page.toasts == ["hello"]
     assert page.state["status"] == {"k": "s"}
     assert page.state["widgets"] == {"w": {"lines": ["l"], "placement": "belowEditor"}}
-    say(live, kind="hello", page="two")
+    say(live, kind="ready", page="two")
     assert live.reloaded
     live.close()
 
 
 def test_the_first_answer_counts_and_ends_the_dialog_on_every_page() -> None:
-    heard: list[JsonObject] = []
+    heard: list[Any] = []
     live, page = live_and_page(heard)
     live.signal(frame("select", id="1", title="?", options=["a", "b"]))
     say(live, kind="answer", id="1", value="a")
     say(live, kind="answer", id="1", value="b")
     say(live, kind="answer", id="nothing", value=None)
-    live._on_message(None, "no object", [])
-    say(live, unkind=True)
-    assert heard == [{"kind": "answer", "id": "1", "value": "a"}]
+    assert [(answer.id, answer.value) for answer in heard] == [("1", "a")]
     assert page.dialogs == {}
     live.close()
 
 
+@pytest.mark.parametrize("kind", ["cell", "panel"])
+@pytest.mark.parametrize("content", ["no object", {"unkind": True}, {"kind": "stop", "page": 1}, {"kind": "answer"}])
+def test_a_message_that_is_rejected_is_told_of_and_changes_nothing(kind: Any, content: object) -> None:
+    heard: list[Any] = []
+    live, page = live_and_page(heard, kind)
+    live._on_message(None, content, [])
+    assert heard == []
+    (toast,) = page.toasts
+    assert toast.startswith("The page sent something that was rejected: ")
+    assert not live.ready.is_set()
+    live.close()
+
+
+def test_a_cell_understands_no_requests_of_a_panel() -> None:
+    heard: list[Any] = []
+    live, page = live_and_page(heard, "cell")
+    say(live, kind="new")
+    say(live, kind="stop")
+    assert [request.kind for request in heard] == ["stop"]
+    assert len(page.toasts) == 1
+    live.close()
+
+
+def test_a_prompt_with_an_image_that_was_rejected_is_not_sent_and_comes_back() -> None:
+    heard: list[Any] = []
+    live, page = live_and_page(heard)
+    say(live, kind="image", page="p", data=GIF, mimeType="image/gif")
+    say(live, kind="image", page="p", data="none", mimeType="image/gif")
+    say(live, kind="prompt", page="p", text="look")
+    assert heard == []
+    assert "an image that was rejected" in page.toasts[0]
+    assert "was not sent" in page.toasts[1]
+    assert page.state["composer"]["text"] == "look"
+    say(live, kind="prompt", page="p", text="look again")
+    assert [(prompt.text, list(prompt.images)) for prompt in heard] == [("look again", [])]
+    live.close()
+
+
 def test_images_come_one_by_one_and_their_number_is_bounded() -> None:
-    heard: list[JsonObject] = []
+    heard: list[Any] = []
     live, _ = live_and_page(heard)
-    for number in range(10):
-        say(live, kind="image", page="p", data=str(number), mimeType="image/png")
-    say(live, kind="image", page="other", data="x", mimeType="image/gif")
+    for _ in range(10):
+        say(live, kind="image", page="p", data=GIF, mimeType="image/gif")
+    say(live, kind="image", page="other", data=GIF, mimeType="image/gif")
     say(live, kind="prompt", page="p", text="look", how="send")
     say(live, kind="prompt", page="p", text="again", how="send")
-    assert [len(message["images"]) for message in heard] == [8, 0]
-    assert heard[0]["images"][0] == {"data": "0", "mimeType": "image/png"}
-    assert heard[0]["text"] == "look"
+    assert [len(prompt.images) for prompt in heard] == [8, 0]
+    assert heard[0].images[0].to_wire() == {"type": "image", "data": GIF, "mimeType": "image/gif"}
+    assert heard[0].text == "look"
     live.close()
 
 
@@ -194,7 +234,7 @@ async def test_a_page_is_asked_only_when_there_is_one_and_not_for_ever() -> None
     live, page = live_and_page()
     assert await live.request("cells") is None
     assert page.messages == []
-    say(live, kind="hello", page="p")
+    say(live, kind="ready", page="p")
     asked = asyncio.create_task(live.request("cells", some="thing"))
     await asyncio.sleep(0)
     request = page.messages[-1]
@@ -212,7 +252,7 @@ async def test_a_page_is_asked_only_when_there_is_one_and_not_for_ever() -> None
 async def test_of_several_pages_the_one_that_was_used_last_is_asked() -> None:
     live, page = live_and_page()
     for name in ("one", "two"):
-        say(live, kind="hello", page=name)
+        say(live, kind="ready", page=name)
     say(live, kind="to_cell", page="one", code="1")
     asked = asyncio.create_task(live.request("insert_cell", source="1"))
     await asyncio.sleep(0)
@@ -224,12 +264,12 @@ async def test_of_several_pages_the_one_that_was_used_last_is_asked() -> None:
 
 @pytest.mark.parametrize("value", [1.5, ["a"], {"a": 1}, None])
 def test_an_answer_that_makes_no_sense_dismisses_its_dialog(value: object) -> None:
-    heard: list[JsonObject] = []
+    heard: list[Any] = []
     live, page = live_and_page(heard)
     live.signal(frame("confirm", id="1", title="?", message=""))
     say(live, kind="answer", id="1", value=value)
     say(live, kind="answer", id="1", value=True)
-    assert heard == [{"kind": "answer", "id": "1", "value": None}]
+    assert [(answer.id, answer.value) for answer in heard] == [("1", None)]
     assert page.dialogs == {}
     live.close()
 
@@ -244,26 +284,26 @@ def test_signs_that_follow_each_other_closely_are_few_messages() -> None:
     assert page.toasts[-1] == "notice 9999"
     assert len(page.state["status"]) == 10_000
     assert len(page.messages) < 200
-    say(live, kind="hello", page="late")
+    say(live, kind="ready", page="late")
     assert page.toasts == [f"notice {number}" for number in range(9_995, 10_000)]
     live.close()
 
 
 def test_images_without_a_prompt_are_kept_for_a_few_pages_only() -> None:
-    heard: list[JsonObject] = []
+    heard: list[Any] = []
     live, _ = live_and_page(heard)
     for number in range(1_000):
-        say(live, kind="image", page=str(number), data="x", mimeType="image/png")
+        say(live, kind="image", page=str(number), data=GIF, mimeType="image/gif")
     assert sum(map(len, live._images.values())) < 10
     for number in (5, 999):
         say(live, kind="prompt", page=str(number), text="", how="send")
-    assert [len(message["images"]) for message in heard] == [0, 1]
+    assert [len(prompt.images) for prompt in heard] == [0, 1]
     live.close()
 
 
 @pytest.mark.parametrize("kind", ["cell", "panel"])
 def test_half_characters_do_not_break_a_message(kind: Any) -> None:
-    live, page = live_and_page()
+    live, page = live_and_page(kind=kind)
     live.set(note="cut \ud83d")
     live.signal(frame("notify", id="1", message="cut \ud83d", notifyType="info"))
     for message in page.messages:

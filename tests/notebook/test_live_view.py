@@ -9,7 +9,7 @@ import pytest
 
 from indus_nb.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, TurnStart
 from indus_nb.messages import Cost, Usage
-from indus_nb.notebook.page.widget import Live
+from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.notebook.view.cell import CellView
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.streaming import GrowingMessage
@@ -46,7 +46,7 @@ class Run:
     def __init__(self) -> None:
         self.now = 0.0
         self.held = False
-        self.live = Live("cell", lambda message: None, lambda work: work())
+        self.live = AgentWidget("cell", lambda message: None, lambda work: work())
         self.sent: list[dict] = []
         self.live._widget.send = self.sent.append
         self.sheet = Sheet()
@@ -69,8 +69,8 @@ class Run:
         self.view.draw()
         return self.sheet.kinds()
 
-    def hello(self, page: str = "one") -> None:
-        self.live._on_message(None, {"kind": "hello", "page": page}, [])
+    def ready(self, page: str = "one") -> None:
+        self.live._on_message(None, {"kind": "ready", "page": page}, [])
 
     def close(self) -> list[str]:
         self.transcript.close()
@@ -94,7 +94,7 @@ def blocks_of(sent: list[dict]) -> dict[str, str]:
 
 def test_what_grows_is_in_the_widget_and_what_is_finished_stands_above_it() -> None:
     run = Run()
-    run.hello()
+    run.ready()
     assert run.sheet.kinds() == ["widget"]
     index = run.update(run.growing.open_text())
     run.update(run.growing.append(index, "Hello"))
@@ -108,7 +108,7 @@ def test_what_grows_is_in_the_widget_and_what_is_finished_stands_above_it() -> N
 
 def test_nothing_moves_while_a_question_is_open() -> None:
     run = Run()
-    run.hello()
+    run.ready()
     index = run.update(run.growing.open_text())
     run.update(run.growing.append(index, "Hello"))
     run.update(run.growing.close(index))
@@ -118,7 +118,7 @@ def test_nothing_moves_while_a_question_is_open() -> None:
     assert run.tick() == ["Hello", "widget"]
 
 
-def test_without_a_hello_the_widget_gives_way_to_displays() -> None:
+def test_without_a_page_that_is_ready_the_widget_gives_way_to_displays() -> None:
     run = Run()
     index = run.update(run.growing.open_text())
     run.update(run.growing.append(index, "Hello"))
@@ -130,11 +130,11 @@ def test_without_a_hello_the_widget_gives_way_to_displays() -> None:
 
 def test_a_page_that_was_loaded_again_keeps_the_widget_with_all_that_came_since() -> None:
     run = Run()
-    run.hello("one")
+    run.ready("one")
     index = run.update(run.growing.open_text())
     run.update(run.growing.append(index, "Before"))
     run.tick()
-    run.hello("two")
+    run.ready("two")
     run.update(run.growing.close(index))
     run.tick()
     assert run.sheet.kinds() == ["widget"]
@@ -153,7 +153,7 @@ def test_a_page_that_was_loaded_again_keeps_the_widget_with_all_that_came_since(
 def test_the_cost_of_watching_is_in_proportion_to_the_length(word: str) -> None:
     def sent(deltas: int) -> int:
         run = Run()
-        run.hello()
+        run.ready()
         index = run.update(run.growing.open_text())
         if word.startswith("|"):
             run.update(run.growing.append(index, "| a | b |\n|---|---|\n"))
@@ -171,7 +171,7 @@ def test_the_cost_of_watching_is_in_proportion_to_the_length(word: str) -> None:
 
 def test_the_footer_tells_tokens_and_cost_of_the_run() -> None:
     run = Run()
-    run.hello()
+    run.ready()
     run.growing.usage = Usage(input=1000, output=20, cost=Cost(total=0.0123))
     message = run.growing.finish("stop").message
     run.feed(MessageEnd(message=message))

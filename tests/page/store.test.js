@@ -29,7 +29,7 @@ const full = (...ops) => deliver({ kind: "full", n: 1, ops });
 
 test("a widget begins with a handshake, and each message says which page sent it", () => {
   const [first] = sent;
-  assert.equal(first.kind, "hello");
+  assert.equal(first.kind, "ready");
   assert.match(first.page, /^\w+$/);
   store.send({ kind: "stop" });
   open("cell");

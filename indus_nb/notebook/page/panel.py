@@ -1,6 +1,6 @@
 """A whole chat with a session in the output of a cell: what was said, what goes on, and everything to steer it.
 
-The widget that shows it is a ``Live``; what a page asks for is in ``page_requests``. Everything happens on the agent's
+What a page may ask for is in ``protocol``. Everything happens on the agent's
 thread, so the panel works between cells and while one runs, and a prompt from here never blocks the notebook.
 """
 
@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never, cast
 from uuid import uuid4
-
-from pydantic import ValidationError
 
 from indus_nb import textcut
 from indus_nb.errors import IndusError, UsageError
@@ -32,8 +30,8 @@ from indus_nb.events import (
 )
 from indus_nb.messages import AssistantMessage, ImageContent, Message, TextContent, Usage, UserMessage, text_of
 from indus_nb.notebook.kernel.agent_thread import AgentThread
-from indus_nb.notebook.page import requests
-from indus_nb.notebook.page.widget import Live
+from indus_nb.notebook.page import protocol
+from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.cell import LiveDrawing, live_state
 from indus_nb.notebook.view.transcript import Transcript
@@ -45,6 +43,7 @@ from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
 from indus_nb.storage.format import Entry
 from indus_nb.storage.store import SessionStore, list_sessions
+from indus_nb.tools import Tool
 from indus_nb.wire import JsonObject, dump
 
 if TYPE_CHECKING:
@@ -91,11 +90,11 @@ class ChatPanel:
         self._store: SessionStore | None = None
         self._leaf: str | None = None
         self._entries = 0
-        self.live = Live("panel", self._receive, thread.call)
+        self.widget = AgentWidget("panel", self._receive, thread.call)
         """The widget; whoever wants something of the page may ask it."""
-        self.live.bundle["text/plain"] = _WITHOUT_WIDGETS
-        self._transcript = Transcript(_model_name(session), renderer=self._renderer, whole=True)
-        self._drawing = LiveDrawing(self.live)
+        self.widget.bundle["text/plain"] = _WITHOUT_WIDGETS
+        self._transcript = Transcript(_model_name(session), renderer=self._renderer, tools=self._tools, whole=True)
+        self._drawing = LiveDrawing(self.widget)
         self._endings: list[Callable[[], None]] = []
         self._shows_dialogs = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,7 +109,7 @@ class ChatPanel:
         self._listed: set[str] = set()
         self._downloads = 0
         if gate is not None:
-            gate.watch(self.live.comm_id)
+            gate.watch(self.widget.comm_id)
         thread.call(self._begin)
 
     def close(self) -> None:
@@ -119,7 +118,7 @@ class ChatPanel:
             self._thread.call(self._close)
 
     def _repr_mimebundle_(self, **_: object) -> tuple[JsonObject, JsonObject]:
-        return self.live.bundle, self.live.metadata
+        return self.widget.bundle, self.widget.metadata
 
     # Beginning and end
 
@@ -128,7 +127,7 @@ class ChatPanel:
         if session is None:
             return
         self._endings.append(session.subscribe(self._hear))
-        self.live.set(busy=False, stopping=False, started_ms_ago=None)
+        self.widget.set(busy=False, stopping=False, started_ms_ago=None)
         self._look(session)
         self._drawer = asyncio.get_running_loop().create_task(self._keep_drawing(), name="indus_nb panel")
         self._drawer.add_done_callback(self._note_end_of_drawing)
@@ -136,7 +135,7 @@ class ChatPanel:
 
     async def _start(self, session: AgentSession) -> None:
         await session.start()
-        self.live.set(commands=_commands(session))
+        self.widget.set(commands=_commands(session))
         self._tell_settings(session)  # an extension may have brought models
         self._tell_problems(session)
 
@@ -152,19 +151,22 @@ class ChatPanel:
             self._drawer.cancel()
             self._drawer = None
         if self._gate is not None:
-            self._gate.forget(self.live.comm_id)
-        self.live.close()
+            self._gate.forget(self.widget.comm_id)
+        self.widget.close()
 
     def _note_end_of_drawing(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             self._close()  # nobody else has, when the agent's thread ends
         elif (error := task.exception()) is not None:
             _log.error("A panel failed to draw", exc_info=error)
-            self.live.set(warning=f"This panel failed, and shows nothing new ({type(error).__name__}: {error}).")
-            self.live.send()
+            self.widget.set(warning=f"This panel failed, and shows nothing new ({type(error).__name__}: {error}).")
+            self.widget.send()
 
     def _renderer(self, custom_type: str) -> Callable[..., Any] | None:
         return self._session.hooks.renderer(custom_type) if self._session is not None else None
+
+    def _tools(self) -> Mapping[str, Tool]:
+        return self._session.all_tools if self._session is not None else {}
 
     # What happens in the session
 
@@ -175,7 +177,7 @@ class ChatPanel:
         match event:
             case AgentStart():
                 self._look(session)  # another view may have gone elsewhere just before
-                self.live.set(warning=None)
+                self.widget.set(warning=None)
             case MessageStart(message=AssistantMessage()):
                 self._answering = True
             case MessageUpdate() if not self._answering:
@@ -200,9 +202,9 @@ class ChatPanel:
             self._endings.append(session.ui.attach(self._show))
 
     def _show(self, frame: UiFrame) -> None:
-        self.live.signal(frame.to_wire())
+        self.widget.signal(frame.to_wire())
         if self._drawer is None or self._drawer.done():
-            self.live.send()
+            self.widget.send()
         self._changed.set()
 
     def _look(self, session: AgentSession) -> None:
@@ -219,10 +221,10 @@ class ChatPanel:
                 return
         parent = None if before is None else before.path
         is_other_branch = store is before or (parent is not None and store.header.get("parentSession") == str(parent))
-        self.live.set(warning=blocks.OTHER_BRANCH if is_other_branch else None)
-        self.live.set(commands=_commands(session))
+        self.widget.set(warning=blocks.OTHER_BRANCH if is_other_branch else None)
+        self.widget.set(commands=_commands(session))
         if self._shows_tree:
-            self.live.set(tree=tree_rows(store, _MOST_ROWS))
+            self.widget.set(tree=_tree(store))
         self._transcript.usage = Usage()
         self._show_history(session)
         self._tell_settings(session)
@@ -242,7 +244,7 @@ class ChatPanel:
             if session is None or session.closed:
                 self._end_with_session()
                 return
-            if self.live.heard.is_set():
+            if self.widget.ready.is_set():
                 self._show_dialogs(session)
             self._look(session)
             self._draw(session)
@@ -254,8 +256,8 @@ class ChatPanel:
         self._transcript.close()
         for block in self._transcript.blocks:
             self._drawing.draw(block)
-        self.live.set(busy=False, stopping=False, started_ms_ago=None, note="", warning=_CLOSED)
-        self.live.send()
+        self.widget.set(busy=False, stopping=False, started_ms_ago=None, note="", warning=_CLOSED)
+        self.widget.send()
 
     def _draw(self, session: AgentSession) -> None:
         self._tell_busy(busy=session.is_running or session.is_compacting)
@@ -271,18 +273,19 @@ class ChatPanel:
             surplus += 1
         if surplus:
             del shown[:surplus]
-            self.live.put(_EARLIER, _notice("What was said earlier is not shown any more."))
+            self.widget.put(_EARLIER, _notice("What was said earlier is not shown any more."))
         spent_before = max(0, round(self._spent - self._transcript.usage.cost.total, 9))
-        self.live.set(
-            **{**live_state(self._transcript, spent_before), "model": _model_name(session)},
-            queue={"steering": _waiting(session.steering.texts), "followUp": _waiting(session.follow_up_queue.texts)},
+        state = live_state(self._transcript, spent_before)
+        self.widget.set(**{**state, "model": _model_name(session)})
+        self.widget.set(
+            queue={"steering": _waiting(session.steering.texts), "followUp": _waiting(session.follow_up_queue.texts)}
         )
-        self.live.send()
+        self.widget.send()
 
     def _tell_busy(self, *, busy: bool) -> None:
         if busy != self._busy:
             self._busy = busy
-            self.live.set(busy=busy, stopping=False, started_ms_ago=0 if busy else None)
+            self.widget.set(busy=busy, stopping=False, started_ms_ago=0 if busy else None)
 
     def _show_history(self, session: AgentSession) -> None:
         """Draw the conversation anew: the newest part of it."""
@@ -294,7 +297,7 @@ class ChatPanel:
         newest = _newest(session.conversation.newest_first())
         hidden = max(0, len(session.conversation) - len(newest))
         number = f"{hidden:,} earlier message{'s are' if hidden > 1 else ' is'} not shown here."
-        self.live.put(_EARLIER, _notice(number) if hidden else "")  # first of all, so that it stands above the others
+        self.widget.put(_EARLIER, _notice(number) if hidden else "")  # first of all, so that it stands above the others
         self._transcript.add_history(newest)
         self._tell_problems(session)
         for block in self._transcript.blocks:
@@ -310,11 +313,11 @@ class ChatPanel:
 
     def _tell_settings(self, session: AgentSession) -> None:
         model = session.model
-        models = [
+        models: list[protocol.ModelChoice] = [
             {"provider": each.provider, "id": each.id, "name": each.name, "reasoning": each.reasoning}
             for each in session.available_models()
         ]
-        self.live.set(
+        self.widget.set(
             session={"name": session.store.name, "id": session.store.session_id},
             models=models,
             current_model=None if model is None else {"provider": model.provider, "id": model.id},
@@ -331,19 +334,14 @@ class ChatPanel:
 
     # What the page asks for
 
-    def _receive(self, message: JsonObject) -> None:
-        try:
-            request = requests.parse(message)
-        except ValidationError as error:
-            self._toast(f"The page sent something that is not understood: {requests.problem(error)}")
-            return
+    def _receive(self, request: protocol.PanelRequest) -> None:
         session = self._session
-        ends = isinstance(request, requests.Answer | requests.Stop | requests.Abort)
+        ends = isinstance(request, protocol.AnswerDialog | protocol.Stop | protocol.Abort)
         if session is not None and not session.closed and (ends or len(self._tasks) < _MOST_TASKS):
             self._show_dialogs(session)
             self._do(self._carry_out(session, request))
             return
-        if isinstance(request, requests.Prompt):
+        if isinstance(request, protocol.Prompt):
             self._give_back([_message(request)])
         is_over = session is None or session.closed
         self._toast(_CLOSED if is_over else "Too much is asked for at once. Wait until some of it is done.")
@@ -364,58 +362,58 @@ class ChatPanel:
             self._toast(f"That failed for a reason of the program's own: {type(error).__name__}: {error}")
         self._changed.set()
 
-    async def _carry_out(self, session: AgentSession, request: requests.Request) -> None:  # noqa: C901, PLR0912 - one branch for each kind
+    async def _carry_out(self, session: AgentSession, request: protocol.PanelRequest) -> None:  # noqa: C901, PLR0912 - one branch for each kind
         match request:
-            case requests.Prompt():
+            case protocol.Prompt():
                 await self._prompt(session, request)
-            case requests.Stop():
+            case protocol.Stop():
                 await self._stop(session)
-            case requests.Abort():
+            case protocol.Abort():
                 await self._take_back_all(session)
                 await self._stop(session)
-            case requests.Answer():
+            case protocol.AnswerDialog():
                 session.ui.answer(request.id, request.value)
-            case requests.Unqueue():
+            case protocol.Unqueue():
                 await self._unqueue(session, request)
-            case requests.ClearQueue():
+            case protocol.ClearQueue():
                 await session.clear_queue()
-            case requests.SetModel():
+            case protocol.SetModel():
                 await self._set_model(session, request)
-            case requests.SetThinking():
+            case protocol.SetThinking():
                 await session.set_thinking_level(request.level)
-            case requests.New():
+            case protocol.NewSession():
                 self._went(session, done=await session.new_session())
-            case requests.Switch():
+            case protocol.SwitchSession():
                 await self._switch(session, request.path)
-            case requests.Rename():
+            case protocol.Rename():
                 await session.set_name(request.name)
-            case requests.Navigate():
+            case protocol.Navigate():
                 await self._navigate(session, request.entry)
-            case requests.Fork():
+            case protocol.Fork():
                 await self._fork(session, request.entry)
-            case requests.Compact():
+            case protocol.Compact():
                 await session.compact()
-            case requests.Export():
+            case protocol.Export():
                 await self._export(session)
-            case requests.ListSessions():
+            case protocol.ListSessions():
                 await self._list_sessions(session)
-            case requests.ShowTree():
+            case protocol.ShowTree():
                 self._shows_tree = True
-                self.live.set(tree=tree_rows(session.store, _MOST_ROWS))
-            case requests.Complete():
+                self.widget.set(tree=_tree(session.store))
+            case protocol.Complete():
                 self._complete(session, request.text)
-            case requests.ToCell():
+            case protocol.ToCell():
                 await self._to_cell(request.code)
             case _:
                 assert_never(request)
 
-    async def _prompt(self, session: AgentSession, request: requests.Prompt) -> None:
+    async def _prompt(self, session: AgentSession, request: protocol.Prompt) -> None:
         accepted = False
 
         def accept() -> None:
             nonlocal accepted
             accepted = True
-            self.live.set(warning=None)
+            self.widget.set(warning=None)
 
         # Who sends to a session that another view has just set going does not mean to interrupt it.
         joins = "steer" if request.how == "steer" else "followUp"
@@ -426,17 +424,17 @@ class ChatPanel:
                 self._give_back([_message(request)])
 
     async def _stop(self, session: AgentSession) -> None:
-        self.live.set(stopping=self._busy)
+        self.widget.set(stopping=self._busy)
         self._changed.set()
         await session.abort()
-        self.live.set(stopping=False)  # what follows at once can be stopped as well
+        self.widget.set(stopping=False)  # what follows at once can be stopped as well
 
     async def _take_back_all(self, session: AgentSession) -> None:
         waiting = [*session.steering.waiting, *session.follow_up_queue.waiting]
         await session.clear_queue()
         self._give_back(waiting)
 
-    async def _unqueue(self, session: AgentSession, request: requests.Unqueue) -> None:
+    async def _unqueue(self, session: AgentSession, request: protocol.Unqueue) -> None:
         queue = session.steering if request.queue == "steering" else session.follow_up_queue
         shown = [_shortened(text) for text in queue.texts]
         # Deliveries since the page was drawn have moved it to the front.
@@ -456,7 +454,7 @@ class ChatPanel:
         ):
             self._toast("Its images do not come back with it: attach them again.", "info")
 
-    async def _set_model(self, session: AgentSession, request: requests.SetModel) -> None:
+    async def _set_model(self, session: AgentSession, request: protocol.SetModel) -> None:
         model = session.registry.with_id(request.id, request.provider)
         preload_in_background(session.registry.provider_of(model).preload)
         await session.set_model(model)
@@ -485,7 +483,7 @@ class ChatPanel:
         text = await session.fork(entry_id, position="before" if at_user else "at")
         self._went(session, done=text is not None)
         if text is not None:
-            self.live.set(warning=blocks.OTHER_BRANCH)
+            self.widget.set(warning=blocks.OTHER_BRANCH)
         if text:
             self._compose(text)
 
@@ -498,14 +496,14 @@ class ChatPanel:
             self._toast(f"The page is too large to be handed to the browser. It was saved as {path}.", "info")
             return
         self._downloads += 1
-        self.live.set(download={"name": name, "html": page, "n": self._downloads})
+        self.widget.set(download={"name": name, "html": page, "n": self._downloads})
 
     async def _list_sessions(self, session: AgentSession) -> None:
         store = session.store
         found = [] if store.path is None else await asyncio.to_thread(list_sessions, store.path.parent, _MOST_SESSIONS)
         here = [info for info in found if info.cwd == str(store.cwd.absolute())]
         self._listed = {str(info.path) for info in here}
-        listed = [
+        listed: list[protocol.SessionRow] = [
             {
                 "path": str(info.path),
                 "name": cut(info.name or info.first_message) or "(nothing said yet)",
@@ -515,19 +513,19 @@ class ChatPanel:
             }
             for info in here
         ]
-        self.live.set(sessions=listed)
+        self.widget.set(sessions=listed)
 
     def _complete(self, session: AgentSession, text: str) -> None:
         commands = _commands(session) if text.startswith("/") and " " not in text else []
-        items = [
+        items: list[protocol.Completion] = [
             {"text": f"/{each['name']} ", "label": f"/{each['name']}", "detail": each["description"]}
             for each in commands
             if f"/{each['name']}".lower().startswith(text.lower())
         ]
-        self.live.set(commands=commands or _commands(session), completions={"text": text, "items": items})
+        self.widget.set(commands=commands or _commands(session), completions={"text": text, "items": items})
 
     async def _to_cell(self, code: str) -> None:
-        answer = await self.live.request("insert_cell", source=code, type="code")
+        answer = await self.widget.request("insert_cell", source=code, type="code")
         if answer is None or "error" in answer:
             self._toast("This front end does not let the panel add cells. Copy the code into a cell.", "warning")
 
@@ -543,7 +541,7 @@ def _conversations() -> Conversations:
     return conversations_of(shell)
 
 
-def _message(request: requests.Prompt) -> UserMessage:
+def _message(request: protocol.Prompt) -> UserMessage:
     return UserMessage(content=[TextContent(text=request.text), *request.images])
 
 
@@ -575,11 +573,15 @@ def _comes_without_event(entry: Entry) -> bool:
     return isinstance(message, dict) and message.get("role") == "bashExecution"  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def _commands(session: AgentSession) -> list[JsonObject]:
+def _commands(session: AgentSession) -> list[protocol.Command]:
     return [
         {"name": each["name"], "description": each.get("description") or "", "source": each["source"]}
         for each in session.list_commands()
     ]
+
+
+def _tree(store: SessionStore) -> list[protocol.TreeRow]:
+    return cast("list[protocol.TreeRow]", tree_rows(store, _MOST_ROWS))
 
 
 def _shortened(text: str) -> str:

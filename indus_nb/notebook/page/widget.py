@@ -1,54 +1,78 @@
-"""What a widget in the page shows, kept on this side, so that any page can be given all of it at any time.
+"""The widget that pages show: its blocks, state and dialogs, kept in the kernel and sent in numbered patches.
 
-The page gets numbered patches and asks for the whole when one is missing. What it does with them is in
-``static/agent.js``.
+What this module promises:
+
+- Any page can be given everything at any time: one that comes later, is loaded again or missed a patch.
+- A page is sent only what changed, and each change once.
+- What a page sends is validated (`protocol.parse`) before anything is done with it. A message that is rejected is
+  logged, its sender is shown why, and nothing else happens.
+
+The messages are in `protocol`; what a page does with them is in ``static``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Unpack, cast
 
+from pydantic import ValidationError
+
+from indus_nb.messages import ImageContent
+from indus_nb.notebook.page import protocol
+from indus_nb.notebook.page.protocol import PanelRequest, PanelState, WidgetKind
+from indus_nb.session.dialogs import NotifyType
 from indus_nb.wire import JsonObject, dump
 
-Kind = Literal["cell", "panel"]
-"""The live tail of a run in a cell, or a whole conversation with everything to steer it."""
-
 _STATIC = Path(__file__).parent / "static"
-_TOASTS = 5
+_MAX_TOASTS = 5
 _TOAST_SECONDS = 30
 _SAME_MOMENT = 0.25
-_IMAGES = 8
-_PAGES = 4
-_LONGEST_NAME = 100
+_MAX_PAGES_WITH_IMAGES = 4
 _SOON = 0.05
 _STARTED = "started_ms_ago"
 _ONCE = "download"
 """State that is for the pages of this moment, and too large to be kept."""
 
+_log = logging.getLogger("indus_nb")
 
-class Live:
+
+class AgentWidget:
     """A widget's blocks, state and dialogs; made in a cell, and from then on used on the agent's thread only.
 
-    ``put``, ``drop`` and ``set`` collect, ``send`` sends: one message for all that came since. ``receive`` is called
-    on the agent's thread, by way of ``call``, with each message of a page that is not about the widget itself.
+    ``put``, ``drop`` and ``set`` collect changes. ``send`` sends them, as one message.
 
-    ``bundle`` displays it, with ``metadata``; ``heard`` is set once a page has it; ``reloaded`` tells that another page
-    came after the first one.
+    Attributes:
+        ready: Set once a page shows the widget and can answer.
+        reloaded: Whether another page came after the first one.
+        bundle: What displays the widget, with ``metadata``.
+        comm_id: The comm that its messages go over.
     """
 
     def __init__(
-        self, kind: Kind, receive: Callable[[JsonObject], None], call: Callable[[Callable[[], object]], None]
+        self,
+        kind: WidgetKind,
+        receive: Callable[[PanelRequest], None],
+        call: Callable[[Callable[[], object]], None],
     ) -> None:
-        self.heard = threading.Event()
+        """Make a widget, which is shown when its bundle is displayed.
+
+        Args:
+            kind: Which requests it understands, and what a page shows.
+            receive: Handles a page's request; called on the agent's thread. Those about the widget itself are
+                handled here.
+            call: Runs work on the agent's thread; may be called on any.
+        """
+        self.kind: WidgetKind = kind
+        self.ready = threading.Event()
         self.reloaded = False
         self._receive = receive
         self._call = call
@@ -59,7 +83,7 @@ class Live:
         self._closed = False
         self._page: str | None = None
         self._used: str | None = None
-        """The page that said something last: of several only that one is asked to do something."""
+        """The page that sent something last: of several only that one is asked to do something."""
         self._number = 0
         self._blocks: dict[str, str] = {}
         self._known: dict[str, str] = {}  # blocks as the page has them
@@ -68,30 +92,36 @@ class Live:
         self._state: JsonObject = {}
         self._news: dict[str, None] = {}
         self._dialogs: dict[str, tuple[JsonObject, float | None]] = {}
-        self._toasts: deque[tuple[float, JsonObject]] = deque(maxlen=_TOASTS)
-        self._told_toast = 0
+        self._toasts: deque[tuple[float, protocol.Toast]] = deque(maxlen=_MAX_TOASTS)
+        self._newest_sent_toast = 0
         self._sent_at = 0.0
-        self._signals: list[list[Any]] = []
+        self._signals: list[protocol.Operation] = []
         self._counter = count(1)
         self._requests: dict[str, asyncio.Future[JsonObject]] = {}
-        self._images: dict[str, list[JsonObject]] = {}
+        self._images: dict[str, list[ImageContent | None]] = {}
+        """By page, for its next prompt; ``None`` stands for one that was rejected."""
         self._widget.on_msg(self._on_message)
 
     def put(self, key: str, html: str) -> None:
-        """Show a block of sanitised HTML, a new one behind the others."""
+        """Show a block of sanitised HTML, a new one behind the others.
+
+        Args:
+            key: Names the block.
+            html: All of its HTML; a page is sent only the part that changed.
+        """
         if self._blocks.get(key) != html:
             self._blocks[key] = html
             self._changed[key] = None
 
     def drop(self, key: str) -> None:
-        """Take a block away."""
+        """Remove a block."""
         if self._blocks.pop(key, None) is not None:
             self._changed.pop(key, None)
             if self._known.pop(key, None) is not None:
                 self._dropped.append(key)
 
-    def set(self, **state: Any) -> None:
-        """Change parts of the state, which are JSON values; one that is as before is not sent."""
+    def set(self, **state: Unpack[PanelState]) -> None:
+        """Change parts of the state; a value that is as before is not sent."""
         for name, given in state.items():
             value: Any = json.loads(dump(given))  # a copy, without half characters
             if name == _STARTED and value is not None:
@@ -114,12 +144,11 @@ class Live:
                 timeout: float | None = frame.get("timeout")
                 until = None if timeout is None else time.monotonic() + timeout / 1000
                 self._dialogs[str(frame["id"])] = (frame, until)
-                self._signals.append(["ask", frame, timeout])
+                self._signals.append(protocol.OpenDialog("ask", frame, timeout))
             case "cancel":
                 self._close_dialog(str(frame.get("targetId")))
             case "notify":
-                toast = {"text": frame["message"], "type": frame.get("notifyType", "info"), "n": next(self._counter)}
-                self._toasts.append((time.monotonic(), toast))
+                self._add_toast(frame["message"], frame.get("notifyType", "info"))
             case "setStatus":
                 self._set_entry("status", str(frame["statusKey"]), frame.get("statusText"))
             case "setWorkingMessage":
@@ -131,29 +160,29 @@ class Live:
             case "setTitle":
                 self.set(title=frame["title"])
             case "set_editor_text":
-                before: JsonObject = self._state.get("composer") or {"n": 0}
-                self.set(composer={"text": frame["text"], "n": before["n"] + 1})
+                self._compose(frame["text"])
             case _:
                 return
-        if self._signals or time.monotonic() - self._sent_at >= _SOON:
-            self.send()
+        self._send_soon()
 
     def send(self) -> None:
         """Send what is new, if anything is, as one message."""
-        operations: list[list[Any]] = [["drop", key] for key in self._dropped]
+        operations: list[protocol.Operation] = [protocol.Drop("drop", key) for key in self._dropped]
         for key in self._changed:
             html = self._blocks[key]
             operations.append(_difference(key, self._known.get(key), html))
             self._known[key] = html
         if self._news:
-            operations.append(["set", {name: self._current(name) for name in self._news}])
+            operations.append(self._state_of(self._news))
         operations += self._signals
-        operations += [["toast", toast] for _, toast in self._toasts if toast["n"] > self._told_toast]
+        operations += [
+            protocol.ShowToast("toast", toast) for _, toast in self._toasts if toast["n"] > self._newest_sent_toast
+        ]
         self._forget_pending()
         if operations:
             self._sent_at = time.monotonic()
             self._number += 1
-            self._widget.send({"kind": "patch", "n": self._number, "ops": operations})
+            self._post({"kind": "patch", "n": self._number, "ops": operations})
 
     async def request(
         self,
@@ -162,14 +191,23 @@ class Live:
         timeout: float = 3,  # noqa: ASYNC109 - no page may ever answer
         **payload: Any,
     ) -> JsonObject | None:
-        """What a page answers when it is asked to do something; ``None`` without a page or an answer in time."""
-        if self._closed or not self.heard.is_set():
+        """Ask the page that was used last to do something.
+
+        Args:
+            what: One of the requests of `protocol.PageRequest`.
+            timeout: In seconds.
+            payload: The other fields of that request.
+
+        Returns:
+            What the page replied; ``None`` without a page or a reply in time.
+        """
+        if self._closed or not self.ready.is_set():
             return None
         request_id = str(next(self._counter))
         future = self._requests[request_id] = asyncio.get_running_loop().create_future()
         try:
             message = {"kind": "request", "id": request_id, "what": what, "page": self._used, **payload}
-            self._widget.send(json.loads(dump(message)))
+            self._post(json.loads(dump(message)))
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError:
@@ -178,83 +216,121 @@ class Live:
             del self._requests[request_id]
 
     def close(self) -> None:
-        """Take the widget away from every page."""
+        """Remove the widget from every page."""
         self._closed = True
         self._widget.layout.close()
         self._widget.close()
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        """Take a message of a page, on whatever thread the kernel reads it."""
-        if isinstance(content, dict):
-            self._call(partial(self._take, cast("JsonObject", content)))
+    def _post(self, message: protocol.ToPage) -> None:
+        self._widget.send(message)
 
-    def _take(self, message: JsonObject) -> None:
-        page = self._used = str(message.pop("page", None))[:_LONGEST_NAME]
+    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
+        """Pass a message of a page on to the agent's thread, from whatever thread the kernel reads it on."""
+        self._call(partial(self._handle, content))
+
+    def _handle(self, content: object) -> None:
+        try:
+            message = protocol.parse(content, self.kind)
+        except ValidationError as error:
+            self._reject(content, protocol.problem(error))
+            return
+        self._used = message.page
         match message:
-            case {"kind": "hello"}:
-                self._page = self._page or page
+            case protocol.Ready(page=page):
+                self._page = page if self._page is None else self._page
                 self.reloaded = self.reloaded or page != self._page
                 self._send_all()
-                self.heard.set()
-            case {"kind": "resync"}:
+                self.ready.set()
+            case protocol.Resync():
                 self._send_all()
-            case {"kind": "reply"}:
-                self._take_reply(message)
-            case {"kind": "answer", "id": str(dialog_id)}:
-                if self._close_dialog(dialog_id):
+            case protocol.Reply():
+                self._handle_reply(message)
+            case protocol.AnswerDialog():
+                if self._close_dialog(message.id):
                     self.send()
-                    value = message.get("value")  # what makes no sense dismisses it, for it is closed
-                    self._receive({**message, "value": value if isinstance(value, str | bool) else None})
-            case {"kind": "image"}:
-                self._take_image(page, message)
-            case {"kind": "prompt"}:
-                self._take_prompt(page, message)
-            case {"kind": str()}:
-                self._receive(message)
+                    self._receive(message)
+            case protocol.AttachImage():
+                self._keep_image(message.page, message.content)
+            case protocol.Prompt():
+                self._handle_prompt(message)
             case _:
-                pass  # a page that speaks another language
+                self._receive(message)
 
-    def _take_reply(self, message: JsonObject) -> None:
-        future = self._requests.get(str(message.get("id")))
-        if future is not None and not future.done() and isinstance(message.get("value"), dict):
-            future.set_result(message["value"])
+    def _reject(self, content: object, problem: str) -> None:
+        _log.info("A message of a page was rejected: %s", problem)
+        fields = cast("JsonObject", content) if isinstance(content, dict) else {}
+        what = "something"
+        if self.kind == "panel" and fields.get("kind") == "image":
+            what = "an image"
+            page = fields.get("page", "")
+            self._keep_image(page[: protocol.MAX_PAGE_NAME_CHARACTERS] if isinstance(page, str) else "", None)
+        self._add_toast(f"The page sent {what} that was rejected: {problem}", "error")
+        self._send_soon()
 
-    def _take_image(self, page: str, message: JsonObject) -> None:
-        """Keep an image until its prompt comes: together they could be more than a server takes in one message."""
-        if page not in self._images and len(self._images) >= _PAGES:
+    def _handle_reply(self, reply: protocol.Reply) -> None:
+        future = self._requests.get(reply.id)
+        if future is not None and not future.done():
+            future.set_result(reply.value)
+
+    def _keep_image(self, page: str, image: ImageContent | None) -> None:
+        """Keep an image until its prompt comes; ``None`` for one that was rejected."""
+        if page not in self._images and len(self._images) >= _MAX_PAGES_WITH_IMAGES:
             del self._images[next(iter(self._images))]
         images = self._images.setdefault(page, [])
-        if len(images) < _IMAGES:
-            images.append({"data": message.get("data"), "mimeType": message.get("mimeType")})
+        if len(images) < protocol.MAX_IMAGES:
+            images.append(image)
 
-    def _take_prompt(self, page: str, message: JsonObject) -> None:
-        images = self._images.pop(page, [])
+    def _handle_prompt(self, prompt: protocol.Prompt) -> None:
+        images = self._images.pop(prompt.page, [])
+        accepted = [image for image in images if image is not None]
+        if len(accepted) < len(images):
+            self._compose(prompt.text)
+            self._add_toast("The message was not sent, for one of its images was rejected.", "error")
+            self.send()
+            return
         if "composer" in self._state:
             self._state["composer"]["text"] = ""  # a page that comes later must not find it there again
-        self._receive({**message, "images": images})
+        prompt.attach(accepted)
+        self._receive(prompt)
 
     def _send_all(self) -> None:
         now = time.monotonic()
-        operations: list[list[Any]] = [["put", key, html] for key, html in self._blocks.items()]
-        operations.append(["set", {name: self._current(name) for name in self._state}])
+        operations: list[protocol.Operation] = [protocol.Put("put", key, html) for key, html in self._blocks.items()]
+        operations.append(self._state_of(self._state))
         for frame, until in self._dialogs.values():
-            operations.append(["ask", frame, None if until is None else max(0, round((until - now) * 1000))])
-        operations += [["toast", toast] for at, toast in self._toasts if now - at < _TOAST_SECONDS]
+            left = None if until is None else max(0, round((until - now) * 1000))
+            operations.append(protocol.OpenDialog("ask", frame, left))
+        operations += [protocol.ShowToast("toast", toast) for at, toast in self._toasts if now - at < _TOAST_SECONDS]
         self._known = dict(self._blocks)
         self._forget_pending()
-        self._widget.send({"kind": "full", "n": self._number, "ops": operations})
+        self._post({"kind": "full", "n": self._number, "ops": operations})
+
+    def _send_soon(self) -> None:
+        """Send now, unless something was sent a moment ago: servers drop messages that come too fast."""
+        if self._signals or time.monotonic() - self._sent_at >= _SOON:
+            self.send()
 
     def _forget_pending(self) -> None:
         self._dropped.clear()
         self._changed.clear()
         self._news.clear()
         self._signals.clear()
-        self._told_toast = self._toasts[-1][1]["n"] if self._toasts else 0
+        self._newest_sent_toast = self._toasts[-1][1]["n"] if self._toasts else 0
         self._state.pop(_ONCE, None)
+
+    def _state_of(self, names: Iterable[str]) -> protocol.SetState:
+        return protocol.SetState("set", cast("PanelState", {name: self._current(name) for name in names}))
 
     def _current(self, name: str) -> Any:
         value = self._state[name]
         return round((time.monotonic() - value) * 1000) if name == _STARTED and value is not None else value
+
+    def _compose(self, text: str) -> None:
+        before: JsonObject = self._state.get("composer") or {"n": 0}
+        self.set(composer={"text": text, "n": before["n"] + 1})
+
+    def _add_toast(self, text: str, kind: NotifyType) -> None:
+        self._toasts.append((time.monotonic(), {"text": text, "type": kind, "n": next(self._counter)}))
 
     def _set_entry(self, name: str, key: str, value: Any) -> None:
         entries: JsonObject = self._state.setdefault(name, {})
@@ -266,17 +342,14 @@ class Live:
     def _close_dialog(self, dialog_id: str) -> bool:
         if self._dialogs.pop(dialog_id, None) is None:
             return False
-        self._signals.append(["unask", dialog_id])
+        self._signals.append(protocol.CloseDialog("unask", dialog_id))
         return True
 
 
-def _difference(key: str, before: str | None, html: str) -> list[Any]:
-    """The operation that makes ``html`` of the block: only its end when the most of it stays.
-
-    The length that stays is counted as pages count, in units of UTF-16.
-    """
+def _difference(key: str, before: str | None, html: str) -> protocol.Put | protocol.Tail:
+    """The operation that makes ``html`` of the block: only its end when the most of it stays."""
     if before is None:
-        return ["put", key, html]
+        return protocol.Put("put", key, html)
     low, high = 0, min(len(before), len(html))
     while low < high:
         middle = (low + high + 1) // 2
@@ -285,8 +358,9 @@ def _difference(key: str, before: str | None, html: str) -> list[Any]:
         else:
             high = middle - 1
     if low < len(html) // 2:
-        return ["put", key, html]
-    return ["tail", key, len(html[:low].encode("utf-16-le", "surrogatepass")) // 2, html[low:]]
+        return protocol.Put("put", key, html)
+    keep = len(html[:low].encode("utf-16-le", "surrogatepass")) // 2  # as pages count
+    return protocol.Tail("tail", key, keep, html[low:])
 
 
 @cache

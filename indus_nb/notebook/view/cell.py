@@ -18,11 +18,12 @@ from indus_nb.notebook.view.transcript import Block, Card, Line, Prose, Transcri
 from indus_nb.render import markup
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.page.widget import Live
+    from indus_nb.notebook.page.protocol import RunState
+    from indus_nb.notebook.page.widget import AgentWidget
 
 _PACE = 0.2
 _LIVE_PACE = 0.08
-_HELLO_WITHIN = 3.0
+_READY_WITHIN = 3.0
 _LONGEST_PIECE = 2_000
 
 
@@ -106,7 +107,7 @@ class _Drawn:
 class LiveDrawing:
     """Draws blocks into a widget, where growing text is sent paragraph by paragraph."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: AgentWidget) -> None:
         self._live = live
         self._drawn: dict[str, _Growing] = {}
 
@@ -172,7 +173,7 @@ def _html(bundle: MimeBundle) -> str:
     )
 
 
-def live_state(transcript: Transcript, spent_before: float) -> dict[str, object]:
+def live_state(transcript: Transcript, spent_before: float) -> RunState:
     """What a widget's footer tells of a run; ``spent_before`` is what the session had cost by then, in US dollars."""
     note = transcript.note
     if note is None and transcript.waiting_since is not None:
@@ -180,7 +181,7 @@ def live_state(transcript: Transcript, spent_before: float) -> dict[str, object]
     return {"note": note or "", "model": transcript.name, **_counts(transcript.usage, spent_before)}
 
 
-def _counts(usage: Usage, spent_before: float) -> dict[str, object]:
+def _counts(usage: Usage, spent_before: float) -> RunState:
     read = usage.input + usage.cache_read + usage.cache_write
     tokens = f"{read:,} in · {usage.output:,} out" if read or usage.output else ""
     cost = f"${usage.cost.total:.4f}" if usage.cost.total else ""
@@ -192,7 +193,7 @@ def _counts(usage: Usage, spent_before: float) -> dict[str, object]:
 class CellView:
     """Draws one run into its cell: what is finished as displays, what grows in a widget below them if there is one.
 
-    Without a widget, or when no page says hello to it within three seconds, what grows is drawn as displays as well.
+    Without a widget, or when no page is ready within three seconds, what grows is drawn as displays as well.
     While ``is_held()`` nothing moves, so that a dialog stays where it is. ``spent_before`` is what the session has cost
     until now, in US dollars.
     """
@@ -201,7 +202,7 @@ class CellView:
         self,
         transcript: Transcript,
         screen: Screen,
-        live: Live | None = None,
+        live: AgentWidget | None = None,
         *,
         spent_before: float = 0,
         is_held: Callable[[], bool] = lambda: False,
@@ -222,7 +223,7 @@ class CellView:
             self._draw_waiting()
 
     @property
-    def live(self) -> Live | None:
+    def live(self) -> AgentWidget | None:
         """The widget, while it is shown and not given up."""
         return self._live
 
@@ -237,7 +238,7 @@ class CellView:
         if self._live is None:
             self._draw_static()
             return
-        if not self._live.heard.is_set() and self._transcript.clock() - self._shown_at > _HELLO_WITHIN:
+        if not self._live.ready.is_set() and self._transcript.clock() - self._shown_at > _READY_WITHIN:
             self._give_up()
             return
         self._draw_live(self._live)
@@ -285,7 +286,7 @@ class CellView:
             self._static.free = self._static.show(bundle, final=False)
         self._waiting = bundle
 
-    def _draw_live(self, live: Live) -> None:
+    def _draw_live(self, live: AgentWidget) -> None:
         assert self._tail is not None  # noqa: S101 - it comes and goes with the widget
         done: list[Block] = []
         if not self._is_held() and not live.reloaded:

@@ -1931,7 +1931,7 @@ class Store {
     this.overlay = null;
     this.views = new Set();
     model.on("msg:custom", (message) => this.handleMessage(message));
-    this.send({ kind: "hello" });
+    this.send({ kind: "ready" });
   }
 
   get state() {

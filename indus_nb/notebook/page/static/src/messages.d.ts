@@ -91,7 +91,7 @@ export type KernelMessage =
   | { kind: "patch"; n: number; ops: Operation[] }
   | Request;
 export type PageMessage =
-  | { kind: "hello" | "resync" | "stop" | "abort" | "clear_queue" | "new" | "compact" | "export" }
+  | { kind: "ready" | "resync" | "stop" | "abort" | "clear_queue" | "new" | "compact" | "export" }
   | { kind: "list_sessions" | "show_tree" }
   | { kind: "reply"; id: string; value: NotebookReply }
   | { kind: "answer"; id: string; value: string | boolean | null }

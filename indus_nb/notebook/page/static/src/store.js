@@ -67,7 +67,7 @@ export class Store {
     /** @type {Set<View>} */
     this.views = new Set();
     model.on("msg:custom", (message) => this.handleMessage(message));
-    this.send({ kind: "hello" });
+    this.send({ kind: "ready" });
   }
 
   get state() {

@@ -1,0 +1,364 @@
+"""The protocol between widget and page: what is let in, and the two files that are generated from its module.
+
+``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/notebook/test_page_protocol.py`` writes docs/page_protocol.md and
+static/protocol.d.ts anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from indus_nb.notebook.page import protocol
+from indus_nb.session import dialogs
+
+DOCS = Path(__file__).parents[2] / "docs" / "page_protocol.md"
+DECLARATIONS = Path(protocol.__file__).parent / "static" / "protocol.d.ts"
+
+HEAD = """# The page's protocol
+
+What a widget in the kernel and the pages that show it say to each other, over the widget's comm as custom messages.
+This page is generated from `indus_nb/notebook/page/protocol.py`; the same types for JavaScript are in
+`static/protocol.d.ts` next to it.
+
+1. A page that shows the widget sends `ready`. The kernel sends it a `full` message, and from then on numbered `patch`
+   messages, each with the operations that bring the page up to date.
+2. A page that misses a number sends `resync`, and is sent a `full` message again.
+3. Clicks and keys are messages of a page. Each is validated; one that is rejected is logged, the page shows why, and
+   nothing else happens. A cell's widget understands fewer of them than a panel.
+4. The kernel may ask a page to read or change its notebook. The page that was used last replies, or none.
+
+Types are those of TypeScript. Fields with a `?` may be left out.
+"""
+
+FIRST_LINE = "// Generated from page/protocol.py by tests/notebook/test_page_protocol.py.\n"
+
+
+def members(union: Any) -> list[Any]:
+    return [member for choice in get_args(union) for member in (members(choice) if get_args(choice) else [choice])]
+
+
+INBOUND = members(protocol.FromPage)
+IN_CELLS = members(protocol.FromCellPage)
+OUTBOUND = members(protocol.ToPage)
+OPERATIONS = members(protocol.Operation)
+DIALOGS = members(protocol.PageDialog)
+STATES = [protocol.CellState, protocol.PanelState]
+RESULTS = [protocol.CellList, protocol.CellChanged, protocol.CannotDo]
+CLASSES = {
+    node.name: node
+    for module in (dialogs, protocol)
+    for node in ast.parse(inspect.getsource(module)).body
+    if isinstance(node, ast.ClassDef)
+}
+
+
+# What the declarations say
+
+
+def fields_of(declared: type) -> dict[str, Any]:
+    """Annotations as they stand, by the names on the wire."""
+    hints = get_type_hints(declared, include_extras=True)
+    if issubclass(declared, BaseModel):
+        return {field.alias or name: hints[name] for name, field in declared.model_fields.items()}
+    return hints
+
+
+def is_required(declared: Any, name: str) -> bool:
+    if is_typeddict(declared):
+        return name in declared.__required_keys__ and get_origin(fields_of(declared)[name]) is not NotRequired
+    if issubclass(declared, BaseModel):
+        by_wire_name = {field.alias or name: field for name, field in declared.model_fields.items()}
+        field = by_wire_name[name]
+        return field.is_required() or (get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1)
+    return True
+
+
+def said_of(declared: type) -> dict[str, str]:
+    """The docstrings below the fields of a class and its bases, by the names on the wire."""
+    found: dict[str, str] = {}
+    node = CLASSES[declared.__name__]
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in CLASSES:
+            found |= said_of(getattr(protocol, base.id, dialogs.UiFrame))
+    for field, text in zip(node.body, node.body[1:], strict=False):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                found[to_wire(declared, name)] = " ".join(said.split())
+            case _:
+                pass
+    return found
+
+
+def to_wire(declared: type, name: str) -> str:
+    fields = declared.model_fields if issubclass(declared, BaseModel) else {}
+    return fields[name].alias or name if name in fields else name
+
+
+def typescript(hint: Any) -> str:
+    """A type as TypeScript writes it."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated and isinstance(arguments[1], str):
+        return arguments[1]
+    if origin in (Annotated, NotRequired):
+        return typescript(arguments[0])
+    if hint == protocol.Operation:
+        return "Operation"
+    if origin is Literal:
+        return " | ".join(f'"{value}"' for value in arguments)
+    if origin in (Union, types.UnionType):
+        return " | ".join(dict.fromkeys(map(typescript, arguments)))
+    if origin is list:
+        item = typescript(arguments[0])
+        return f"({item})[]" if " | " in item else f"{item}[]"
+    if origin is dict:
+        return f"Record<string, {typescript(arguments[1])}>"
+    names = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
+    return names.get(hint) or hint.__name__
+
+
+def used_by(declared: list[Any]) -> list[Any]:
+    """The classes in the fields of ``declared``, and in theirs, each once and behind those that use it."""
+    found: dict[Any, None] = {}
+
+    def visit(hint: Any) -> None:
+        for inner in get_args(hint):
+            visit(inner)
+        if inspect.isclass(hint) and hint.__module__ == protocol.__name__ and hint not in found:
+            found[hint] = None
+            for field in fields_of(hint).values():
+                visit(field)
+
+    for each in declared:
+        for field in fields_of(each).values():
+            visit(field)
+    return list(found)
+
+
+# docs/page_protocol.md
+
+
+def reference() -> str:
+    dialogs_first = "A `timeout` is in milliseconds.\n"
+    parts = [
+        HEAD,
+        "\n## From a page\n",
+        *(section(each, f"`{kind(each)}`", note=where(each)) for each in INBOUND),
+        "\n## To a page\n",
+        *(section(each, f"`{name_of(each)}`") for each in OUTBOUND),
+        "\n## Results\n\nWhat the `value` of a `reply` holds.\n",
+        *(section(each, each.__name__) for each in (*RESULTS, *used_by(RESULTS))),
+        "\n## Operations\n\nArrays, in `ops`. A page carries them out in their order.\n",
+        *(section(each, f"`{signature(each)}`") for each in OPERATIONS),
+        "\n## Dialogs\n\n" + dialogs_first,
+        *(section(each, f"`{kind(each, 'method')}`") for each in DIALOGS),
+        "\n## State\n\nValues by name. A page that knows a name's value keeps it until another comes.\n",
+        *(section(each, "Of both kinds" if each is protocol.CellState else "Of a panel only") for each in STATES),
+        *(section(each, each.__name__) for each in used_by([*STATES, protocol.ShowToast]) if each not in STATES),
+    ]
+    return "".join(parts)
+
+
+def section(declared: Any, title: str, *, note: str = "") -> str:
+    said = said_of(declared)
+    inherited = fields_of(protocol.CellState) if declared is protocol.PanelState else {}
+    skipped = {"kind", "method", "type"} if declared in (*INBOUND, *OUTBOUND, *DIALOGS) else {"op"}
+    skipped = (skipped - {"type"} if declared in OUTBOUND else skipped) | inherited.keys()
+    skipped |= {"page"} if declared in INBOUND else set()
+    rows = [
+        row(name + ("" if is_required(declared, name) or declared in STATES else "?"), hint, said.get(name, ""))
+        for name, hint in fields_of(declared).items()
+        if name not in skipped
+    ]
+    table = "\n".join(["\n| field | type | |", "|---|---|---|", *rows, ""]) if rows else ""
+    return f"\n### {title}\n\n{markdown(inspect.getdoc(declared) or '')}{note}\n{table}"
+
+
+def row(name: str, hint: Any, said: str) -> str:
+    kind = typescript(hint).replace("|", "\\|")
+    return f"| `{name}` | `{kind}` | {markdown(said)} |"
+
+
+def markdown(docstring: str) -> str:
+    return docstring.replace("``", "`")
+
+
+def kind(declared: Any, field: str = "kind") -> str:
+    return get_args(get_type_hints(declared)[field])[0]
+
+
+def name_of(message: Any) -> str:
+    what = get_type_hints(message).get("what")
+    return kind(message) + (f" {get_args(what)[0]}" if what else "")
+
+
+def where(message: Any) -> str:
+    return "" if message in IN_CELLS else " Panels only."
+
+
+def signature(operation: Any) -> str:
+    return f'["{kind(operation, "op")}", {", ".join(name for name in operation._fields if name != "op")}]'
+
+
+# static/protocol.d.ts
+
+
+def declarations() -> str:
+    everything = [protocol.PageMessage, *INBOUND, *OUTBOUND, *RESULTS, *OPERATIONS, *DIALOGS, *STATES]
+    everything += [each for each in used_by(everything) if each not in everything]
+    parts = [
+        FIRST_LINE,
+        *map(declaration, everything),
+        alias("FromPage", "What a page sends.", INBOUND),
+        alias("ToPage", "What a page is sent.", OUTBOUND),
+        alias("PageRequest", "What a page is asked to do.", members(protocol.PageRequest)),
+        alias("Operation", "What a page does with what it shows.", OPERATIONS),
+        alias("PageDialog", "What the user is asked.", DIALOGS),
+        alias("WidgetKind", "The kinds of widget.", [f'"{each}"' for each in get_args(protocol.WidgetKind)]),
+    ]
+    return "\n".join(parts)
+
+
+def declaration(declared: Any) -> str:
+    text = (inspect.getdoc(declared) or "").split("\n")[0]
+    said = said_of(declared)
+    if declared in OPERATIONS:
+        fields = ", ".join(f"{name}: {typescript(hint)}" for name, hint in fields_of(declared).items())
+        return f"/** {text} */\nexport type {declared.__name__} = [{fields}];\n"
+    base = (
+        protocol.CellState if declared is protocol.PanelState else protocol.PageMessage if declared in INBOUND else None
+    )
+    extends = f" extends {base.__name__}" if base else ""
+    lines = [f"/** {text} */", f"export interface {declared.__name__}{extends} {{"]
+    inherited = fields_of(base) if base else {}
+    for name, hint in fields_of(declared).items():
+        if name in inherited:
+            continue
+        lines += [f"  /** {said[name]} */"] if name in said else []
+        lines.append(f"  {name}{'' if is_required(declared, name) else '?'}: {typescript(hint)};")
+    return "\n".join([*lines, "}", ""])
+
+
+def alias(name: str, text: str, choices: list[Any]) -> str:
+    names = [each if isinstance(each, str) else each.__name__ for each in choices]
+    return "\n".join([f"/** {text} */", f"export type {name} =", *(f"  | {each}" for each in names)]) + ";\n"
+
+
+@pytest.mark.parametrize(("path", "generate"), [(DOCS, reference), (DECLARATIONS, declarations)])
+def test_what_is_generated_from_the_protocol_is_up_to_date(path: Path, generate: Any) -> None:
+    if os.environ.get("INDUS_NB_WRITE_DOCS"):
+        path.write_text(generate(), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == generate(), __doc__
+
+
+def test_every_class_of_the_protocol_is_declared_for_pages() -> None:
+    declared = set(
+        re.findall(r"^export (?:interface|type) (\w+)", DECLARATIONS.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    shared = {"KernelRequest", "RunState"}  # bases of others
+    classes = {name for name, value in vars(protocol).items() if getattr(value, "__module__", "") == protocol.__name__}
+    assert {name for name in classes if inspect.isclass(getattr(protocol, name))} - shared <= declared
+
+
+# What is let in
+
+
+def wire_values() -> st.SearchStrategy[Any]:
+    scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    return st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner))
+
+
+def messages() -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A valid message of each kind."""
+    values = {"str": "x", "int": 0, "Literal": None}
+    for model in INBOUND:
+        message: dict[str, Any] = {"kind": kind(model), "page": "one"}
+        for name, hint in fields_of(model).items():
+            inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+            if name in ("kind", "page"):
+                continue
+            message[name] = get_args(inner)[0] if get_origin(inner) is Literal else values.get(str(inner), "x")
+        if model is protocol.Reply:
+            message["value"] = {}
+        if model is protocol.Unqueue:
+            message["index"] = 0
+        if model is protocol.AttachImage:
+            message |= {"data": "R0lGODdh", "mimeType": "image/gif"}
+        yield model, message
+
+
+VALID = list(messages())
+
+
+@pytest.mark.parametrize(("model", "message"), VALID, ids=lambda value: getattr(value, "__name__", ""))
+def test_every_kind_of_message_is_understood_by_the_widgets_that_it_is_for(model: Any, message: dict[str, Any]) -> None:
+    assert type(protocol.parse(message, "panel")) is model
+    assert type(protocol.parse({**message, "unheard": "of"}, "panel")) is model
+    if model in IN_CELLS:
+        assert type(protocol.parse(message, "cell")) is model
+    else:
+        with pytest.raises(ValidationError):
+            protocol.parse(message, "cell")
+
+
+@given(st.sampled_from(VALID), st.data())
+def test_a_field_of_another_type_is_a_value_error_and_nothing_else(
+    valid: tuple[Any, dict[str, Any]], data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from(sorted(valid[1])))
+    try:
+        protocol.parse({**valid[1], name: data.draw(wire_values())}, "panel")
+    except ValidationError as error:
+        problem = protocol.problem(error)
+        assert "\n" not in problem
+        assert problem.endswith(".")
+
+
+@given(wire_values())
+def test_what_is_no_message_is_rejected(content: Any) -> None:
+    with pytest.raises(ValidationError):
+        protocol.parse(content, "panel")
+
+
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        ({"kind": "prompt", "text": "x" * (protocol.MAX_TEXT_CHARACTERS + 1)}, "prompt.text"),
+        ({"kind": "rename", "name": "x" * (protocol.MAX_NAME_CHARACTERS + 1)}, "rename.name"),
+        ({"kind": "switch", "path": "x" * (protocol.MAX_PATH_CHARACTERS + 1)}, "switch.path"),
+        ({"kind": "ready", "page": "x" * (protocol.MAX_PAGE_NAME_CHARACTERS + 1)}, "ready.page"),
+        ({"kind": "unqueue", "queue": "steering", "index": True, "text": "x"}, "unqueue.index"),
+        ({"kind": "set_thinking", "level": "to the moon"}, "set_thinking.level"),
+        ({"kind": "image", "data": "AAAA" * 1_700_000, "mimeType": "image/png"}, "5 MB"),
+        ({"kind": "image", "data": "PHN2Zz4=", "mimeType": "image/svg+xml"}, "mimeType must be one of"),
+        ({"kind": "eval", "code": "secret"}, "there is no such message"),
+        ("secret", "secret"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_rejection_says_where_the_problem_is_and_repeats_nothing(message: Any, where: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        protocol.parse(message, "panel")
+    problem = protocol.problem(caught.value)
+    assert len(problem) < 300
+    if where != "secret":
+        assert where in problem
+    assert "secret" not in problem
+
+
+@pytest.mark.parametrize("value", [1.5, ["a"], {"a": 1}, None, "x" * (protocol.MAX_TEXT_CHARACTERS + 1)])
+def test_an_answer_that_no_dialog_asks_for_dismisses_it(value: object) -> None:
+    message = protocol.parse({"kind": "answer", "id": "1", "value": value}, "cell")
+    assert isinstance(message, protocol.AnswerDialog)
+    assert message.value is None
