@@ -18,7 +18,7 @@ from indus_nb.providers.registry import ModelRegistry
 from indus_nb.resources.settings import agent_directory, model_registry
 from indus_nb.session.session import AgentSession
 from indus_nb.start import THINKING_LEVELS
-from indus_nb.storage.store import session_directory
+from indus_nb.storage import session_directory
 
 _MAX_OFFERS = 200
 _MAX_NAME_CHARACTERS = 200
@@ -270,7 +270,9 @@ def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Off
 def install(
     shell: Any, session: Callable[[], AgentSession | None], arguments: Callable[[str, str], Sequence[str]]
 ) -> Callable[[], None]:
-    """Make Tab offer what ``complete`` finds. IPython before 8.6 completes one line only, and is left as it is.
+    """Make Tab offer what ``complete`` finds.
+
+    IPython before 8.6 completes one line only, and is left as it is.
 
     Args:
         shell: The IPython shell.

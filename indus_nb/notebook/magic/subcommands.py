@@ -17,15 +17,14 @@ from indus_nb.messages import ThinkingLevel
 from indus_nb.notebook.magic.request import Command
 from indus_nb.providers import Model
 from indus_nb.providers.catalog import split_level
-from indus_nb.providers.preloading import preload_in_background
 from indus_nb.render import markup
 from indus_nb.render.session_page import export_html, page_name
 from indus_nb.render.tree import cut, tree_rows
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
 from indus_nb.start import THINKING_LEVELS
+from indus_nb.storage import SessionInfo, SessionStore, list_sessions, user_text
 from indus_nb.storage.format import format_line
-from indus_nb.storage.store import SessionInfo, SessionStore, list_sessions, user_text
 
 _MOST_ROWS = 60
 _MOST_SESSIONS = 500
@@ -105,9 +104,7 @@ async def _set_model(session: AgentSession, wanted: str) -> Shown:
         model = session.registry.find(name)
     except ModelNotFoundError as error:
         raise UsageError(f"{error} `%agent model` lists those that can be used here.") from error
-    provider = session.registry.provider_of(model)
     await session.set_model(model)
-    preload_in_background(provider.preload)
     if level is not None:
         await session.set_thinking_level(level)
     thinking = f", thinking {session.thinking_level}" if model.reasoning else ""

@@ -33,16 +33,15 @@ from indus_nb.notebook.kernel.agent_thread import AgentThread
 from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.cell import LiveDrawing, live_state
+from indus_nb.notebook.view.growing import LiveDrawing, live_state
 from indus_nb.notebook.view.transcript import Transcript
-from indus_nb.providers.preloading import preload_in_background
 from indus_nb.render.session_page import export_html, page_name, session_page
 from indus_nb.render.tree import cut, tree_rows
 from indus_nb.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
+from indus_nb.storage import SessionStore, list_sessions
 from indus_nb.storage.format import Entry
-from indus_nb.storage.store import SessionStore, list_sessions
 from indus_nb.tools import Tool
 from indus_nb.wire import JsonObject, dump
 
@@ -456,7 +455,6 @@ class ChatPanel:
 
     async def _set_model(self, session: AgentSession, request: protocol.SetModel) -> None:
         model = session.registry.with_id(request.id, request.provider)
-        preload_in_background(session.registry.provider_of(model).preload)
         await session.set_model(model)
 
     def _went(self, session: AgentSession, *, done: bool) -> None:
