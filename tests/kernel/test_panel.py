@@ -643,7 +643,7 @@ def test_a_history_of_long_messages_stays_small_enough_for_a_page(kernel: Kernel
 def test_a_run_that_grows_long_pushes_its_beginning_out(
     kernel: Kernel, page: Page, wire: Wire, api: MessagesApi
 ) -> None:
-    kernel.run("import indus_nb.notebook.page.panel as module\nmodule._MOST_BLOCKS = 10")
+    kernel.run("import indus_nb.notebook.page.panel as module\nmodule._MAX_BLOCKS = 10")
     try:
         api.add(*(Reply(f"Turn {turn}.", ToolUse("ls", {"path": f"gone-{turn}"})) for turn in range(20)), "The end.")
         page.prompt("look around")
@@ -653,7 +653,7 @@ def test_a_run_that_grows_long_pushes_its_beginning_out(
         assert "look around" not in page.text
         assert Page(wire, page.comm_id).text == page.text
     finally:
-        kernel.run("module._MOST_BLOCKS = 600")
+        kernel.run("module._MAX_BLOCKS = 600")
 
 
 def test_what_is_wrong_with_extensions_is_told(kernel: Kernel, wire: Wire) -> None:
