@@ -1,4 +1,4 @@
-"""What a widget tells a page, whose part is played here by a few lines of Python."""
+"""What a widget sends a page and what it does with a page's messages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from fake_page import FakePage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,50 +16,11 @@ from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.wire import JsonObject
 
 
-class Page:
-    """Does with patches what a page does; counts text as pages do, in units of UTF-16."""
-
-    def __init__(self, live: AgentWidget) -> None:
-        self.messages: list[JsonObject] = []
-        self.blocks: dict[str, bytes] = {}
-        self.state: JsonObject = {}
-        self.dialogs: dict[str, Any] = {}
-        self.toasts: list[str] = []
-        live._widget.send = self.take
-
-    def take(self, message: JsonObject) -> None:
-        self.messages.append(message)
-        if message["kind"] == "full":
-            self.blocks, self.state, self.dialogs, self.toasts = {}, {}, {}, []
-        for operation in message.get("ops", ()):
-            match operation:
-                case ["put", key, html]:
-                    self.blocks[key] = html.encode("utf-16-le")
-                case ["tail", key, keep, html]:
-                    self.blocks[key] = self.blocks[key][: 2 * keep] + html.encode("utf-16-le")
-                case ["drop", key]:
-                    del self.blocks[key]
-                case ["set", state]:
-                    self.state.update(state)
-                case ["ask", frame, left]:
-                    self.dialogs[frame["id"]] = left
-                case ["unask", dialog_id]:
-                    self.dialogs.pop(dialog_id, None)
-                case ["toast", toast]:
-                    self.toasts.append(toast["text"])
-                case _:
-                    raise AssertionError(operation)
-
-    @property
-    def shown(self) -> list[tuple[str, str]]:
-        return [(key, html.decode("utf-16-le")) for key, html in self.blocks.items()]
-
-
 def live_and_page(
     heard: list[protocol.PanelRequest] | None = None, kind: protocol.WidgetKind = "panel"
-) -> tuple[AgentWidget, Page]:
+) -> tuple[AgentWidget, FakePage]:
     live = AgentWidget(kind, (heard if heard is not None else []).append, lambda work: work())
-    return live, Page(live)
+    return live, FakePage.of(live)
 
 
 def say(live: AgentWidget, **message: Any) -> None:
@@ -99,7 +61,7 @@ def test_a_page_has_the_blocks_in_their_order_whatever_happened(actions: list[tu
             case _:
                 say(live, kind="resync")
     live.send()
-    assert page.shown == list(model.items())
+    assert list(page.blocks.items()) == list(model.items())
     numbers = [message["n"] for message in page.messages if message["kind"] == "patch"]
     assert numbers == list(range(1, len(numbers) + 1))
     live.close()
@@ -120,7 +82,7 @@ def test_only_the_end_of_a_growing_block_is_sent_and_nothing_twice() -> None:
     live.send()
     assert len(page.messages) == 2
     assert len(str(page.messages[1])) < 200
-    assert page.shown == [("a", text + "more and more</p>")]
+    assert list(page.blocks.items()) == [("a", text + "more and more</p>")]
     assert page.state == {"note": "busy", "cost": "$2"}
     live.close()
 
@@ -144,9 +106,9 @@ def test_a_late_page_is_shown_everything_that_stands() -> None:
     assert live.ready.is_set()
     assert not live.reloaded
     assert page.messages[-1]["kind"] == "full"
-    assert page.shown == [("a", "<p>a</p>")]
+    assert list(page.blocks.items()) == [("a", "<p>a</p>")]
     assert list(page.dialogs) == ["1"]
-    assert 0 < page.dialogs["1"] <= 60_000 - int(passed)
+    assert 0 < (page.dialogs["1"].left or 0) <= 60_000 - int(passed)
     assert 5000 + int(passed) <= page.state["started_ms_ago"]
     assert page.toasts == ["hello"]
     assert page.state["status"] == {"k": "s"}
@@ -280,12 +242,13 @@ def test_signs_that_follow_each_other_closely_are_few_messages() -> None:
         live.signal(frame("notify", id="n", message=f"notice {number}", notifyType="info"))
         live.signal(frame("setStatus", id="s", statusKey=f"key {number}", statusText="busy"))
     live.signal(frame("confirm", id="1", title="?", message=""))
-    assert page.dialogs == {"1": None}
+    assert [each.left for each in page.dialogs.values()] == [None]
     assert page.toasts[-1] == "notice 9999"
     assert len(page.state["status"]) == 10_000
     assert len(page.messages) < 200
-    say(live, kind="ready", page="late")
-    assert page.toasts == [f"notice {number}" for number in range(9_995, 10_000)]
+    late = FakePage.of(live)
+    late.tell("ready")
+    assert late.toasts == [f"notice {number}" for number in range(9_995, 10_000)]
     live.close()
 
 
