@@ -13,6 +13,7 @@ from pydantic import ConfigDict, ValidationError
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, check_image
 from indus_nb.providers import ToolSpec
+from indus_nb.tools.description import CallDescription, by_arguments
 from indus_nb.tools.tool import ToolContext, ToolError, text_output
 from indus_nb.wire import JsonObject, WireModel, first_problem
 
@@ -99,6 +100,10 @@ class HostTool:
     def check(self, arguments: JsonObject) -> JsonObject:
         """The arguments as they are: the client knows what it can take."""
         return arguments
+
+    def describe_call(self, arguments: JsonObject) -> CallDescription:
+        """Describe a call by its arguments; what the client does with it is not known here."""
+        return by_arguments(self.definition.name, arguments)
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Have the client run it."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from indus_nb.errors import UsageError
-from indus_nb.extensions.registered import BoundTool, Extension
+from indus_nb.extensions.registered import Extension
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Model
-from indus_nb.tools import FunctionTool, Tool
+from indus_nb.tools import CallDescription, Tool, ToolError, describe_call
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -177,8 +177,19 @@ class Context(Guarded):
 
     def is_read_only(self, tool_name: str) -> bool:
         """Whether that tool changes nothing, as code of this process says; a server's own word is no proof."""
-        tool = self._session.all_tools.get(tool_name)
-        return isinstance(tool, FunctionTool | BoundTool) and tool.read_only
+        return not self.describe_call(tool_name, {}).has_effects
+
+    def describe_call(self, tool_name: str, arguments: JsonObject) -> CallDescription:
+        """Describe a tool call: what views show of it, and what the user is asked before it runs.
+
+        Args:
+            tool_name: The tool that is called.
+            arguments: The arguments of the call, as the model gave them.
+
+        Returns:
+            The description. Its ``approval()`` may read files: call it off the event loop.
+        """
+        return describe_call(tool_name, arguments, self._session.all_tools)
 
     def warning(self, tool_name: str, arguments: JsonObject) -> str | None:
         """Return what the user should know of a tool call before allowing it.
@@ -190,8 +201,10 @@ class Context(Guarded):
         Returns:
             A sentence, or ``None`` if the tool has nothing to say.
         """
-        tool: Any = self._session.all_tools.get(tool_name)
-        return tool.warning(arguments) if isinstance(tool, FunctionTool) else None
+        try:
+            return self.describe_call(tool_name, arguments).approval().warning
+        except ToolError:  # it is going to be rejected
+            return None
 
     def builtin(self, tool_name: str) -> Tool | None:
         """The built-in tool of that name, unless another tool is offered under it."""

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from indus_nb.events import ToolOutput
 from indus_nb.extensions.loader import Source
 from indus_nb.providers import ToolSpec
-from indus_nb.tools import Tool, ToolContext
+from indus_nb.tools import CallDescription, Tool, ToolContext
+from indus_nb.tools.description import by_arguments
 from indus_nb.tools.function import as_output
 from indus_nb.wire import JsonObject
 
@@ -100,6 +101,10 @@ class BoundTool:
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments as ``prepare_arguments`` makes them, unchanged without it."""
         return self._tool.prepare_arguments(arguments) if self._tool.prepare_arguments else arguments
+
+    def describe_call(self, arguments: JsonObject) -> CallDescription:
+        """Describe a call by its arguments."""
+        return by_arguments(self.spec.name, arguments, has_effects=not self.read_only)
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Call the extension's ``execute`` and make content of what it returns.

@@ -23,6 +23,7 @@ from indus_nb.mcp.config import McpServerConfig, ServerSpec
 from indus_nb.mcp.process import GRACE_SECONDS
 from indus_nb.mcp.server import CLOSE_SECONDS, Server
 from indus_nb.providers import ToolSpec
+from indus_nb.tools.description import CallDescription, by_arguments
 from indus_nb.tools.tool import Tool, ToolContext
 from indus_nb.wire import JsonObject, clean_text, field_problems
 
@@ -47,6 +48,10 @@ class McpTool:
     def check(self, arguments: JsonObject) -> JsonObject:
         """The arguments as they are: the server knows which it accepts."""
         return arguments
+
+    def describe_call(self, arguments: JsonObject) -> CallDescription:
+        """Describe a call by its arguments. It counts as one with effects: a server's own word is no proof."""
+        return by_arguments(self.spec.name, arguments)
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Have the server run it.

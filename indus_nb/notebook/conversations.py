@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,7 +15,6 @@ from indus_nb.extensions.definitions import agent
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
-    Message,
     ThinkingLevel,
     ToolCall,
     ToolResultMessage,
@@ -37,6 +36,7 @@ from indus_nb.providers.catalog import split_level
 from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session.session import AgentSession, ApproveMode
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.tools import describe_call
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class Conversations:
 
     def _insert_code(self, session: AgentSession) -> None:
         """Put what the agent ran in the user's kernel since the last prompt into a cell below."""
-        code = _code_that_ran(session.messages)
+        code = _code_that_ran(session)
         if not code:
             raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
         self._shell.set_next_input("\n\n".join(code), replace=False)
@@ -400,11 +400,11 @@ async def _in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: 
         raise
 
 
-def _code_that_ran(messages: Sequence[Message]) -> list[str]:
-    """The code of the calls of ``python`` behind the user's last message that ended well."""
+def _code_that_ran(session: AgentSession) -> list[str]:
+    """The code that the agent ran in the kernel behind the user's last message, and that ended well."""
     good: set[str] = set()
     code: list[str] = []
-    for message in reversed(messages):
+    for message in reversed(session.messages):
         match message:
             case UserMessage():
                 break
@@ -412,8 +412,8 @@ def _code_that_ran(messages: Sequence[Message]) -> list[str]:
                 good.add(message.tool_call_id)
             case AssistantMessage():
                 calls = [block for block in message.content if isinstance(block, ToolCall)]
-                ran = [call.arguments.get("code") for call in calls if call.name == "python" and call.id in good]
-                code[:0] = [text.strip("\n") for text in ran if isinstance(text, str)]
+                ran = [describe_call(call.name, call.arguments, session.all_tools) for call in calls if call.id in good]
+                code[:0] = [described.code.strip("\n") for described in ran if described.code is not None]
             case _:
                 pass
     return code

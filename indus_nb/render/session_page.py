@@ -34,8 +34,7 @@ from indus_nb.render import markup
 from indus_nb.session.stats import session_stats
 from indus_nb.storage.format import milliseconds
 from indus_nb.storage.store import SessionStore, TreeNode
-from indus_nb.tools.todo import NAME as TODO
-from indus_nb.tools.todo import read_list
+from indus_nb.tools.todo import list_of_result
 from indus_nb.wire import dump
 
 _LONGEST_TITLE = 100
@@ -203,7 +202,7 @@ def _result(message: ToolResultMessage) -> str:
     else:
         inner = markup.preformatted(text_of(message.content), "failed-output" if message.is_error else "output")
     title = f"{'✗' if message.is_error else '✓'} {message.tool_name}"
-    if message.tool_name == TODO and (todos := read_list(message.details)) is not None:
+    if (todos := list_of_result(message.tool_name, message.details)) is not None:
         title += f" · {todos.summary}"
         return _folded(title, markup.preformatted(todos.checklist(), "output"), opened=True)
     return _folded(title, inner) + "".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from indus_nb.tools.bash import Shell, ShellResult, bash_tool
+from indus_nb.tools.description import Approval, CallDescription, describe_call
 from indus_nb.tools.files import FileQueue, edit_tool, ls_tool, write_tool
 from indus_nb.tools.read import read_image, read_tool
 from indus_nb.tools.search import find_tool, grep_tool
@@ -12,6 +13,8 @@ from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, ToolError, text
 
 __all__ = [
     "DEFAULT_TOOLS",
+    "Approval",
+    "CallDescription",
     "FunctionTool",
     "Shell",
     "ShellResult",
@@ -19,6 +22,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "builtin_tools",
+    "describe_call",
     "read_image",
     "text_output",
 ]

@@ -8,12 +8,14 @@ import contextlib
 import re
 import shutil
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import Field
 
 from indus_nb.events import ToolOutput
+from indus_nb.tools.description import Approval, CallDescription
+from indus_nb.tools.previews import command_rule
 from indus_nb.tools.process import Child
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, GrowingTail, Truncation, size_text
@@ -220,7 +222,13 @@ def bash_tool(cwd: Path, shell: Shell) -> FunctionTool[BashArguments]:
         arguments=BashArguments,
         run=run,
         snippet="Run shell commands",
+        describe=_describe,
     )
+
+
+def _describe(default: CallDescription, arguments: BashArguments) -> CallDescription:
+    rule = f"bash: {command_rule(arguments.command)}"
+    return replace(default, approval=lambda: Approval("Run this command?", arguments.command, rule))
 
 
 def _details(result: ShellResult) -> JsonObject | None:

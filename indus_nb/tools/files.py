@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -17,8 +18,10 @@ from pydantic import Field, model_validator
 
 from indus_nb.events import ToolOutput
 from indus_nb.files import write_atomically
+from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.edit import Edited, Replacement, replace
 from indus_nb.tools.paths import failure, resolve
+from indus_nb.tools.previews import replacements, written_file
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import head, size_text
 from indus_nb.wire import JsonObject
@@ -65,6 +68,13 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
                 raise failure("write", arguments.path, error) from error
         return text_output(f"Wrote {len(data)} bytes to {arguments.path}")
 
+    def describe(default: CallDescription, arguments: WriteArguments) -> CallDescription:
+        def approval() -> Approval:
+            path = _meant(arguments.path, cwd)
+            return Approval(f"Write {path}?", written_file(path, arguments.content), f"write: {path}")
+
+        return replace_fields(default, announces_start=True, approval=approval)
+
     return FunctionTool(
         name="write",
         description="Write a file. Missing folders are made; a file that is there already is replaced.",
@@ -72,6 +82,7 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
         run=run,
         snippet="Create or replace whole files",
         guidelines=("Use write for new files and complete rewrites only; change existing files with edit.",),
+        describe=describe,
     )
 
 
@@ -132,6 +143,13 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
             {"diff": edited.diff, "firstChangedLine": edited.first_changed_line},
         )
 
+    def describe(default: CallDescription, arguments: EditArguments) -> CallDescription:
+        def approval() -> Approval:
+            path = _meant(arguments.path, cwd)
+            return Approval(f"Change {path}?", replacements(arguments.edits), f"edit: {path}")
+
+        return replace_fields(default, announces_start=True, approval=approval)
+
     return FunctionTool(
         name="edit",
         description=(
@@ -145,7 +163,13 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
             "Make several changes to one file in one edit call, as separate entries of edits.",
             "Keep oldText of edit short, but long enough to be unique in the file.",
         ),
+        describe=describe,
     )
+
+
+def _meant(path: str, cwd: Path) -> Path:
+    """The file that a change of ``path`` would reach, through symbolic links."""
+    return Path(os.path.realpath(resolve(path, cwd)))
 
 
 class LsArguments(Arguments):

@@ -7,11 +7,13 @@ list is saved with the session, and each branch has its own. Whoever offers the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
 from indus_nb.events import ToolOutput
+from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.wire import WireModel
 
@@ -115,6 +117,19 @@ def read_list(details: object) -> TodoList | None:
         return TodoList.model_validate(details)
     except ValidationError:
         return None
+
+
+def list_of_result(tool_name: str, details: object) -> TodoList | None:
+    """Return the list that a tool's result shows.
+
+    Args:
+        tool_name: The tool that the result is from.
+        details: The result's ``details``.
+
+    Returns:
+        The list; ``None`` for a result of another tool, or of a call that failed.
+    """
+    return read_list(details) if tool_name == NAME else None
 
 
 def changed(todos: TodoList, arguments: TodoArguments) -> TodoList:
@@ -237,5 +252,13 @@ def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) ->
         arguments=TodoArguments,
         run=run,
         read_only=True,  # nobody need be asked about it: it changes nothing but the list, and that at one go
+        describe=_describe,
         snippet="Keep a list of what is to be done",
     )
+
+
+def _describe(default: CallDescription, arguments: TodoArguments) -> CallDescription:
+    chosen = filter(None, (arguments.op, arguments.task, arguments.phase))
+    summary = " ".join(" ".join(text.split()) for text in chosen)[:MAX_SUMMARY_CHARACTERS]
+    others = {name: value for name, value in default.details.items() if name not in ("op", "task", "phase")}
+    return replace(default, summary=summary, details=others)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from indus_nb.events import ToolOutput
 from indus_nb.messages import TextContent
 from indus_nb.providers import ToolSpec
+from indus_nb.tools.description import Approval, CallDescription, approval_by_arguments, by_arguments
 from indus_nb.wire import JsonObject, clean_text, field_problems
 
 
@@ -63,7 +64,11 @@ class ToolContext:
 
 
 class Tool(Protocol):
-    """Something that a model can call."""
+    """Something that a model can call.
+
+    A tool may besides have a method ``describe_call(arguments)``, which returns a ``CallDescription``: what views show
+    of a call, and what the user is asked before it. Without it the arguments describe the call.
+    """
 
     @property
     def spec(self) -> ToolSpec:
@@ -108,6 +113,8 @@ class FunctionTool(Generic[ArgumentsT]):
     """A tool made of a pydantic model for its arguments and an async function.
 
     ``warn`` may say, before the user allows a call, what they should know of it; quickly, and without raising.
+    ``describe`` is given the description that the arguments make and the validated arguments, and returns a better one,
+    quickly and without reading files; only the ``approval`` of that may take longer.
     """
 
     name: str
@@ -118,6 +125,7 @@ class FunctionTool(Generic[ArgumentsT]):
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()
     warn: Callable[[ArgumentsT], str | None] | None = None
+    describe: Callable[[CallDescription, ArgumentsT], CallDescription] | None = None
 
     @property
     def spec(self) -> ToolSpec:
@@ -134,16 +142,30 @@ class FunctionTool(Generic[ArgumentsT]):
             )
             raise ToolError(f"Invalid arguments for {self.name}:\n{problems}\nNothing was done.") from error
 
-    def warning(self, arguments: JsonObject) -> str | None:
-        """What the user should know of a call before allowing it; ``None`` for arguments that are wrong."""
+    def describe_call(self, arguments: JsonObject) -> CallDescription:
+        """Describe a call as ``describe`` does, else by its arguments; the question has the tool's warning."""
+        default = by_arguments(self.name, arguments, has_effects=not self.read_only)
         try:
-            return None if self.warn is None else self.warn(self.check(arguments))
-        except ToolError:
-            return None
+            checked = self.check(arguments)
+        except ToolError as error:
+            return replace(default, approval=partial(_reject, error))
+        understood = checked.model_dump() if isinstance(checked, Arguments) else arguments
+        default = replace(default, approval=partial(approval_by_arguments, self.name, understood))
+        described = default if self.describe is None else self.describe(default, checked)
+
+        def approval() -> Approval:
+            asked = described.approval()
+            return asked if self.warn is None else replace(asked, warning=self.warn(checked))
+
+        return replace(described, approval=approval)
 
     async def execute(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutput:
         """Run the function."""
         return await self.run(arguments, context)
+
+
+def _reject(error: ToolError) -> Approval:
+    raise error
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ from indus_nb.notebook.view.transcript import Card, Transcript
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import ToolError
-from indus_nb.tools.todo import TodoArguments, TodoList, changed
+from indus_nb.tools.todo import TodoArguments, TodoList, changed, todo_tool
 
 PLAN = {"op": "init", "phases": [{"name": "Build", "tasks": ["Read", "Write"]}, {"name": "Ship", "tasks": ["Tell"]}]}
 
@@ -84,7 +84,9 @@ def test_a_wrong_operation_says_what_is_wrong(operation: dict[str, Any], problem
 
 def test_a_card_shows_the_list_as_boxes():
     todos = after(PLAN, {"op": "done", "task": "Read"}, {"op": "drop", "task": "Tell"})
-    shown = blocks.call(blocks.Call("todo", {"op": "drop", "task": "Tell"}, state="done", checklist=todos))
+    arguments = {"op": "drop", "task": "Tell"}
+    described = todo_tool(lambda: todos, lambda _: None).describe_call(arguments)
+    shown = blocks.call(blocks.Call("todo", arguments, described, state="done", checklist=todos))
     assert shown["text/plain"].splitlines() == [
         "✓ todo  drop Tell",
         "  Build",

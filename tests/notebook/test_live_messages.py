@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.session.dialogs import Ui
 from indus_nb.wire import JsonObject
 
 
@@ -87,46 +88,56 @@ def test_only_the_end_of_a_growing_block_is_sent_and_nothing_twice() -> None:
     live.close()
 
 
-def test_a_late_page_is_shown_everything_that_stands() -> None:
+async def test_a_late_page_is_shown_everything_that_stands() -> None:
     live, page = live_and_page()
+    ui = Ui()
+    ui.attach(lambda shown: live.signal(shown.to_wire()))
+    live.open_dialogs = ui.open_dialogs_with_time
+    asked = asyncio.create_task(ui.select("?", ["a"], timeout=60))
+    answered = asyncio.create_task(ui.confirm("?", ""))
+    await asyncio.sleep(0)
+    first, second = page.dialogs
+    ui.answer(second, answer=True)  # and what waits for it does not know yet
     live.put("a", "<p>a</p>")
     live.set(started_ms_ago=5000, note="x")
-    live.signal(frame("select", id="1", title="?", options=["a"], timeout=60_000))
-    live.signal(frame("confirm", id="2", title="?", message=""))
-    live.signal(frame("cancel", id="3", targetId="2"))
     live.signal(frame("notify", id="4", message="hello", notifyType="info"))
     live.signal(frame("setStatus", id="5", statusKey="k", statusText="s"))
     live.signal(frame("setWidget", id="6", widgetKey="w", widgetLines=["l"], widgetPlacement="belowEditor"))
     live.signal(frame("unheard_of", id="7"))
     assert not live.ready.is_set()
-    asked = time.monotonic()
-    while (passed := 1000 * (time.monotonic() - asked)) < 5:
+    began = time.monotonic()
+    while (passed := 1000 * (time.monotonic() - began)) < 5:
         pass
     say(live, kind="ready", page="one")
     assert live.ready.is_set()
     assert not live.reloaded
     assert page.messages[-1]["kind"] == "full"
     assert list(page.blocks.items()) == [("a", "<p>a</p>")]
-    assert list(page.dialogs) == ["1"]
-    assert 0 < (page.dialogs["1"].left or 0) <= 60_000 - int(passed)
+    assert list(page.dialogs) == [first]
+    assert 0 < (page.dialogs[first].left or 0) <= 60_000 - int(passed)
     assert 5000 + int(passed) <= page.state["started_ms_ago"]
     assert page.toasts == ["hello"]
     assert page.state["status"] == {"k": "s"}
     assert page.state["widgets"] == {"w": {"lines": ["l"], "placement": "belowEditor"}}
     say(live, kind="ready", page="two")
     assert live.reloaded
+    ui.cancel_all()
+    assert (await asked, await answered) == (None, True)
     live.close()
 
 
-def test_the_first_answer_counts_and_ends_the_dialog_on_every_page() -> None:
-    heard: list[Any] = []
-    live, page = live_and_page(heard)
-    live.signal(frame("select", id="1", title="?", options=["a", "b"]))
-    say(live, kind="answer", id="1", value="a")
-    say(live, kind="answer", id="1", value="b")
-    say(live, kind="answer", id="nothing", value=None)
-    assert [(answer.id, answer.value) for answer in heard] == [("1", "a")]
+async def test_the_first_answer_counts_and_ends_the_dialog_on_every_page() -> None:
+    ui = Ui()
+    live = AgentWidget("cell", lambda message: ui.answer(message.id, message.value), lambda work: work())
+    page = FakePage.of(live)
+    ui.attach(lambda shown: live.signal(shown.to_wire()))
+    asked = asyncio.create_task(ui.select("?", ["a", "b"]))
+    await asyncio.sleep(0)
+    (dialog,) = page.dialogs
+    for dialog_id, value in ((dialog, "a"), (dialog, "b"), ("nothing", None)):
+        say(live, kind="answer", id=dialog_id, value=value)
     assert page.dialogs == {}
+    assert await asked == "a"
     live.close()
 
 
@@ -230,7 +241,6 @@ def test_an_answer_that_makes_no_sense_dismisses_its_dialog(value: object) -> No
     live, page = live_and_page(heard)
     live.signal(frame("confirm", id="1", title="?", message=""))
     say(live, kind="answer", id="1", value=value)
-    say(live, kind="answer", id="1", value=True)
     assert [(answer.id, answer.value) for answer in heard] == [("1", None)]
     assert page.dialogs == {}
     live.close()

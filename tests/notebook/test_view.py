@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -29,7 +30,8 @@ from indus_nb.notebook.view.cell import CellView, LiveDrawing
 from indus_nb.notebook.view.output import TerminalScreen
 from indus_nb.notebook.view.transcript import Renderer, Transcript
 from indus_nb.streaming import GrowingMessage
-from indus_nb.tools.tool import text_output
+from indus_nb.tools import CallDescription, FunctionTool, Tool
+from indus_nb.tools.tool import Arguments, text_output
 
 
 @dataclass
@@ -61,10 +63,10 @@ class Place:
 class Run:
     """Feeds a view as a session does, with a clock that the test turns."""
 
-    def __init__(self, renderer: Renderer = lambda _: None) -> None:
+    def __init__(self, renderer: Renderer = lambda _: None, tools: Mapping[str, Tool] = {}) -> None:
         self.now = 0.0
         self.sheet = Sheet()
-        self.transcript = Transcript("Model M", lambda: self.now, renderer=renderer)
+        self.transcript = Transcript("Model M", lambda: self.now, renderer=renderer, tools=lambda: tools)
         self.view = CellView(self.transcript, self.sheet)
         self.feed(AgentStart(), TurnStart())
         self.begin()
@@ -413,7 +415,16 @@ def test_a_terminal_prints_each_block_once(capsys) -> None:
 
 
 def test_what_a_dialog_is_about_is_not_shown_twice_and_the_time_until_its_answer_does_not_count() -> None:
-    run = Run()
+    class Code(Arguments):
+        code: str
+
+    async def execute(arguments: Code, context: object) -> ToolOutput:
+        return ToolOutput(content=[])
+
+    def describe(default: CallDescription, arguments: Code) -> CallDescription:
+        return CallDescription("python", code=arguments.code, announces_start=True)
+
+    run = Run(tools={"python": FunctionTool("python", "", Code, execute, describe=describe)})
     asking = True
     run.view = CellView(run.transcript, run.sheet, is_held=lambda: asking)
     run.call("c1", "python", '{"code": "print(1)"}')

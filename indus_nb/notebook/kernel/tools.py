@@ -12,6 +12,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from pydantic import Field
@@ -27,6 +28,7 @@ from indus_nb.notebook.kernel.journal import Journal
 from indus_nb.notebook.kernel.main_thread import Job, MainThread
 from indus_nb.redaction import hide_known, secrets_of
 from indus_nb.resources.settings import Settings, agent_directory, load_settings
+from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.read import fit_image
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.wire import JsonObject, clean_text
@@ -97,6 +99,7 @@ class UserKernel:
                 arguments=PythonArguments,
                 run=self._run,
                 warn=self._warn,
+                describe=_describe,
                 snippet="Run code in the user's kernel, on the live objects",
                 guidelines=(
                     "Work on the user's live variables with python rather than reading their files again",
@@ -240,6 +243,18 @@ class UserKernel:
                 if isinstance(details, dict) and cast("JsonObject", details).get("kernel") == self._id:
                     return cast("JsonObject", details)
         return {}
+
+
+def _describe(default: CallDescription, arguments: PythonArguments) -> CallDescription:
+    others = {name: value for name, value in default.details.items() if name != "code"}
+    return replace(
+        default,
+        summary="",
+        code=arguments.code,
+        details=others,
+        announces_start=True,
+        approval=lambda: Approval("Run this code in your kernel?", arguments.code),  # the next code is another one
+    )
 
 
 class _Look:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never, cast
@@ -50,10 +50,11 @@ from indus_nb.notebook.view.cell import LiveDrawing, live_state
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut, tree_rows
-from indus_nb.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame
+from indus_nb.session.dialogs import Dialog, Notify, NotifyType, SetEditorText, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
 from indus_nb.storage.store import SessionStore
+from indus_nb.tools import Tool
 from indus_nb.wire import JsonObject, dump
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class ChatPanel:
         self.widget = AgentWidget("panel", self._on_request, thread.call)
         """The widget; whoever wants something of the page may ask it."""
         self.widget.bundle["text/plain"] = _WITHOUT_WIDGETS
-        self._transcript = Transcript(_model_name(session), renderer=self._renderer, whole=True)
+        self.widget.open_dialogs = self._open_dialogs
+        self._transcript = Transcript(_model_name(session), renderer=self._renderer, tools=self._tools, whole=True)
         self._drawing = LiveDrawing(self.widget)
         self._endings: list[Callable[[], None]] = []
         self._shows_dialogs = False
@@ -170,6 +172,9 @@ class ChatPanel:
     def _renderer(self, custom_type: str) -> Callable[..., Any] | None:
         return self._session.hooks.renderer(custom_type) if self._session is not None else None
 
+    def _tools(self) -> Mapping[str, Tool]:
+        return self._session.all_tools if self._session is not None else {}
+
     # What happens in the session
 
     def _on_event(self, event: SessionEvent) -> None:
@@ -203,6 +208,11 @@ class ChatPanel:
         if not self._shows_dialogs:
             self._shows_dialogs = True
             self._endings.append(session.ui.attach(self._show))
+
+    def _open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
+        if self._session is None or not self._shows_dialogs:
+            return ()
+        return self._session.ui.open_dialogs_with_time()
 
     def _show(self, frame: UiFrame) -> None:
         self.widget.signal(frame.to_wire())

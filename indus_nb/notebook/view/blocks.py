@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from indus_nb.messages import ImageContent, Usage
 from indus_nb.render import markup
+from indus_nb.tools.description import CallDescription, describe_call
 from indus_nb.tools.todo import TodoList
 from indus_nb.wire import JsonObject
 
@@ -29,8 +30,6 @@ _THINKING_TAIL = 1_000
 _OUTPUT_TAIL = 4_000
 _OPEN_LINES = 20
 _NOTABLE = 0.1
-_MAIN_ARGUMENTS = ("command", "path", "pattern", "query", "url", "code")
-_MAIN_LENGTH = 160
 _LONGEST_LINE = 4_000
 _ICONS: dict[CallState, tuple[str, str]] = {
     "writing": ("…", "busy"),
@@ -46,12 +45,14 @@ _ICONS: dict[CallState, tuple[str, str]] = {
 class Call:
     """A tool call as far as it is known: what the model asked for, and what became of it.
 
-    ``written`` counts the characters of arguments that still arrive; ``begun`` says that it reported something;
-    ``seconds`` is the time it ran so far. ``diff`` and ``checklist`` say better than arguments and output what it did.
+    ``described`` is what its tool says of it; without that its name and arguments describe it. ``written`` counts the
+    characters of arguments that still arrive; ``begun`` says that it reported something; ``seconds`` is the time it ran
+    so far. ``diff`` and ``checklist`` say better than arguments and output what it did.
     """
 
     name: str
     arguments: JsonObject
+    described: CallDescription | None = None
     written: int = 0
     state: CallState = "writing"
     begun: bool = False
@@ -103,10 +104,10 @@ def thinking(text: str, *, growing: bool = False) -> MimeBundle:
 def call(shown: Call) -> MimeBundle:
     """The card of a tool call: its name, its arguments, and its output or its end so far."""
     icon, icon_style = _ICONS[shown.state]
-    code = shown.arguments.get("code") if shown.name == "python" else None
-    code = markup.cut(code.strip("\n")) if isinstance(code, str) else ""
-    main, arguments = _split_arguments(shown, shows_code=bool(code))
-    if _may_be_asked_about(shown):
+    described = shown.described or describe_call(shown.name, shown.arguments)
+    code = markup.cut((described.code or "").strip("\n"))
+    main, arguments = _main_and_others(shown, described)
+    if _may_be_asked_about(shown, described):
         code = arguments = ""  # a dialog below shows them
     output = _output(shown)
     aside = _aside(shown)
@@ -244,24 +245,13 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {row}".rstrip() for row in text.split("\n"))
 
 
-def _split_arguments(shown: Call, *, shows_code: bool) -> tuple[str, str]:
-    """What of the arguments fits into the title, and the others, one below the other."""
-    arguments = dict(shown.arguments)
-    main = ""
-    if shows_code:
-        del arguments["code"]
-    for key in _MAIN_ARGUMENTS:
-        value = arguments.get(key)
-        if isinstance(value, str) and value.strip() and "\n" not in value and len(value) <= _MAIN_LENGTH:
-            main = str(arguments.pop(key))
-            break
-    if shown.checklist is not None:
-        chosen = (arguments.get(key) for key in ("op", "task", "phase"))
-        return " ".join(" ".join(value.split()) for value in chosen if isinstance(value, str))[:_MAIN_LENGTH], ""
-    if shown.diff is not None:
-        return main, ""
+def _main_and_others(shown: Call, described: CallDescription) -> tuple[str, str]:
+    """What of the arguments stands in the title, and the others, one below the other."""
+    main = described.summary
+    if shown.checklist is not None or shown.diff is not None:
+        return main, ""  # that says better what was done
     rows: list[str] = []
-    for key, value in arguments.items():
+    for key, value in described.details.items():
         if not isinstance(value, str):
             rows.append(f"{key}: {json.dumps(value, ensure_ascii=False, default=str)}")
         elif "\n" in value:
@@ -271,10 +261,9 @@ def _split_arguments(shown: Call, *, shows_code: bool) -> tuple[str, str]:
     return main, markup.cut("\n".join(rows), lines=60, characters=6_000)
 
 
-def _may_be_asked_about(shown: Call) -> bool:
-    """Whether it was not allowed yet, for all that is known. A tool that writes files ends as soon as it may begin."""
-    undecided = shown.state in ("waiting", "running") and not shown.begun
-    return undecided and shown.name in ("python", "write", "edit")
+def _may_be_asked_about(shown: Call, described: CallDescription) -> bool:
+    """Whether it was not allowed yet, for all that is known."""
+    return described.announces_start and shown.state in ("waiting", "running") and not shown.begun
 
 
 def _task_list(todos: TodoList) -> str:

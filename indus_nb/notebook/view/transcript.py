@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -62,8 +62,8 @@ from indus_nb.streaming import (
     ToolCallEnd,
     ToolCallStart,
 )
-from indus_nb.tools.todo import NAME as TODO
-from indus_nb.tools.todo import TodoList, read_list
+from indus_nb.tools import CallDescription, Tool, describe_call
+from indus_nb.tools.todo import list_of_result
 from indus_nb.wire import JsonObject, dump
 
 Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
@@ -122,8 +122,9 @@ _LARGEST_NOTICE = 10_000
 class Transcript:
     """Takes a session's events; ``blocks`` are those that nobody has taken out after they were finished.
 
-    ``model`` is what answers: its ``name``, until an answer says its id. ``clock`` counts seconds. With ``whole`` it
-    tells a conversation rather than one prompt: what the user says is part of it, and every run has a closing line.
+    ``model`` is what answers: its ``name``, until an answer says its id. ``clock`` counts seconds. ``tools`` gives
+    the session's tools by name, which describe their calls. With ``whole`` it tells a conversation rather than one
+    prompt: what the user says is part of it, and every run has a closing line.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Transcript:
         clock: Callable[[], float] = time.monotonic,
         *,
         renderer: Renderer = lambda _: None,
+        tools: Callable[[], Mapping[str, Tool]] = dict,
         whole: bool = False,
     ) -> None:
         self.blocks: list[Block] = []
@@ -143,6 +145,7 @@ class Transcript:
         self.waiting_since: float | None = None if whole else self.began
         self.note: str | None = None
         self._renderer = renderer
+        self._tools = tools
         self._whole = whole
         self._count = 0
         self._prose: dict[int, Prose] = {}
@@ -265,6 +268,7 @@ class Transcript:
             case ToolCallEnd():
                 card = self._card(event.tool_call.id, event.tool_call.name, event.tool_call.arguments)
                 card.call.arguments = _arguments(event.tool_call)
+                card.call.described = self._described(card.call)
                 card.call.state = "waiting"
                 card.version += 1
             case _:
@@ -340,7 +344,7 @@ class Transcript:
                 card = self._card(event.tool_call_id, event.tool_name, {})
                 card.output = event.result.content
                 card.call.diff = _diff(event.result.details)
-                card.call.checklist = _checklist(event.tool_name, event.result.details)
+                card.call.checklist = list_of_result(event.tool_name, event.result.details)
                 card.call.seconds = None if card.started is None else self.clock() - card.started
                 self._end_card(card, "failed" if event.is_error else "done")
         card.version += 1
@@ -370,8 +374,13 @@ class Transcript:
         """The card of that call, which is made when the call is new."""
         card = self._cards.get(call_id)
         if card is None or card.finished:  # an id may come twice
-            card = self._cards[call_id] = self._add(Card(self._key(), call=blocks.Call(name, arguments)))
+            call = blocks.Call(name, arguments)
+            call.described = self._described(call)
+            card = self._cards[call_id] = self._add(Card(self._key(), call=call))
         return card
+
+    def _described(self, call: blocks.Call) -> CallDescription:
+        return describe_call(call.name, call.arguments, self._tools())
 
     def _end_card(self, card: Card, state: blocks.CallState) -> None:
         card.call.state = state
@@ -394,7 +403,7 @@ class Transcript:
         if card is not None:
             card.output = result.content
             card.call.diff = _diff(result.details)
-            card.call.checklist = _checklist(result.tool_name, result.details)
+            card.call.checklist = list_of_result(result.tool_name, result.details)
             self._end_card(card, "failed" if result.is_error else "done")
 
     # What follows a run by itself
@@ -483,10 +492,6 @@ def _diff(details: object) -> str | None:
         if isinstance(diff, str):
             return diff
     return None
-
-
-def _checklist(name: str, details: object) -> TodoList | None:
-    return read_list(details) if name == TODO else None
 
 
 def _images(content: object) -> list[ImageContent]:
