@@ -35,7 +35,7 @@ MOVED = {
     "compactor": "session.compactor",
     "stats": "session.stats",
     "user_shell": "session.user_shell",
-    "store": "storage.store",
+    "store": "storage",
     "session_files": "storage.file",
     "session_format": "storage.format",
     "settings": "resources.settings",

@@ -25,7 +25,7 @@ The life of one prompt::
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
 whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``, ``session_info_changed``,
 ``bash_execution_update``. What an event tells is stored before any subscriber hears of it; where the session file does
-not take it, ``session_save_failed`` follows.
+not take it, ``session_save_failed`` follows. Events are immutable: everybody gets the same object.
 
 Every change of what the session holds is announced, so that nobody needs to poll::
 
@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from indus_nb.messages import (
     AssistantMessage,
@@ -60,13 +60,19 @@ from indus_nb.wire import JsonObject, WireModel
 CompactionReason = Literal["manual", "threshold", "overflow"]
 
 
-class AgentStart(WireModel):
+class Event(WireModel):
+    """Something that has happened; it never changes, so extensions, session file and subscribers see the same."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class AgentStart(Event):
     """A run begins."""
 
     type: Literal["agent_start"] = "agent_start"
 
 
-class AgentEnd(WireModel):
+class AgentEnd(Event):
     """A run ends; ``messages`` are all that it added.
 
     With ``will_retry`` the answer failed for a reason that may pass, and is asked for again after a wait that only an
@@ -78,19 +84,19 @@ class AgentEnd(WireModel):
     will_retry: bool = False
 
 
-class AgentSettled(WireModel):
+class AgentSettled(Event):
     """Nothing will go on by itself: no run, no retry, nothing queued that could be delivered."""
 
     type: Literal["agent_settled"] = "agent_settled"
 
 
-class TurnStart(WireModel):
+class TurnStart(Event):
     """A turn begins."""
 
     type: Literal["turn_start"] = "turn_start"
 
 
-class TurnEnd(WireModel):
+class TurnEnd(Event):
     """A turn ends."""
 
     type: Literal["turn_end"] = "turn_end"
@@ -98,14 +104,14 @@ class TurnEnd(WireModel):
     tool_results: list[ToolResultMessage]
 
 
-class MessageStart(WireModel):
+class MessageStart(Event):
     """A message begins; an assistant's is empty then, every other one whole."""
 
     type: Literal["message_start"] = "message_start"
     message: Message
 
 
-class MessageUpdate(WireModel):
+class MessageUpdate(Event):
     """The answer grew by ``assistant_message_event``; ``growing`` is the whole of it, ``message`` a copy of that."""
 
     type: Literal["message_update"] = "message_update"
@@ -119,7 +125,7 @@ class MessageUpdate(WireModel):
         return growing.snapshot()
 
 
-class MessageEnd(WireModel):
+class MessageEnd(Event):
     """A message is final."""
 
     type: Literal["message_end"] = "message_end"
@@ -135,7 +141,7 @@ class ToolOutput(WireModel):
     """Whether the model need not be asked again, if the other calls of its message say so too."""
 
 
-class ToolExecutionStart(WireModel):
+class ToolExecutionStart(Event):
     """A tool call starts."""
 
     type: Literal["tool_execution_start"] = "tool_execution_start"
@@ -144,7 +150,7 @@ class ToolExecutionStart(WireModel):
     args: JsonObject
 
 
-class ToolExecutionUpdate(WireModel):
+class ToolExecutionUpdate(Event):
     """A running tool's output so far; each update replaces the one before."""
 
     type: Literal["tool_execution_update"] = "tool_execution_update"
@@ -154,7 +160,7 @@ class ToolExecutionUpdate(WireModel):
     partial_result: ToolOutput
 
 
-class ToolExecutionEnd(WireModel):
+class ToolExecutionEnd(Event):
     """A tool call has its result."""
 
     type: Literal["tool_execution_end"] = "tool_execution_end"
@@ -164,7 +170,7 @@ class ToolExecutionEnd(WireModel):
     is_error: bool
 
 
-class QueueUpdate(WireModel):
+class QueueUpdate(Event):
     """The queues changed; these are the texts that wait."""
 
     type: Literal["queue_update"] = "queue_update"
@@ -172,7 +178,7 @@ class QueueUpdate(WireModel):
     follow_up: list[str]
 
 
-class ModelChanged(WireModel):
+class ModelChanged(Event):
     """The session talks to another model from now on."""
 
     type: Literal["model_changed"] = "model_changed"
@@ -180,14 +186,14 @@ class ModelChanged(WireModel):
     model_id: str
 
 
-class ThinkingLevelChanged(WireModel):
+class ThinkingLevelChanged(Event):
     """The session thinks more or less from now on."""
 
     type: Literal["thinking_level_changed"] = "thinking_level_changed"
     level: ThinkingLevel
 
 
-class AutoRetryStart(WireModel):
+class AutoRetryStart(Event):
     """The answer failed for a reason that may pass; after ``delay_ms`` it is asked for again."""
 
     type: Literal["auto_retry_start"] = "auto_retry_start"
@@ -197,7 +203,7 @@ class AutoRetryStart(WireModel):
     error_message: str
 
 
-class AutoRetryEnd(WireModel):
+class AutoRetryEnd(Event):
     """Retrying is over; ``attempt`` is the one that decided."""
 
     type: Literal["auto_retry_end"] = "auto_retry_end"
@@ -206,14 +212,14 @@ class AutoRetryEnd(WireModel):
     final_error: str | None = None
 
 
-class CompactionStart(WireModel):
+class CompactionStart(Event):
     """The older part of the conversation is about to be summarised."""
 
     type: Literal["compaction_start"] = "compaction_start"
     reason: CompactionReason
 
 
-class CompactionEnd(WireModel):
+class CompactionEnd(Event):
     """A compaction ended; without a ``result`` nothing has changed, and ``aborted`` or ``error_message`` tells why."""
 
     type: Literal["compaction_end"] = "compaction_end"
@@ -224,7 +230,7 @@ class CompactionEnd(WireModel):
     error_message: str | None = None
 
 
-class ExtensionError(WireModel):
+class ExtensionError(Event):
     """An extension failed on an event; what went on goes on."""
 
     type: Literal["extension_error"] = "extension_error"
@@ -233,7 +239,7 @@ class ExtensionError(WireModel):
     error: str
 
 
-class TodoReminder(WireModel):
+class TodoReminder(Event):
     """The model stopped with open tasks, and is reminded of ``todos``; at most ``max_attempts`` times for a prompt."""
 
     type: Literal["todo_reminder"] = "todo_reminder"
@@ -242,27 +248,27 @@ class TodoReminder(WireModel):
     max_attempts: int
 
 
-class TodoAutoClear(WireModel):
+class TodoAutoClear(Event):
     """Every task was closed for a while, and the list was emptied."""
 
     type: Literal["todo_auto_clear"] = "todo_auto_clear"
 
 
-class TtsrTriggered(WireModel):
+class TtsrTriggered(Event):
     """An answer was stopped because these stream rules apply to it; the model is told them and asked again."""
 
     type: Literal["ttsr_triggered"] = "ttsr_triggered"
     rules: list[JsonObject]
 
 
-class SessionInfoChanged(WireModel):
+class SessionInfoChanged(Event):
     """The session was given a name."""
 
     type: Literal["session_info_changed"] = "session_info_changed"
     name: str | None
 
 
-class SessionSaveFailed(WireModel):
+class SessionSaveFailed(Event):
     """The session file did not take what was said; ``unsaved`` messages are in memory only, and tried again later."""
 
     type: Literal["session_save_failed"] = "session_save_failed"
@@ -270,7 +276,7 @@ class SessionSaveFailed(WireModel):
     unsaved: int
 
 
-class SessionReplaced(WireModel):
+class SessionReplaced(Event):
     """Another session is in the place of the one before; ``resume`` may also be the same file, read again."""
 
     type: Literal["session_replaced"] = "session_replaced"
@@ -280,7 +286,7 @@ class SessionReplaced(WireModel):
     """``None`` for a session that is never saved; a new one's file appears with its first message."""
 
 
-class BranchMoved(WireModel):
+class BranchMoved(Event):
     """The session goes on from another entry, ``leaf_id``; ``None`` stands for the place before its first entry."""
 
     type: Literal["branch_moved"] = "branch_moved"
@@ -288,7 +294,7 @@ class BranchMoved(WireModel):
     old_leaf_id: str | None
 
 
-class EntryAdded(WireModel):
+class EntryAdded(Event):
     """An entry was appended to the session, below ``parent_id``; its content is in the session."""
 
     type: Literal["entry_added"] = "entry_added"
@@ -299,7 +305,7 @@ class EntryAdded(WireModel):
     """As in the session file: ``message``, ``model_change``, ``label``, ``compaction``, ``custom``, …."""
 
 
-class BashExecutionUpdate(WireModel):
+class BashExecutionUpdate(Event):
     """More output of a command that the user runs; ``command_id`` is the caller's name for it."""
 
     type: Literal["bash_execution_update"] = "bash_execution_update"

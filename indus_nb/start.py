@@ -25,7 +25,7 @@ from indus_nb.resources.settings import (
 )
 from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, ApproveMode, Equipment, SessionSettings
-from indus_nb.storage.store import SessionStore, find_session, most_recent_session, session_directory
+from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
 from indus_nb.tools import DEFAULT_TOOLS, Shell, Tool, builtin_tools
 from indus_nb.tools.todo import NAME as TODO
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import pydantic_core
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from indus_nb.messages import (
     AssistantBlock,
@@ -37,21 +37,27 @@ from indus_nb.messages import (
 from indus_nb.wire import JsonObject, WireModel, clean_text
 
 
-class StreamStart(WireModel):
+class StreamEvent(WireModel):
+    """A piece of an answer; it never changes."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class StreamStart(StreamEvent):
     """The answer begins; ``growing`` is the message that will grow."""
 
     type: Literal["start"] = "start"
     growing: Any = Field(default=None, exclude=True)
 
 
-class TextStart(WireModel):
+class TextStart(StreamEvent):
     """A text block begins."""
 
     type: Literal["text_start"] = "text_start"
     content_index: int
 
 
-class TextDelta(WireModel):
+class TextDelta(StreamEvent):
     """More text of a block."""
 
     type: Literal["text_delta"] = "text_delta"
@@ -59,7 +65,7 @@ class TextDelta(WireModel):
     delta: str
 
 
-class TextEnd(WireModel):
+class TextEnd(StreamEvent):
     """A text block is whole."""
 
     type: Literal["text_end"] = "text_end"
@@ -67,14 +73,14 @@ class TextEnd(WireModel):
     content: str
 
 
-class ThinkingStart(WireModel):
+class ThinkingStart(StreamEvent):
     """A thinking block begins."""
 
     type: Literal["thinking_start"] = "thinking_start"
     content_index: int
 
 
-class ThinkingDelta(WireModel):
+class ThinkingDelta(StreamEvent):
     """More thinking of a block."""
 
     type: Literal["thinking_delta"] = "thinking_delta"
@@ -82,7 +88,7 @@ class ThinkingDelta(WireModel):
     delta: str
 
 
-class ThinkingEnd(WireModel):
+class ThinkingEnd(StreamEvent):
     """A thinking block is whole."""
 
     type: Literal["thinking_end"] = "thinking_end"
@@ -90,7 +96,7 @@ class ThinkingEnd(WireModel):
     content: str
 
 
-class ToolCallStart(WireModel):
+class ToolCallStart(StreamEvent):
     """A tool call begins; its arguments follow as pieces of JSON text."""
 
     type: Literal["toolcall_start"] = "toolcall_start"
@@ -99,7 +105,7 @@ class ToolCallStart(WireModel):
     tool_name: str
 
 
-class ToolCallDelta(WireModel):
+class ToolCallDelta(StreamEvent):
     """More of the arguments' JSON text."""
 
     type: Literal["toolcall_delta"] = "toolcall_delta"
@@ -107,7 +113,7 @@ class ToolCallDelta(WireModel):
     delta: str
 
 
-class ToolCallEnd(WireModel):
+class ToolCallEnd(StreamEvent):
     """A tool call is whole."""
 
     type: Literal["toolcall_end"] = "toolcall_end"
@@ -115,7 +121,7 @@ class ToolCallEnd(WireModel):
     tool_call: ToolCall
 
 
-class StreamDone(WireModel):
+class StreamDone(StreamEvent):
     """The answer is whole."""
 
     type: Literal["done"] = "done"
@@ -123,7 +129,7 @@ class StreamDone(WireModel):
     message: AssistantMessage
 
 
-class StreamError(WireModel):
+class StreamError(StreamEvent):
     """The answer failed or was aborted; ``error`` is the answer as far as it came, with ``error_message``."""
 
     type: Literal["error"] = "error"

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from pydantic import ConfigDict, Field, field_validator
 
 from indus_nb.console.host_tools import HostToolDefinition
-from indus_nb.loop.loop import InterruptMode, QueueMode
+from indus_nb.loop import InterruptMode, QueueMode
 from indus_nb.messages import Attachment, ImageContent, ThinkingLevel, check_image
 from indus_nb.session.session import StreamingBehavior
 from indus_nb.wire import WireModel

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from indus_nb.console.frames import Wire
-from indus_nb.console.stdio import FrameWriter, complain, on_signals, preload
+from indus_nb.console.stdio import FrameWriter, complain, on_signals
 from indus_nb.console.strict import EVENTS, strict_json
 from indus_nb.errors import IndusError, RunFailedError, UsageError
 from indus_nb.events import AutoRetryStart, CompactionStart, ExtensionError, SessionEvent, SessionSaveFailed
@@ -58,7 +58,7 @@ async def answer_all(
         session.subscribe(writer.send)
     else:
         session.subscribe(_tell)
-    preload(session)
+    session.models.preload()
 
     async def run() -> int:
         await session.start()

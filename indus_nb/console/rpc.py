@@ -20,7 +20,7 @@ from indus_nb.console import commands
 from indus_nb.console.commands import Command
 from indus_nb.console.frames import Wire
 from indus_nb.console.host_tools import HostTools
-from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, preload, read_lines
+from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, read_lines
 from indus_nb.console.strict import DATA, kept
 from indus_nb.console.trees import encoded_tree, flat_tree
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
@@ -28,7 +28,7 @@ from indus_nb.session.conversation import ContextUsage
 from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
-from indus_nb.storage.store import list_sessions, user_text
+from indus_nb.storage import list_sessions, user_text
 from indus_nb.wire import JsonObject, dump, field_problems, load_object
 
 _log = logging.getLogger("indus_nb")
@@ -366,7 +366,7 @@ class RpcServer:
     async def _fork(self, command: commands.Fork) -> JsonObject:
         text = await self._session.fork(command.entry_id)
         if text is None:  # the session is still the one that has the message
-            return {"text": user_text(self._session.store.entry(command.entry_id)), "cancelled": True}
+            return {"text": user_text(self._session.store.entry(command.entry_id), "\n"), "cancelled": True}
         return {"text": text, "cancelled": False}
 
     def _get_fork_messages(self, _: commands.GetForkMessages) -> JsonObject:
@@ -538,7 +538,7 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     on_signals(end)
     reading = asyncio.create_task(read())
     starting = asyncio.create_task(_start(session))
-    preloading = loop.call_later(_IDLE_SECONDS, preload, session)
+    preloading = loop.call_later(_IDLE_SECONDS, session.models.preload)
     await over.wait()
     reading.cancel()
     preloading.cancel()

@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 
 from indus_nb.console.frames import DELTAS, FrameEncoder, Wire
 from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
-from indus_nb.providers.preloading import preload_in_background
-from indus_nb.session.session import AgentSession
 from indus_nb.streaming import BlockDelta
 from indus_nb.tools.guard import kill_groups
 
@@ -57,13 +55,6 @@ def on_signals(end: Callable[[int], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, end, 128 + number)
-
-
-def preload(session: AgentSession) -> None:
-    """Import in a thread what the session's first request will need."""
-    if session.model is not None:
-        provider = session.registry.provider_of(session.model)
-        preload_in_background(provider.preload)
 
 
 def leave(status: int) -> None:

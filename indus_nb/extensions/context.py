@@ -20,7 +20,7 @@ from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.extensions.bus import EventBus
-    from indus_nb.loop.loop import AbortSignal
+    from indus_nb.loop import AbortSignal
     from indus_nb.session import AgentSession, Navigation, SessionSettings
     from indus_nb.session.compaction import CompactionResult
     from indus_nb.session.conversation import ContextUsage

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from indus_nb.loop.loop import AbortSignal
+from indus_nb.loop import AbortSignal
 from indus_nb.messages import AssistantMessage, ImageContent, Message, TextContent, ThinkingLevel, ToolResultMessage
 from indus_nb.providers import Model
 from indus_nb.session.compaction import Preparation

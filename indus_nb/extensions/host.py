@@ -33,7 +33,7 @@ from indus_nb.extensions.calling import Calls
 from indus_nb.extensions.context import CommandContext, Context
 from indus_nb.extensions.loader import Source, load
 from indus_nb.extensions.registered import Command, Extension
-from indus_nb.loop.loop import AbortSignal, RunAborted
+from indus_nb.loop import AbortSignal, RunAborted
 from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
 from indus_nb.session.compaction import CompactionResult, Preparation
 from indus_nb.session.hooks import (

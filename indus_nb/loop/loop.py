@@ -1,15 +1,20 @@
 """The loop: ask the model, run the tools that it calls, ask again until it calls none.
 
-Plain functions around one ``emit``. The loop knows neither sessions nor files: what it is given is a ``Run``, and what
-it does it tells by events, in the order that the docstring of ``indus_nb.events`` draws.
+What this module promises:
+
+- Plain functions around one ``emit``: the loop knows neither sessions nor files. What it is given is a ``Run``, and
+  what it does is in the events, in the order that the docstring of ``indus_nb.events`` draws.
+- Every event that opens something is followed by the one that closes it, also after an abort or a failure. Only
+  cancelling the task that runs it leaves out the closing events.
+- Tool calls that only read and stand next to each other run side by side; all others alone and in order. The results
+  stand in the model's order.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
@@ -29,6 +34,8 @@ from indus_nb.events import (
     TurnStart,
 )
 from indus_nb.images import Admission, fit_output
+from indus_nb.loop.abort import AbortSignal, RunAborted
+from indus_nb.loop.queue import MessageQueue
 from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import (
     AssistantMessage,
@@ -38,7 +45,6 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
     for_model,
-    text_of,
 )
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
@@ -47,67 +53,6 @@ from indus_nb.wire import JsonObject
 
 ToolExecution = Literal["auto", "parallel", "sequential"]
 InterruptMode = Literal["immediate", "wait"]
-QueueMode = Literal["one-at-a-time", "all"]
-
-
-class RunAborted(Exception):  # noqa: N818 - not an error: somebody wished it
-    """Raised inside a run where it waited when the abort was requested."""
-
-
-class AbortSignal:
-    """A wish to end a run, felt at once wherever the run waits for a model or a tool, and nowhere else."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        self.reason = "Request was aborted."
-        self._waiting: dict[asyncio.Task[Any], int] = {}
-        self._cancelled: set[asyncio.Task[Any]] = set()
-
-    def request(self, reason: str | None = None) -> None:
-        """End the run; what it has said is kept, and ``reason`` is its error message."""
-        if not self.requested:
-            self.requested = True
-            self.reason = reason or self.reason
-            for task in tuple(self._waiting):
-                self._cancelled.add(task)
-                task.cancel()
-
-    @contextmanager
-    def interruptible(self) -> Generator[None]:
-        """Mark a wait that an abort may cut short; raises ``RunAborted`` there, unless the work answered for itself.
-
-        Such waits may stand within each other.
-        """
-        if self.requested:
-            raise RunAborted
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._waiting[task] = self._waiting.get(task, 0) + 1
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self.requested and task in self._cancelled:
-                raise RunAborted from None
-            raise
-        finally:
-            self._waiting[task] -= 1
-            if not self._waiting[task]:
-                del self._waiting[task]
-                if task in self._cancelled:
-                    self._cancelled.discard(task)
-                    task.uncancel()
-
-
-@dataclass(slots=True)
-class MessageQueue:
-    """Messages that wait for a run to take them: one at each point of delivery, or all."""
-
-    mode: QueueMode = "one-at-a-time"
-    waiting: list[UserMessage | CustomMessage] = field(default_factory=list["UserMessage | CustomMessage"])
-
-    @property
-    def texts(self) -> list[str]:
-        """What waits, as text."""
-        return [text_of(message.content) for message in self.waiting]
 
 
 async def _nothing() -> None:

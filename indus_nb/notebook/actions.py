@@ -13,12 +13,10 @@ from pathlib import Path
 
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.messages import CustomMessage, UserMessage
-from indus_nb.providers import Model
-from indus_nb.providers.preloading import preload_in_background
 from indus_nb.render.session_page import export_html, page_name
 from indus_nb.session.session import AgentSession
+from indus_nb.storage import SessionInfo, SessionStore, list_sessions
 from indus_nb.storage.format import format_line
-from indus_nb.storage.store import SessionInfo, SessionStore, list_sessions
 
 MAX_SESSIONS = 500
 """How many files of a directory are looked at, newest first."""
@@ -31,18 +29,6 @@ class Moved:
 
     done: bool
     text: str | None = None
-
-
-async def set_model(session: AgentSession, model: Model) -> None:
-    """Choose a session's model, and import its provider's client in the background.
-
-    Args:
-        session: The session.
-        model: One of its registry's models, with or without a key.
-    """
-    provider = session.registry.provider_of(model)
-    await session.set_model(model)
-    preload_in_background(provider.preload)
 
 
 async def navigate(session: AgentSession, entry_id: str) -> Moved:

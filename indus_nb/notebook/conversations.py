@@ -33,7 +33,6 @@ from indus_nb.notebook.page.comm_gate import CommGate
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.output import Screen, asks_for_input, can_update, screen_of
 from indus_nb.providers.catalog import split_level
-from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session.session import AgentSession, ApproveMode
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import describe_call
@@ -304,8 +303,7 @@ class Conversations:
                     options = replace(options, provider=like.model.provider, model=like.model.id)
                 options = replace(options, thinking=request.thinking or like.thinking_level)
         session = self._opened(name, options)
-        if session.model is not None:
-            preload_in_background(session.registry.provider_of(session.model).preload)
+        session.models.preload()
         self._sessions[name] = session
         if name != FIRST and session.store.name is None:
             self._run(lambda: session.set_name(name))
@@ -369,7 +367,6 @@ class Conversations:
             model = session.registry.find(wanted, request.provider)
         if model != session.model:
             session.registry.key_for(model)  # one that cannot be asked is not chosen
-            preload_in_background(session.registry.provider_of(model).preload)
             self._run(lambda: session.set_model(model))
         if level is not None:
             self._change_thinking(session, level)

@@ -34,6 +34,7 @@ from indus_nb.render import markup
 from indus_nb.session.stats import session_stats
 from indus_nb.storage.format import milliseconds
 from indus_nb.storage.store import SessionStore, TreeNode
+from indus_nb.storage.text import user_text
 from indus_nb.tools.todo import list_of_result
 from indus_nb.wire import dump
 
@@ -259,16 +260,9 @@ def _paid(usage: Usage) -> str:
 
 def _user_text(node: TreeNode) -> str:
     """The text of the first user's message from ``node`` on."""
-    while True:
-        try:
-            message = node.entry.message
-        except ValueError:
-            message = None
-        if isinstance(message, UserMessage):
-            return text_of(message.content)
-        if not node.children:
-            return ""
+    while not (text := user_text(node.entry)) and node.children:
         node = node.children[0]
+    return text
 
 
 def _one_line(text: str) -> str:

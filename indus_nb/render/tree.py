@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from indus_nb import textcut
 from indus_nb.render.markup import plain
 from indus_nb.storage.format import Entry, as_text
 from indus_nb.storage.store import SessionStore
+from indus_nb.storage.text import entry_text, stored_message
 from indus_nb.wire import JsonObject
 
 _LONGEST = 120
@@ -51,7 +50,7 @@ def tree_rows(store: SessionStore, most: int) -> list[JsonObject]:
             "id": entry.id,
             "depth": depth,
             "role": _role(entry) or entry.type,
-            "text": cut(_text(entry)),
+            "text": cut(entry_text(entry)),
             "leaf": entry.id not in children,
             "here": entry.id == here,
             "label": store.labels[entry.id][0][:_LONGEST] if entry.id in store.labels else None,
@@ -74,28 +73,12 @@ def _role(entry: Entry) -> str:
     """What an entry counts as in the list; empty for those that are not in it."""
     match entry.type:
         case "message":
-            role = as_text(_message(entry).get("role"))
-            return role if role == "user" or (role in ("assistant", "bashExecution") and _text(entry)) else ""
+            role = as_text(stored_message(entry).get("role"))
+            said = role in ("assistant", "bashExecution") and entry_text(entry).strip()
+            return role if role == "user" or said else ""
         case "custom_message":
             return "custom" if entry.data.get("display") is not False else ""
         case "branch_summary" | "compaction":
             return "summary"
         case _:
             return ""
-
-
-def _text(entry: Entry) -> str:
-    """What it says, or the beginning of that."""
-    if entry.type in ("branch_summary", "compaction"):
-        return as_text(entry.data.get("summary"))
-    message = entry.data if entry.type == "custom_message" else _message(entry)
-    content: object = message.get("content")
-    if isinstance(content, list):
-        given = [cast("JsonObject", block) for block in cast("list[object]", content) if isinstance(block, dict)]
-        return next((text for block in given if (text := as_text(block.get("text"))).strip()), "")
-    return as_text(content) or as_text(message.get("command"))
-
-
-def _message(entry: Entry) -> JsonObject:
-    message: object = entry.data.get("message")
-    return cast("JsonObject", message) if isinstance(message, dict) else {}

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from indus_nb.cassettes.environment import environment_cassette
 from indus_nb.errors import SettingsError
 from indus_nb.files import expand_user, read_file
-from indus_nb.loop.loop import InterruptMode, QueueMode, ToolExecution
+from indus_nb.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry

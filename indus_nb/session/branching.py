@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from indus_nb.errors import SessionBusyError
 from indus_nb.events import BranchMoved
 from indus_nb.loop import AbortSignal, RunAborted
-from indus_nb.messages import CustomMessage, Usage, UserMessage, text_of
+from indus_nb.messages import CustomMessage, Usage, UserMessage
 from indus_nb.session.hooks import BranchChange, BranchPlan
 from indus_nb.session.model_choice import ModelChoice
 from indus_nb.session.publisher import Publisher
@@ -22,6 +22,7 @@ from indus_nb.session.recorder import Recorder
 from indus_nb.session.state import SessionState
 from indus_nb.session.turns import Activity, Turns
 from indus_nb.storage.format import Entry
+from indus_nb.storage.text import entry_text
 from indus_nb.wire import JsonObject
 
 
@@ -142,7 +143,7 @@ class Branching:
         self._state.conversation.reload(store)
         await self._publisher.emit(BranchMoved(leaf_id=store.leaf_id, old_leaf_id=left))
         await hooks.branched(store.leaf_id, left, entry, by_hook=plan.summary is not None)
-        return Navigation(editor_text=text_of(message.content) if is_prompt else None, summary_entry=entry)
+        return Navigation(editor_text=entry_text(target, "\n") if is_prompt else None, summary_entry=entry)
 
     async def _summary(self, plan: BranchPlan, behind: list[Entry]) -> tuple[str, JsonObject, Usage | None] | None:
         """The text, details and cost of a summary; ``None`` when nothing is summarised."""

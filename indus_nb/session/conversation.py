@@ -8,8 +8,8 @@ from typing import cast
 from indus_nb.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.providers import Model
 from indus_nb.session.compaction import context_tokens
-from indus_nb.storage.format import Entry
-from indus_nb.storage.store import SessionStore, StoredContext
+from indus_nb.storage.format import Entry, StoredContext
+from indus_nb.storage.store import SessionStore
 from indus_nb.wire import JsonObject, WireModel
 
 

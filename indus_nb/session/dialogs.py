@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
-from indus_nb.loop.loop import AbortSignal, RunAborted
+from indus_nb.loop import AbortSignal, RunAborted
 from indus_nb.wire import JsonObject, WireModel
 
 NotifyType = Literal["info", "warning", "error"]

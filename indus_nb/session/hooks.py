@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from indus_nb.events import SessionEvent
-from indus_nb.loop.loop import AbortSignal, RunHooks
+from indus_nb.loop import AbortSignal, RunHooks
 from indus_nb.messages import CustomMessage, ImageContent
 from indus_nb.session.compaction import CompactionResult, Preparation
 from indus_nb.storage.format import Entry

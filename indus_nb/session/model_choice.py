@@ -3,6 +3,7 @@
 What this module promises:
 
 - The thinking level is always one that the model knows (the nearest one to what was asked for).
+- What the first request to another model needs is imported in a thread as soon as that is chosen.
 - A change is in the session file before it counts, and counts from the next request on, also in a run that goes on.
 """
 
@@ -15,6 +16,7 @@ from indus_nb.errors import CredentialsError, ModelNotFoundError, SessionFileErr
 from indus_nb.events import ModelChanged, ThinkingLevelChanged
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Model, StreamOptions
+from indus_nb.providers.preloading import preload_in_background
 from indus_nb.providers.registry import ScopedModel
 from indus_nb.session.compaction import Summariser
 from indus_nb.session.conversation import ContextUsage
@@ -73,6 +75,11 @@ class ModelChoice:
         model = self._state.model
         return self._state.conversation.usage(model) if model is not None and model.context_window else None
 
+    def preload(self) -> None:
+        """Import in a thread what the first request to the model needs; does nothing without one."""
+        if self._state.model is not None:
+            preload_in_background(self._state.registry.provider_of(self._state.model).preload)
+
     # Changing it
 
     async def set_model(self, model: Model) -> None:
@@ -87,6 +94,7 @@ class ModelChoice:
         options = self.stream_options(model) if state.run is not None else None
         state.store.append("model_change", provider=model.provider, modelId=model.id)
         state.model = model
+        self.preload()
         if state.run is not None and options is not None:
             state.run.model, state.run.provider, state.run.options = model, provider, options
         await self._publisher.emit(ModelChanged(provider=model.provider, model_id=model.id))

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias, cast
 
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.events import SessionReplaced
-from indus_nb.messages import UserMessage, text_of
+from indus_nb.messages import UserMessage
 from indus_nb.session.conversation import Conversation
 from indus_nb.session.hooks import ReplaceReason
 from indus_nb.session.model_choice import ModelChoice
@@ -29,6 +29,7 @@ from indus_nb.session.toolbox import Equipment, Toolbox
 from indus_nb.session.turns import Activity, Turns
 from indus_nb.session.user_shell import UserShell
 from indus_nb.storage.store import SessionStore
+from indus_nb.storage.text import user_text
 
 Equip: TypeAlias = Callable[[Path], Equipment]
 """Returns what depends on a working directory."""
@@ -157,7 +158,7 @@ class Replacing:
             leaf_id = entry.parent_id if position == "before" else entry_id
             directory = store.path.parent if store.path is not None else None
             await self._replace(store.fork(leaf_id, directory), "fork")
-            return text_of(message.content) if isinstance(message, UserMessage) and position == "before" else ""
+            return user_text(entry, "\n") if position == "before" else ""
 
     async def clone(self) -> bool:
         """Go on in a new session with this one's conversation; returns whether no extension objected.

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from indus_nb.messages import Usage
 from indus_nb.storage.format import Entry
+from indus_nb.storage.text import stored_message
 from indus_nb.wire import JsonObject, WireModel
 
 
@@ -40,8 +41,7 @@ def session_stats(entries: Iterable[Entry]) -> SessionStats:
     tool_calls = 0
     usage = Usage()
     for entry in entries:
-        raw: object = entry.data.get("message")
-        message = cast("JsonObject", raw) if isinstance(raw, dict) else {}
+        message = stored_message(entry)
         if entry.type == "message":
             role = str(message.get("role"))
             roles[role] = roles.get(role, 0) + 1

@@ -1,1 +1,26 @@
-"""Session files: the tree of entries, its lines, and the file itself."""
+"""Session files: the tree of entries, its lines, the file itself, and where such files are found."""
+
+from indus_nb.storage.format import Entry
+from indus_nb.storage.listing import (
+    SessionInfo,
+    find_session,
+    list_sessions,
+    most_recent_session,
+    session_directory,
+)
+from indus_nb.storage.store import SessionStore, TreeNode
+from indus_nb.storage.text import content_text, entry_text, user_text
+
+__all__ = [
+    "Entry",
+    "SessionInfo",
+    "SessionStore",
+    "TreeNode",
+    "content_text",
+    "entry_text",
+    "find_session",
+    "list_sessions",
+    "most_recent_session",
+    "session_directory",
+    "user_text",
+]

@@ -19,15 +19,10 @@ test("a duration gets minutes and hours as it needs them", () => {
 
 test("a moment of today is a time, another one a date, and nonsense nothing", () => {
   const now = new Date(2026, 4, 2, 15, 30);
-  assert.equal(
-    formatMoment(now.getTime(), now),
-    formatMoment(now.getTime() / 1000, now),
-    "seconds and ms are told apart",
-  );
-  assert.equal(formatMoment(now.toISOString(), now), now.toLocaleTimeString([], { timeStyle: "short" }));
+  assert.equal(formatMoment(now.getTime(), now), now.toLocaleTimeString([], { timeStyle: "short" }));
   const earlier = new Date(2026, 4, 1, 15, 30);
-  assert.equal(formatMoment(earlier.toISOString(), now), earlier.toLocaleDateString([], { dateStyle: "medium" }));
-  assert.equal(formatMoment("yesterday", now), "");
+  assert.equal(formatMoment(earlier.getTime(), now), earlier.toLocaleDateString([], { dateStyle: "medium" }));
+  assert.equal(formatMoment(Number.NaN, now), "");
 });
 
 test("lines are joined to one", () => {

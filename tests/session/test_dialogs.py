@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from indus_nb.loop.loop import AbortSignal
+from indus_nb.loop import AbortSignal
 from indus_nb.session.dialogs import Cancel, Select, SetStatus, SetTitle, SetWidget, Ui
 
 

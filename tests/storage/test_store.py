@@ -23,7 +23,7 @@ from indus_nb.messages import (
     UserMessage,
     text_of,
 )
-from indus_nb.storage.store import SessionStore, find_session, list_sessions, most_recent_session, session_directory
+from indus_nb.storage import SessionStore, find_session, list_sessions, most_recent_session, session_directory
 
 
 def user(text: str) -> UserMessage:

@@ -18,7 +18,7 @@ from indus_nb.providers.registry import ModelRegistry
 from indus_nb.resources.settings import agent_directory, model_registry
 from indus_nb.session.session import AgentSession
 from indus_nb.start import THINKING_LEVELS
-from indus_nb.storage.store import session_directory
+from indus_nb.storage import session_directory
 
 _MAX_OFFERS = 200
 _MAX_NAME_CHARACTERS = 200

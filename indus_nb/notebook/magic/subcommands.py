@@ -23,7 +23,7 @@ from indus_nb.render.tree import cut, tree_rows
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
 from indus_nb.start import THINKING_LEVELS
-from indus_nb.storage.store import SessionInfo, SessionStore, user_text
+from indus_nb.storage import SessionInfo, SessionStore, user_text
 
 _MAX_ROWS = 60
 _MAX_DEPTH = 12
@@ -102,7 +102,7 @@ async def _set_model(session: AgentSession, wanted: str) -> Shown:
         model = session.registry.find(name)
     except ModelNotFoundError as error:
         raise UsageError(f"{error} `%agent model` lists those that can be used here.") from error
-    await actions.set_model(session, model)
+    await session.set_model(model)
     if level is not None:
         await session.set_thinking_level(level)
     thinking = f", thinking {session.thinking_level}" if model.reasoning else ""

@@ -53,7 +53,7 @@ from indus_nb.render.tree import cut, tree_rows
 from indus_nb.session.dialogs import Dialog, Notify, NotifyType, SetEditorText, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
-from indus_nb.storage.store import SessionStore
+from indus_nb.storage import SessionStore
 from indus_nb.tools import Tool
 from indus_nb.wire import JsonObject, dump
 
@@ -390,7 +390,7 @@ class ChatPanel:
             case protocol.ClearQueue():
                 await session.clear_queue()
             case protocol.SetModel():
-                await actions.set_model(session, session.registry.with_id(request.id, request.provider))
+                await session.set_model(session.registry.with_id(request.id, request.provider))
             case protocol.SetThinking():
                 await session.set_thinking_level(request.level)
             case protocol.NewSession():

@@ -130,7 +130,6 @@ function morphAttributes(before, after) {
 
 // src/text.js
 const MS_PER_SECOND = 1000;
-const MAX_MS_AS_SECONDS = 1e11; // a larger number of seconds would be later than the year 5000
 
 function formatDuration(ms) {
   const seconds = Math.max(0, Math.floor(ms / MS_PER_SECOND));
@@ -145,8 +144,7 @@ function twoDigits(value) {
 }
 
 function formatMoment(modified, now = new Date()) {
-  const isSeconds = typeof modified === "number" && modified < MAX_MS_AS_SECONDS;
-  const date = new Date(isSeconds ? modified * MS_PER_SECOND : modified);
+  const date = new Date(modified);
   if (Number.isNaN(date.getTime())) return "";
   const isToday = date.toDateString() === now.toDateString();
   return isToday
@@ -1279,7 +1277,7 @@ class Header {
       class: "ia-pick",
       "data-k": "level",
       "aria-label": "Thinking",
-      onchange: () => store.send({ kind: "set_thinking", level: this.level.value }),
+      onchange: () => this.chooseLevel(),
     });
     this.menu = this.makeMenu();
     this.more = h("button", {
@@ -1348,6 +1346,11 @@ class Header {
   chooseModel() {
     const chosen = this.models[this.model.selectedIndex];
     if (chosen) this.store.send({ kind: "set_model", provider: chosen.provider, id: chosen.id });
+  }
+
+  chooseLevel() {
+    const level = /** @type {SetThinking["level"]} */ (this.level.value);
+    this.store.send({ kind: "set_thinking", level });
   }
 
   show() {
@@ -1978,15 +1981,15 @@ class Store {
     }
   }
 
-  handleRequest({ id, page: wanted, ...request }) {
-    if (wanted !== pageId) return; // another page was used last, and one cell is to be inserted
+  handleRequest(request) {
+    if (request.page !== pageId) return; // another page was used last, and one cell is to be inserted
     let value;
     try {
       value = answerRequest(this.model.widget_manager?.context?.model, request, this.cellIndex());
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }
-    this.send({ kind: "reply", id, value });
+    this.send({ kind: "reply", id: request.id, value });
   }
 
   cellIndex() {

@@ -4,7 +4,7 @@
  * Contract: `everything` stands for each part and each block, so no caller asks for it by name.
  */
 
-/** @import { Toast } from "./messages.d.ts" */
+/** @import { Toast } from "../protocol.d.ts" */
 
 export class Changes {
   /** @param {...string} parts names of state, or "dialogs", "toasts", "overlay" */

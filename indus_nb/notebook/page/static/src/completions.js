@@ -8,7 +8,7 @@
 import { h } from "./dom.js";
 import { completed } from "./text.js";
 
-/** @import { Completion } from "./messages.d.ts" */
+/** @import { Completion } from "../protocol.d.ts" */
 
 const MAX_SHOWN = 50;
 

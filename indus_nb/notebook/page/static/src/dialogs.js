@@ -11,7 +11,7 @@ import { focusQuietly, isTypingField } from "./focus.js";
 import { dialogAction } from "./keys.js";
 import { diffLines, splitTitle } from "./text.js";
 
-/** @import { Dialog } from "./messages.d.ts" */
+/** @import { Editor, Input, PageDialog } from "../protocol.d.ts" */
 /** @import { Store } from "./store.js" */
 /** @import { View } from "./view.js" */
 
@@ -59,7 +59,7 @@ export class Dialogs {
   }
 
   /**
-   * @param {{ frame: Dialog, until: number | null }} dialog
+   * @param {{ frame: PageDialog, until: number | null }} dialog
    * @param {boolean} hadFocus whether the dialog before had it
    */
   open({ frame, until }, hadFocus) {
@@ -95,7 +95,7 @@ export class Dialogs {
   }
 
   /**
-   * @param {Dialog} frame
+   * @param {PageDialog} frame
    * @param {Answer} answer
    * @param {HTMLElement} left
    * @param {HTMLElement} more
@@ -126,7 +126,7 @@ export class Dialogs {
   }
 
   /**
-   * @param {Dialog} frame
+   * @param {PageDialog} frame
    * @param {Answer} answer
    * @param {string} name the id of the heading
    * @returns {Controls}
@@ -153,7 +153,7 @@ export class Dialogs {
   }
 
   /**
-   * @param {Extract<Dialog, { method: "input" | "editor" }>} frame
+   * @param {Input | Editor} frame
    * @param {string} name
    */
   field(frame, name) {
@@ -174,7 +174,7 @@ export class Dialogs {
 
   /**
    * @param {KeyboardEvent} event
-   * @param {Dialog} frame
+   * @param {PageDialog} frame
    * @param {Answer} answer
    */
   handleKey(event, frame, answer) {

@@ -6,15 +6,17 @@
 
 import { h } from "./dom.js";
 
-/** @import { ModelChoice, ModelName } from "./messages.d.ts" */
+/** @import { ModelChoice, ModelId, SetThinking } from "../protocol.d.ts" */
 /** @import { Store } from "./store.js" */
+
+/** @typedef {Pick<ModelChoice, "provider" | "id" | "name">} ListedModel */
 
 export class Header {
   /** @param {Store} store */
   constructor(store) {
     this.store = store;
     /** The models in the order of the list.
-     * @type {ModelChoice[]} */
+     * @type {ListedModel[]} */
     this.models = [];
     this.modelsKey = "";
     this.levelsKey = "";
@@ -29,7 +31,7 @@ export class Header {
       class: "ia-pick",
       "data-k": "level",
       "aria-label": "Thinking",
-      onchange: () => store.send({ kind: "set_thinking", level: this.level.value }),
+      onchange: () => this.chooseLevel(),
     });
     this.menu = this.makeMenu();
     this.more = h("button", {
@@ -107,6 +109,11 @@ export class Header {
     if (chosen) this.store.send({ kind: "set_model", provider: chosen.provider, id: chosen.id });
   }
 
+  chooseLevel() {
+    const level = /** @type {SetThinking["level"]} */ (this.level.value);
+    this.store.send({ kind: "set_thinking", level });
+  }
+
   show() {
     const { session, models = [], current_model: current, levels = [], level } = this.store.state;
     if (document.activeElement !== this.name) this.name.value = session?.name ?? "";
@@ -115,17 +122,17 @@ export class Header {
   }
 
   /**
-   * @param {ModelChoice[]} models
-   * @param {ModelName | null} current is listed first if `models` does not hold it
+   * @param {ListedModel[]} models
+   * @param {ModelId | null} current is listed first if `models` does not hold it
    */
   showModels(models, current) {
-    /** @param {ModelName} model */
+    /** @param {ModelId} model */
     const isCurrent = (model) => model.provider === current?.provider && model.id === current?.id;
     const listed = models.some(isCurrent) || !current ? models : [{ ...current, name: current.id }, ...models];
     const key = JSON.stringify(listed);
     if (key !== this.modelsKey) {
       this.modelsKey = key;
-      /** @type {Map<string, ModelChoice[]>} */
+      /** @type {Map<string, ListedModel[]>} */
       const groups = new Map(listed.map(({ provider }) => [provider, []]));
       for (const model of listed) groups.get(model.provider)?.push(model);
       this.models = [...groups.values()].flat();

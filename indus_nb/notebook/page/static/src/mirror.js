@@ -10,7 +10,7 @@
 
 import { Changes } from "./changes.js";
 
-/** @import { Dialog, KernelMessage, Operation, State, Toast } from "./messages.d.ts" */
+/** @import { Operation, PageDialog, PanelState, Toast, ToPage } from "../protocol.d.ts" */
 
 const RESYNC_INTERVAL_MS = 5000;
 const IGNORE_ANSWERED_MS = 5000; // in which a dialog that was answered here may still be sent again
@@ -24,10 +24,10 @@ export class Mirror {
     /** HTML of blocks by key, in order. It was sanitised by the kernel.
      * @type {Map<string, string>} */
     this.blocks = new Map();
-    /** @type {State} */
+    /** @type {PanelState} */
     this.state = {};
     /** Open dialogs by id, the oldest first; `until` in ms since 1970.
-     * @type {Map<string, { frame: Dialog, until: number | null }>} */
+     * @type {Map<string, { frame: PageDialog, until: number | null }>} */
     this.dialogs = new Map();
     /** @type {Map<number, Toast>} */
     this.toasts = new Map();
@@ -44,7 +44,7 @@ export class Mirror {
   /**
    * Apply a message of the kernel.
    *
-   * @param {KernelMessage} message
+   * @param {ToPage} message
    * @returns {Changes | null} `null` if it was not applied
    */
   receive(message) {
@@ -120,7 +120,7 @@ export class Mirror {
   }
 
   /**
-   * @param {State} state
+   * @param {PanelState} state
    * @param {Changes} changes
    */
   applyState(state, changes) {

@@ -5,7 +5,7 @@
  * a cell that is there and, to replace its source, says what that source is now.
  */
 
-/** @import { NotebookReply, NotebookRequest } from "./messages.d.ts" */
+/** @import { InsertCell, PageRequest, ReplaceCell, Reply } from "../protocol.d.ts" */
 
 const NO_SUCH_CELL = "There is no such cell.";
 
@@ -28,9 +28,9 @@ const NO_SUCH_CELL = "There is no such cell.";
  * Carry out a request.
  *
  * @param {Notebook | undefined} notebook
- * @param {NotebookRequest} request
+ * @param {PageRequest} request
  * @param {number} ownIndex the index of the cell that the widget is in, -1 if it is not known
- * @returns {NotebookReply}
+ * @returns {Reply["value"]}
  */
 export function answerRequest(notebook, request, ownIndex) {
   if (!notebook?.cells) return { error: "unavailable" };
@@ -50,9 +50,9 @@ export function answerRequest(notebook, request, ownIndex) {
  * Insert a cell behind the one that is named, else behind the widget's, else at the end.
  *
  * @param {Notebook} notebook
- * @param {Extract<NotebookRequest, { what: "insert_cell" }>} request
+ * @param {InsertCell} request
  * @param {number} ownIndex
- * @returns {NotebookReply}
+ * @returns {Reply["value"]}
  */
 function insertCell(notebook, { after, type: wanted, source }, ownIndex) {
   const cells = [...notebook.cells];
@@ -69,8 +69,8 @@ function insertCell(notebook, { after, type: wanted, source }, ownIndex) {
  * Replace the source of a cell, if it is still the one that the user was shown.
  *
  * @param {Notebook} notebook
- * @param {Extract<NotebookRequest, { what: "replace_cell" }>} request
- * @returns {NotebookReply}
+ * @param {ReplaceCell} request
+ * @returns {Reply["value"]}
  */
 function replaceCell(notebook, { cell: id, old, source }) {
   const cell = [...notebook.cells].find((each) => each.id === id);

@@ -12,7 +12,7 @@ import { listTarget } from "./keys.js";
 import { closeButton } from "./status.js";
 import { formatMoment, oneLine, shortLabel } from "./text.js";
 
-/** @import { PageMessage, SessionRow, TreeRow } from "./messages.d.ts" */
+/** @import { FromPage, SessionRow, TreeRow } from "../protocol.d.ts" */
 /** @import { PanelView } from "./panel_view.js" */
 /** @import { Store } from "./store.js" */
 
@@ -148,7 +148,7 @@ export class Overlay {
       row.toggleAttribute("hidden", wanted !== "" && !row.textContent?.toLowerCase().includes(wanted));
   }
 
-  /** @param {PageMessage} message */
+  /** @param {FromPage} message */
   choose(message) {
     this.store.send(message);
     this.close();

@@ -10,7 +10,7 @@ import { focusQuietly } from "./focus.js";
 import { formatDuration } from "./text.js";
 
 /** @import { Changes } from "./changes.js" */
-/** @import { State, Toast } from "./messages.d.ts" */
+/** @import { PanelState, Toast } from "../protocol.d.ts" */
 /** @import { Store } from "./store.js" */
 
 const TOAST_TYPES = ["info", "warning", "error"];
@@ -39,7 +39,7 @@ export class StatusLines {
     if (changes.has("toasts")) this.showToasts(this.store.mirror.toasts);
   }
 
-  /** @param {NonNullable<State["widgets"]>} widgets */
+  /** @param {NonNullable<PanelState["widgets"]>} widgets */
   showWidgets(widgets) {
     const all = Object.values(widgets);
     for (const node of [this.above, this.below]) {
@@ -49,7 +49,7 @@ export class StatusLines {
     }
   }
 
-  /** @param {NonNullable<State["status"]>} status */
+  /** @param {NonNullable<PanelState["status"]>} status */
   showStatus(status) {
     const shown = Object.entries(status);
     this.status.replaceChildren(...shown.map(([key, text]) => h("span", { class: "ia-chip", title: key, text })));

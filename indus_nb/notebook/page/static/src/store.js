@@ -13,7 +13,7 @@ import { FocusMemory } from "./focus.js";
 import { Mirror } from "./mirror.js";
 import { answerRequest } from "./notebook.js";
 
-/** @import { KernelMessage, PageMessage, Request } from "./messages.d.ts" */
+/** @import { FromPage, PageRequest, ToPage, WidgetKind } from "../protocol.d.ts" */
 /** @import { Notebook } from "./notebook.js" */
 /** @import { View } from "./view.js" */
 
@@ -21,8 +21,8 @@ const TOAST_MS = 8000;
 
 /** The widget's model, as anywidget and the front end's widget manager give it.
  * @typedef {object} Model
- * @property {(name: "kind") => "cell" | "panel"} get
- * @property {(event: "msg:custom", handler: (message: KernelMessage) => void) => void} on
+ * @property {(name: "kind") => WidgetKind} get
+ * @property {(event: "msg:custom", handler: (message: ToPage) => void) => void} on
  * @property {(message: object) => void} send
  * @property {{ context?: { model?: Notebook }, _rendermime?: { latexTypesetter?: Typesetter } }} [widget_manager]
  */
@@ -83,12 +83,12 @@ export class Store {
     return this.state.busy ?? this.kind === "cell";
   }
 
-  /** @param {PageMessage} message */
+  /** @param {FromPage} message */
   send(message) {
     this.model.send({ page: pageId, ...message });
   }
 
-  /** @param {KernelMessage} message */
+  /** @param {ToPage} message */
   handleMessage(message) {
     if (message.kind === "request") {
       this.handleRequest(message);
@@ -123,16 +123,16 @@ export class Store {
     }
   }
 
-  /** @param {Request} message */
-  handleRequest({ id, page: wanted, ...request }) {
-    if (wanted !== pageId) return; // another page was used last, and one cell is to be inserted
+  /** @param {PageRequest} request */
+  handleRequest(request) {
+    if (request.page !== pageId) return; // another page was used last, and one cell is to be inserted
     let value;
     try {
       value = answerRequest(this.model.widget_manager?.context?.model, request, this.cellIndex());
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }
-    this.send({ kind: "reply", id, value });
+    this.send({ kind: "reply", id: request.id, value });
   }
 
   /** The index of the cell that shows this widget, the last one of several; -1 if it is not known. */

@@ -5,7 +5,6 @@
  */
 
 const MS_PER_SECOND = 1000;
-const MAX_MS_AS_SECONDS = 1e11; // a larger number of seconds would be later than the year 5000
 
 /**
  * Format a time span: "12 s", "3:05" or "1:02:03".
@@ -28,12 +27,11 @@ function twoDigits(value) {
 /**
  * Format a moment: the time if it is on the day of `now`, else the date; "" if it is not a moment.
  *
- * @param {string | number} modified ISO 8601, ms or seconds since 1970
+ * @param {number} modified in ms since 1970
  * @param {Date} [now]
  */
 export function formatMoment(modified, now = new Date()) {
-  const isSeconds = typeof modified === "number" && modified < MAX_MS_AS_SECONDS;
-  const date = new Date(isSeconds ? modified * MS_PER_SECOND : modified);
+  const date = new Date(modified);
   if (Number.isNaN(date.getTime())) return "";
   const isToday = date.toDateString() === now.toDateString();
   return isToday

@@ -1,0 +1,64 @@
+"""Ending a run: a request that reaches it wherever it waits for a model or a tool, and nowhere else.
+
+What this module promises:
+
+- A wait inside ``AbortSignal.interruptible`` ends at once with ``RunAborted``; other waits are never cut short, so no
+  event and no write is.
+- Only the tasks that wait there are cancelled, and each of these cancellations is taken back where its wait ends. A
+  cancellation from elsewhere goes through unchanged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+
+class RunAborted(Exception):  # noqa: N818 - not an error: it was asked for
+    """Raised inside a run where it waited when the abort was requested."""
+
+
+class AbortSignal:
+    """A request to end a run, which reaches it at once wherever it waits for a model or a tool."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.reason = "Request was aborted."
+        self._waiting: dict[asyncio.Task[Any], int] = {}
+        self._cancelled: set[asyncio.Task[Any]] = set()
+
+    def request(self, reason: str | None = None) -> None:
+        """End the run; what it has said is kept, and ``reason`` is its error message."""
+        if not self.requested:
+            self.requested = True
+            self.reason = reason or self.reason
+            for task in tuple(self._waiting):
+                self._cancelled.add(task)
+                task.cancel()
+
+    @contextmanager
+    def interruptible(self) -> Generator[None]:
+        """Mark a wait that an abort may cut short; such waits may be nested.
+
+        Raises:
+            RunAborted: The abort was requested before or during the wait, and what is waited for did not return.
+        """
+        if self.requested:
+            raise RunAborted
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._waiting[task] = self._waiting.get(task, 0) + 1
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self.requested and task in self._cancelled:
+                raise RunAborted from None
+            raise
+        finally:
+            self._waiting[task] -= 1
+            if not self._waiting[task]:
+                del self._waiting[task]
+                if task in self._cancelled:
+                    self._cancelled.discard(task)
+                    task.uncancel()

@@ -1,0 +1,68 @@
+"""What an entry says, as text: the one place that looks into stored messages for it.
+
+What this module promises: entries of any shape are looked at, as a file has them, without building a message; what is
+not understood counts as empty.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from indus_nb.storage.format import Entry, as_text
+from indus_nb.wire import JsonObject
+
+
+def content_text(content: object, separator: str = " ") -> str:
+    """Return the text of a stored message's content.
+
+    Args:
+        content: a text, or a list of blocks; everything else counts as empty.
+        separator: what stands between the texts of two blocks: a space where they are listed, a line end where they
+            are edited.
+
+    Returns:
+        The text; blocks without any leave no trace.
+
+    >>> content_text([{"type": "text", "text": "look at"}, {"type": "image"}, {"type": "text", "text": "this"}])
+    'look at this'
+    """
+    if not isinstance(content, list):
+        return as_text(content)
+    blocks = (cast("JsonObject", block) for block in cast("list[object]", content) if isinstance(block, dict))
+    return separator.join(text for block in blocks if (text := as_text(block.get("text"))))
+
+
+def entry_text(entry: Entry, separator: str = " ") -> str:
+    """Return what an entry says: its message's text, its summary, or its shell command.
+
+    Args:
+        entry: of any type; one that says nothing has an empty text.
+        separator: what stands between the texts of two blocks.
+
+    Returns:
+        The text.
+    """
+    if entry.type in ("branch_summary", "compaction"):
+        return as_text(entry.data.get("summary"))
+    message = entry.data if entry.type == "custom_message" else stored_message(entry)
+    return content_text(message.get("content"), separator) or as_text(message.get("command"))
+
+
+def user_text(entry: Entry, separator: str = " ") -> str:
+    """Return the text of a user's message.
+
+    Args:
+        entry: of any type; one that is no message of the user has an empty text.
+        separator: what stands between the texts of two blocks.
+
+    Returns:
+        The text.
+    """
+    message = stored_message(entry)
+    return content_text(message.get("content"), separator) if message.get("role") == "user" else ""
+
+
+def stored_message(entry: Entry) -> JsonObject:
+    """Return the message of an entry as the file has it; empty for an entry of another type or shape."""
+    message: object = entry.data.get("message") if entry.type == "message" else None
+    return cast("JsonObject", message) if isinstance(message, dict) else {}
