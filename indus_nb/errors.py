@@ -15,7 +15,7 @@ reads, so neither stands here. Every message says what happened, where, and what
     ├── CompactionError         a summary that could not be made; nothing has changed
     └── SessionFileError        a session file that cannot be used            .path
         ├── SessionNotFoundError
-        └── SessionLockedError  somebody else is writing to it                .owner
+        └── SessionLockedError  another process writes to it                  .owner
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SettingsError(IndusError):
 
 
 class ModelNotFoundError(UsageError):
-    """No model of that name is known. Where the known ones are listed is for the interface to say."""
+    """No model of that name is known. Each interface adds where it lists the known ones."""
 
     def __init__(self, wanted: str, suggestions: list[str]) -> None:
         hint = f" Did you mean {' or '.join(suggestions)}?" if suggestions else ""

@@ -16,8 +16,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
-import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -71,7 +69,7 @@ def write_atomically(
     if in_place and before is not None and (before.st_nlink > 1 or not stat.S_ISREG(before.st_mode)):
         _write_into(target, data, before, sync=sync)
         return
-    temporary = f".{head_bytes(target.name, _MAX_NAME_BYTES)}.{'new' if exclusive else secrets.token_hex(4)}"
+    temporary = f".{head_bytes(target.name, _MAX_NAME_BYTES)}.{'new' if exclusive else os.urandom(4).hex()}"
     try:
         _replace(target, data, before, target.with_name(temporary), mode=mode, sync=sync, keep_owner=in_place)
     except OSError as error:
@@ -123,6 +121,8 @@ def _replace(
 
 def _make_alike(temporary: Path, target: Path, before: os.stat_result, *, keep_owner: bool) -> None:
     """Give a new file the owner, mode, extended attributes and access lists of the one that it replaces."""
+    import shutil
+
     made = temporary.stat()
     if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
         try:

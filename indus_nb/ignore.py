@@ -35,7 +35,15 @@ _Token = str | tuple[str] | None
 
 
 def fits(tests: Sequence[NameTest | None], names: Sequence[str]) -> bool:
-    """Whether the names of a path pass the tests, one each, where ``None`` stands for any number of names."""
+    """Whether the names of a path pass tests, one each.
+
+    Args:
+        tests: A test for each name; ``None`` stands for any number of names.
+        names: The names of the path.
+
+    Returns:
+        Whether all pass, and no name is left.
+    """
     pieces: list[list[NameTest]] = [[]]
     for test in tests:
         if test is None:

@@ -223,13 +223,35 @@ def _check(image: ImageContent, name: str) -> None:
 async def admit_blocks(
     admission: Admission, blocks: Sequence[TextContent | ImageContent]
 ) -> list[TextContent | ImageContent]:
-    """The blocks with their images as ``admission`` lets them in; raises ``UsageError`` as it does."""
+    """The blocks with their images as an admission accepts them.
+
+    Args:
+        admission: What scales and checks images.
+        blocks: Blocks of a message.
+
+    Returns:
+        The blocks in their order.
+
+    Raises:
+        UsageError: An image cannot be sent.
+    """
     images = iter(await admission.admit([block for block in blocks if isinstance(block, ImageContent)]))
     return [next(images) if isinstance(block, ImageContent) else block for block in blocks]
 
 
 async def admit_attachments(admission: Admission, attachments: Sequence[Attachment]) -> list[Attachment]:
-    """The attachments with their images as ``admission`` lets them in; raises ``UsageError`` as it does."""
+    """The attachments with their images as an admission accepts them.
+
+    Args:
+        admission: What scales and checks images.
+        attachments: Attachments of a message.
+
+    Returns:
+        The attachments in their order.
+
+    Raises:
+        UsageError: An image cannot be sent.
+    """
 
     def is_image(attachment: Attachment) -> bool:
         return attachment.type == "image" and bool(attachment.content)
@@ -249,7 +271,16 @@ def _with_image(attachment: Attachment, image: ImageContent) -> Attachment:
 async def fit_output(
     admission: Admission, blocks: Sequence[TextContent | ImageContent], name: str
 ) -> list[TextContent | ImageContent]:
-    """What a tool gave, with images that a model can be shown, and a note in the place of each other one."""
+    """A tool's output with images that a model can be shown, and a note in place of each other one.
+
+    Args:
+        admission: What scales and checks images.
+        blocks: What the tool returned.
+        name: What the notes call the tool.
+
+    Returns:
+        The blocks in their order.
+    """
     fitted: list[TextContent | ImageContent] = []
     for block in blocks:
         try:

@@ -132,7 +132,7 @@ class ThinkingContent(WireModel):
 
 
 class ToolCall(WireModel):
-    """A model's wish to run a tool.
+    """A model's request to run a tool.
 
     ``malformed`` holds the argument text as received when it was no JSON object; ``arguments`` is empty then.
     """

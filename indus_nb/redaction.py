@@ -33,12 +33,13 @@ MIN_KNOWN_CHARACTERS = 7
 MIN_ENVIRONMENT_CHARACTERS = 16
 """Shorter values of the environment are no keys that a service made up."""
 
-_SECRET_NAME = re.compile(
+# Patterns are texts, which ``re`` compiles when they are first used: doing it here would slow down every start.
+_SENSITIVE_NAME = (
     r"(?i)(?:api|access|auth|private|secret|encryption|signing|account)_?keys?(?:$|_)|(?:^|_)key$|token(?!i)(?!s$)"
     r"|secret|passw|(?:^|_)pwd(?:$|_)|credential|bearer|(?:^|_)auth$|(?:^|_)authorization$"
 )
 
-_SHAPES = re.compile(
+_SHAPES = (
     r"(?i:\bsk-(?:ant|proj|or|svcacct)-[\w-]{4,}|\bsk-(?=[\w-]{0,99}\d)[\w-]{12,}|\bsk-\w{12,})"
     r"|(?i:(?<=\bbearer )(?=\S{0,99}\d|\S{20})[\w.~+/=-]{8,})"
     r"|(?i:(?<=authorization: basic )|(?<=x-api-key: ))\S{8,}"
@@ -47,28 +48,21 @@ _SHAPES = re.compile(
     r"|\beyJ[\w-]{8,300}+\.eyJ[\w-]{8,}+(?:\.[\w-]*+)?"
     r"|(?<=://)[^\s/:@'\"]{0,100}+:[^\s/@'\"]{1,200}+(?=@)"
 )
-_KEY_BLOCK_EDGE = re.compile(r"(?i)-----(?:(BEGIN)|END) [A-Z ]{0,40}PRIVATE KEY-----")
-_KEY_BLOCK_REST = re.compile(r"[\w\s+/=\\:,-]{1,9999}+")
+_KEY_BLOCK_EDGE = r"(?i)-----(?:(BEGIN)|END) [A-Z ]{0,40}PRIVATE KEY-----"
+_KEY_BLOCK_REST = r"[\w\s+/=\\:,-]{1,9999}+"
 
 _QUOTED = r"""[rRbBfFuU]{0,2}+(?P<quote>\"{3}|'{3}|["'])(?P<value>[^\n]{1,2000}?)(?P=quote)"""
-_ASSIGNED = re.compile(
-    rf"""(?P<name>(?<![\w.])[\w.]{{1,200}}+|["'][\w-]{{1,200}}+["']\]?)
-    \s{{0,99}}+(?::[\w.\[\]\ |]{{1,60}}=|[=:])\s{{0,99}}+{_QUOTED}""",
-    re.VERBOSE,
-)
-_PASSED = re.compile(  # as a pair; no other names may match, or what follows them would be taken for their value
-    rf"""(?P<name>["'](?=[\w-]{{0,200}}(?i:[_-]key|token|secret|passw|pwd|auth))[\w-]{{1,200}}+["'])
-    ,\s{{0,99}}+{_QUOTED}""",
-    re.VERBOSE,
-)
-_UNPACKED = re.compile(
-    r"(?m)^(?P<names>[ \t]{0,200}+\w{1,200}+(?:[ \t]{0,9}+,[ \t]{0,9}+\w{1,200}+){1,50}+)[ \t]{0,9}+=.++$"
-)
-_IN_SHELL = re.compile(
+_ASSIGNED = rf"""(?x)(?P<name>(?<![\w.])[\w.]{{1,200}}+|["'][\w-]{{1,200}}+["']\]?)
+    \s{{0,99}}+(?::[\w.\[\]\ |]{{1,60}}=|[=:])\s{{0,99}}+{_QUOTED}"""
+# As a pair; no other names may match, or what follows them would be taken for their value.
+_PASSED = rf"""(?x)(?P<name>["'](?=[\w-]{{0,200}}(?i:[_-]key|token|secret|passw|pwd|auth))[\w-]{{1,200}}+["'])
+    ,\s{{0,99}}+{_QUOTED}"""
+_UNPACKED = r"(?m)^(?P<names>[ \t]{0,200}+\w{1,200}+(?:[ \t]{0,9}+,[ \t]{0,9}+\w{1,200}+){1,50}+)[ \t]{0,9}+=.++$"
+_IN_SHELL = (
     r"(?P<set>(?<=env )\s{0,99}+)?(?<!\w)(?P<name>\w{1,200}+)(?:=|(?(set) {1,99}+|(?!)))(?P<value>[^\s\"'`;&|)]++)"
 )
-_SHELL_NAME = re.compile(r"[A-Z][A-Z0-9_]*+$|(?i:\w*passw|\w*secret$|pwd$)")
-_SCHEME = re.compile(r"(?i)(?:bearer|basic|token|apikey|bot)\s+")
+_SHELL_NAME = r"[A-Z][A-Z0-9_]*+$|(?i:\w*passw|\w*secret$|pwd$)"
+_SCHEME = r"(?i)(?:bearer|basic|token|apikey|bot)\s+"
 
 
 def is_secret_name(name: str) -> bool:
@@ -77,7 +71,7 @@ def is_secret_name(name: str) -> bool:
     >>> [name for name in ("api_key", "X-Auth-Token", "DB_PASSWORD", "tokens", "monkey") if is_secret_name(name)]
     ['api_key', 'X-Auth-Token', 'DB_PASSWORD']
     """
-    return _SECRET_NAME.search(name.replace("-", "_")) is not None
+    return re.search(_SENSITIVE_NAME, name.replace("-", "_")) is not None
 
 
 def secrets_of(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
@@ -134,7 +128,7 @@ def hide_shapes(
         The text without them.
     """
     text = hide_known(text, known, mark=mark, min_characters=min_characters)
-    return _SHAPES.sub(lambda _: mark, _without_key_blocks(text, mark))
+    return re.sub(_SHAPES, lambda _: mark, _without_key_blocks(text, mark))
 
 
 def hide_named(text: str, *, mark: str = ELLIPSIS) -> str:
@@ -163,8 +157,8 @@ def hide_named(text: str, *, mark: str = ELLIPSIS) -> str:
         return f"{match['names']} = {mark}" if any(map(is_secret_name, names)) else match[0]
 
     for pattern in (_ASSIGNED, _PASSED, _IN_SHELL):
-        text = pattern.sub(hidden, text)
-    return _UNPACKED.sub(hidden_line, text)
+        text = re.sub(pattern, hidden, text)
+    return re.sub(_UNPACKED, hidden_line, text)
 
 
 def hide(text: str, known: Iterable[str] = (), *, mark: str = ELLIPSIS) -> str:
@@ -199,14 +193,14 @@ def _is_secret_place(match: re.Match[str]) -> bool:
     name = given.strip().rpartition(".")[2].strip("\"'[]")
     if not is_secret_name(name):
         return False
-    if match.re is not _IN_SHELL or match["set"] is not None:
+    if match.re.pattern != _IN_SHELL or match["set"] is not None:
         return True
-    return match.string[match.start() - 1 : match.start()] in ("?", "&") or _SHELL_NAME.match(name) is not None
+    return match.string[match.start() - 1 : match.start()] in ("?", "&") or re.match(_SHELL_NAME, name) is not None
 
 
 @lru_cache(maxsize=32)
 def _known_pattern(known: frozenset[str], min_characters: int) -> re.Pattern[str] | None:
-    values = {value for given in known for value in (given.strip(), _SCHEME.sub("", given.strip(), count=1))}
+    values = {value for given in known for value in (given.strip(), re.sub(_SCHEME, "", given.strip(), count=1))}
     spelt = {spelling for value in values if len(value) >= min_characters for spelling in _spellings(value)}
     return re.compile("|".join(map(re.escape, sorted(spelt, key=len, reverse=True)))) if spelt else None
 
@@ -225,15 +219,15 @@ def _without_key_blocks(text: str, mark: str) -> str:
     pieces: list[str] = []
     done = 0
     begun: re.Match[str] | None = None
-    for edge in _KEY_BLOCK_EDGE.finditer(text):
+    for edge in re.finditer(_KEY_BLOCK_EDGE, text):
         if edge[1] is not None:
             begun = begun or edge
         elif begun is not None:
             pieces += [text[done : begun.start()], mark]
             done, begun = edge.end(), None
     if begun is not None:
-        rest = _KEY_BLOCK_REST.match(text, begun.end())
+        rest = re.match(_KEY_BLOCK_REST, text[begun.end() : begun.end() + 9999])
         if rest is not None and rest[0].strip():
             pieces += [text[done : begun.end()], mark]
-            done = rest.end()
+            done = begun.end() + rest.end()
     return "".join([*pieces, text[done:]]) if pieces else text

@@ -15,7 +15,7 @@ from indus_nb.providers import Model
 from indus_nb.providers.catalog import ModelCost, split_level
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
-    PROJECT_FOLDER,
+    PROJECT_DIRECTORY,
     LoadedSettings,
     Settings,
     agent_directory,
@@ -220,7 +220,7 @@ def _extensions(
             yield from discover([], wished)
             return
         folders: list[tuple[Path, Scope]] = [
-            (session.store.cwd / PROJECT_FOLDER / "extensions", "project"),
+            (session.store.cwd / PROJECT_DIRECTORY / "extensions", "project"),
             (agent_dir / "extensions", "user"),
         ]
         chosen = (path.lstrip("+") for path in settings.extensions if not path.startswith(("!", "-")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -39,3 +40,14 @@ def messages_api() -> Iterator[MessagesApi]:
     """A server that speaks the Messages API, without a script as yet: see ``MessagesApi.add``."""
     with MessagesApi() as api:
         yield api
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages_api: MessagesApi) -> Path:
+    """The home of a user with a key for the Messages API, whose project lies in ``work``."""
+    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
+    (tmp_path / "work").mkdir()
+    return tmp_path

@@ -1,4 +1,4 @@
-"""Text that tries to act in the page that shows it."""
+"""Hostile input: text that tries to act in the page that shows it, and patterns that try to take for ever."""
 
 HOSTILE = [
     "<script>window.hacked=1</script>",
@@ -50,3 +50,15 @@ HOSTILE = [
     "' onmouseover='window.hacked=1",
     '" autofocus onfocus="window.hacked=1',
 ]
+
+IGNORE_LINES = [
+    "*a*a*a*a*a*a*a*a*a*a*a*a*a*ab",
+    "*a" * 60 + "b",
+    "*a" * 2000 + "b",
+    "**/a/" * 60 + "b",
+    "*a*a*a/" * 20 + "b",
+    "[!b]*" * 50 + "c",
+    "*" + "?" * 100 + "*" + "?" * 100 + "c*",
+    "*[ab]" * 100 + "[!a]",
+]
+"""Patterns of ignore files that fit nothing made of the letter a, and that a matcher which goes back never finishes."""

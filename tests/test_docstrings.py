@@ -21,7 +21,7 @@ from indus_nb.extensions.definitions import agent
 
 PACKAGE = Path(indus_nb.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
-DRAWINGS = {"errors.py", "events.py"}
+DRAWINGS = {"errors.py", "events.py", "notebook/kernel/main_thread.py"}
 """Modules whose docstrings hold a drawing in a block behind ``::``."""
 
 

@@ -51,14 +51,10 @@ class User:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages_api: MessagesApi) -> Path:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
-    (tmp_path / "work").mkdir()
-    (tmp_path / "agent").mkdir()
-    return tmp_path
+def home(home: Path) -> Path:
+    """A home with the agent's own directory."""
+    (home / "agent").mkdir()
+    return home
 
 
 @pytest.fixture

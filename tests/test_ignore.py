@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hostile import IGNORE_LINES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,19 +73,7 @@ def test_what_is_hidden_is_what_git_hides(repository: Path, lines: list[str]) ->
     assert ours(repository, IgnoreFile(text.split("\n"))) == git
 
 
-HOSTILE = [
-    "*a*a*a*a*a*a*a*a*a*a*a*a*a*ab",
-    "*a" * 60 + "b",
-    "*a" * 2000 + "b",
-    "**/a/" * 60 + "b",
-    "*a*a*a/" * 20 + "b",
-    "[!b]*" * 50 + "c",
-    "*" + "?" * 100 + "*" + "?" * 100 + "c*",
-    "*[ab]" * 100 + "[!a]",
-]
-
-
-@pytest.mark.parametrize("line", HOSTILE)
+@pytest.mark.parametrize("line", IGNORE_LINES)
 def test_no_line_however_hostile_takes_long(line: str) -> None:
     ignored = IgnoreFile([line] * 100)
     assert ignored.hides("a" * 255) is None

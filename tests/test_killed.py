@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from rpc_process import RpcProcess, environment
+from waiting import wait_until
 
 # Stubborn, and with a child of its own.
 LONG = "trap '' TERM HUP INT; sleep 1000 & echo begun; wait"
@@ -31,13 +31,6 @@ def those_in(folder: Path) -> list[psutil.Process]:
         except (psutil.Error, OSError):
             continue
     return found
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -66,9 +59,9 @@ def test_a_killed_rpc_process_leaves_no_command_behind(
         else:
             messages_api.add(Reply(ToolUse("bash", {"command": LONG})))
             process.send({"type": "prompt", "message": "run"})
-        until(two_commands_of(folder))
+        wait_until(two_commands_of(folder))
         process.signal(signal.SIGKILL)
-        until(lambda: not those_in(folder))
+        wait_until(lambda: not those_in(folder))
 
 
 def test_a_killed_text_mode_leaves_no_command_behind(folder: Path, tmp_path: Path, messages_api: MessagesApi) -> None:
@@ -78,9 +71,9 @@ def test_a_killed_text_mode_leaves_no_command_behind(folder: Path, tmp_path: Pat
     with subprocess.Popen(
         arguments, cwd=folder, env=environment(tmp_path, **more), stdin=subprocess.DEVNULL
     ) as process:
-        until(two_commands_of(folder))
+        wait_until(two_commands_of(folder))
         process.kill()
-    until(lambda: not those_in(folder))
+    wait_until(lambda: not those_in(folder))
 
 
 def test_a_killed_kernel_leaves_no_command_behind(folder: Path, tmp_path: Path, messages_api: MessagesApi) -> None:
@@ -94,10 +87,10 @@ def test_a_killed_kernel_leaves_no_command_behind(folder: Path, tmp_path: Path, 
         kernel.run("second = multiprocessing.get_context('fork').Pool(1)")
         messages_api.add(Reply(ToolUse("bash", {"command": LONG})))
         kernel.begin("%agent run")
-        until(two_commands_of(folder))
+        wait_until(two_commands_of(folder))
         pids = [process for process in those_in(folder) if process.name() in ("bash", "sleep")]
         os.kill(kernel._manager.provisioner.process.pid, signal.SIGKILL)
-        until(lambda: not any(process.is_running() for process in pids))
+        wait_until(lambda: not any(process.is_running() for process in pids))
 
 
 def test_a_client_killed_while_many_commands_wait_leaves_none_behind(folder: Path, tmp_path: Path) -> None:
@@ -112,9 +105,9 @@ def test_a_client_killed_while_many_commands_wait_leaves_none_behind(folder: Pat
         "time.sleep(1000)\n"
     )
     with subprocess.Popen([sys.executable, "-c", client], cwd=folder, env=environment(tmp_path)) as process:
-        until(lambda: len(those_in(folder)) > 40)
+        wait_until(lambda: len(those_in(folder)) > 40)
         process.kill()
-    until(lambda: not those_in(folder))
+    wait_until(lambda: not those_in(folder))
 
 
 def test_background_processes_of_a_command_that_has_ended_stay(folder: Path, tmp_path: Path) -> None:
@@ -130,14 +123,14 @@ def test_commands_are_guarded_again_when_somebody_killed_the_guard(folder: Path,
     with RpcProcess("--no-session", "--provider", "offline", home=tmp_path, cwd=folder) as process:
         before = set(process.ask("bash", command=guard)["data"]["output"].split())
         process.send({"type": "bash", "command": LONG})
-        until(two_commands_of(folder))
+        wait_until(two_commands_of(folder))
         mine = [pid for pid in before if is_guard_of(int(pid), process.pid)]
         assert len(mine) == 1
         os.kill(int(mine[0]), signal.SIGKILL)
-        until(lambda: not psutil.pid_exists(int(mine[0])))
+        wait_until(lambda: not psutil.pid_exists(int(mine[0])))
         assert process.ask("bash", command="echo again")["data"]["output"] == "again\n"
         process.signal(signal.SIGKILL)
-        until(lambda: not those_in(folder))
+        wait_until(lambda: not those_in(folder))
 
 
 def is_guard_of(guard: int, pid: int) -> bool:

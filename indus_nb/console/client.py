@@ -123,10 +123,18 @@ class RpcClient:
     # Commands
 
     async def ask(self, command: commands.Command, *, on_success: Callable[[], None] | None = None) -> Any:
-        """Send a command and return the ``data`` of its response, ``None`` without any.
+        """Send a command and wait for its response. A response that cannot be read fails this call alone.
 
-        ``on_success`` is called when that response arrives, before any frame behind it is looked at. A response that
-        cannot be read fails this call alone.
+        Args:
+            command: The command; its ``id`` is filled in.
+            on_success: Called when the response arrives, before any frame behind it is handled.
+
+        Returns:
+            The ``data`` of the response, ``None`` without any.
+
+        Raises:
+            CommandFailedError: The agent rejected the command.
+            ClientClosedError: The agent's process has ended.
         """
         if isinstance(command, commands.GetTree) and not command.flat:
             data = await self._ask(command.model_copy(update={"flat": True}), on_success)
@@ -150,11 +158,33 @@ class RpcClient:
         return response.get("data")
 
     async def prompt(self, text: str, images: Sequence[ImageContent] = ()) -> None:
-        """Say something and return once it is accepted; what comes of it is told by events."""
+        """Send a user message and return once it is accepted; the answer comes as events.
+
+        Args:
+            text: The message.
+            images: Images that belong to it.
+
+        Raises:
+            CommandFailedError: The agent rejected it, for a run is going on for example.
+            ClientClosedError: The agent's process has ended.
+        """
         await self.ask(commands.Prompt(message=text, images=list(images)))
 
     async def prompt_and_wait(self, text: str, images: Sequence[ImageContent] = ()) -> str:
-        """Say something and return the answer's text; raises ``RunFailedError`` when it ended badly."""
+        """Send a user message and wait until the session is idle.
+
+        Args:
+            text: The message.
+            images: Images that belong to it.
+
+        Returns:
+            The text of the last answer.
+
+        Raises:
+            RunFailedError: The last answer failed or was aborted.
+            CommandFailedError: The agent rejected the message.
+            ClientClosedError: The agent's process has ended.
+        """
         ended: JsonObject = {}
         async for event in self.events(text, images):
             if event["type"] == "message_end" and event["message"]["role"] == "assistant":
@@ -164,7 +194,16 @@ class RpcClient:
         return "".join(block["text"] for block in ended.get("content", ()) if block["type"] == "text")
 
     async def events(self, text: str, images: Sequence[ImageContent] = ()) -> AsyncGenerator[JsonObject]:
-        """Prompt, and yield every event until the session has settled. Leaving the loop early aborts the run."""
+        """Send a user message and yield every event until the session is idle. Leaving the loop early aborts the run.
+
+        Args:
+            text: The message.
+            images: Images that belong to it.
+
+        Raises:
+            CommandFailedError: The agent rejected the message.
+            ClientClosedError: The agent's process has ended.
+        """
         queue = self._subscribe()
         accepted = settled = False
         try:

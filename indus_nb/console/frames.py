@@ -1,7 +1,12 @@
 """Events as JSON lines, in the shape that a reader asked for.
 
-A snapshot stream repeats the whole answer with every delta. To keep that cheap each piece of text is escaped once, when
-it arrives, and a frame is put together from the pieces.
+What this module promises:
+
+- Each event becomes one line or none, and nothing of it depends on what else is sent, but for the answer that grows.
+- In a snapshot stream every ``message_update`` holds the whole answer so far. Each piece of text is escaped once, when
+  it arrives, and a frame is put together from the pieces: the work for a delta is copying, not encoding.
+- In a delta stream a ``message_update`` is as long as the delta.
+- A strict stream holds events and fields alone that ``strict`` lists, so its events never gain a field.
 """
 
 from __future__ import annotations
@@ -46,9 +51,9 @@ DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 class FrameEncoder:
     """Makes a stream's frames, one event after the other.
 
-    ``snapshot`` repeats the whole answer with each delta, as the protocol's first documents say; ``delta`` leaves it
-    out, so that a stream is as long as what it tells; ``strict`` is ``snapshot`` with the fields alone that those
-    documents name.
+    Args:
+        wire: ``snapshot`` repeats the whole answer with each delta, as the protocol's first documents say; ``delta``
+            leaves it out; ``strict`` is ``snapshot`` with the fields alone that those documents name.
     """
 
     def __init__(self, wire: Wire = "snapshot") -> None:
@@ -56,7 +61,7 @@ class FrameEncoder:
         self._answer: _EncodedAnswer | None = None
 
     def encode(self, event: SessionEvent) -> bytes | None:
-        """The frame of ``event``, without a line end; ``None`` when readers of this shape are not told."""
+        """The frame of an event, without a line end; ``None`` for one that is not sent in this shape."""
         match event:
             case MessageUpdate():
                 return _delta(event) if self._wire == "delta" else self._snapshot(event)
@@ -74,7 +79,7 @@ class FrameEncoder:
         happened = event.assistant_message_event
         if self._answer is None or isinstance(happened, StreamStart):
             self._answer = _EncodedAnswer(growing, self._dump)
-        self._answer.take(happened)
+        self._answer.apply(happened)
         if isinstance(happened, StreamDone | StreamError):
             self._answer = None
             final = happened.message if isinstance(happened, StreamDone) else happened.error
@@ -121,7 +126,7 @@ class _EncodedAnswer:
         self._head = self._tail = b""
         self._usage: Usage | None = None
 
-    def take(self, event: AssistantMessageEvent) -> None:
+    def apply(self, event: AssistantMessageEvent) -> None:
         match event:
             case TextStart():
                 self._blocks.append(_EncodedText(b'{"type":"text","text":"'))

@@ -43,11 +43,11 @@ class HostTools:
         self._open: dict[str, _OpenCall] = {}
 
     def tool(self, definition: HostToolDefinition) -> HostTool:
-        """The tool that a model can call."""
+        """A tool of this definition that a model can call."""
         return HostTool(definition, self)
 
-    def take(self, frame: JsonObject) -> None:
-        """Take an update or a result; one for a call that is not open any more is ignored."""
+    def handle_frame(self, frame: JsonObject) -> None:
+        """Apply an update or a result to its call; one for a call that is not open is ignored."""
         call = self._open.get(str(frame.get("id")))
         if call is None or call.result.done():
             return
@@ -68,7 +68,19 @@ class HostTools:
             call.result.set_exception(ToolError(f"The host's answer is wrong at `{wrong.path}`: {wrong.reason}"))
 
     async def call(self, name: str, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Have the client run a tool; cancelling the call tells it."""
+        """Have the client run a tool. Cancelling sends the client a cancellation.
+
+        Args:
+            name: The tool's name.
+            arguments: What the model gave.
+            context: The call, and where to report progress.
+
+        Returns:
+            The client's result.
+
+        Raises:
+            ToolError: The client reported a failure, or its answer is not a result.
+        """
         call_id = secrets.token_hex(8)
         call = self._open[call_id] = _OpenCall(context.report)
         frame = {"id": call_id, "toolCallId": context.call_id, "toolName": name, "arguments": arguments}
@@ -94,7 +106,7 @@ class HostTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and parameters, as the model sees them."""
         return ToolSpec(self.definition.name, self.definition.description, self.definition.parameters)
 
     def check(self, arguments: JsonObject) -> JsonObject:
@@ -106,7 +118,18 @@ class HostTool:
         return by_arguments(self.definition.name, arguments)
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Have the client run it."""
+        """Have the client run the tool, see ``HostTools.call``.
+
+        Args:
+            arguments: What the model gave.
+            context: The call, and where to report progress.
+
+        Returns:
+            The client's result.
+
+        Raises:
+            ToolError: The client reported a failure, or its answer is not a result.
+        """
         return await self.host.call(self.definition.name, arguments, context)
 
 

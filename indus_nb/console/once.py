@@ -25,8 +25,8 @@ from indus_nb.session.session import AgentSession
 from indus_nb.tools import ToolError, read_image
 from indus_nb.wire import clean_text, dump
 
-_BYE_SECONDS = 30.0
-_PATIENCE = 3.0
+_CLOSE_SECONDS = 30.0
+_HINT_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,19 @@ async def answer_all(
     descriptor_out: int,
     wire: Wire = "snapshot",
 ) -> int:
-    """Answer the prompts; returns the exit status: 0, 1 when the last answer failed, 128 and more after a signal."""
+    """Answer the prompts of the command line, one after another, and end the session.
+
+    Args:
+        session: The session; it is ended here.
+        prompts: What to ask.
+        mode: ``json`` writes the session's header and every event, ``text`` the last answer's text.
+        descriptor_out: Where to write.
+        wire: The shape of events in JSON mode.
+
+    Returns:
+        The exit status: 0, 1 when the last answer failed or something was lost, 2 for wrong usage, 128 and more after a
+        signal.
+    """
     ended: list[int] = []
 
     def end(code: int) -> None:
@@ -57,7 +69,7 @@ async def answer_all(
         writer.send_line(strict_json(header, EVENTS["session"]) if wire == "strict" else dump(header))
         session.subscribe(writer.send)
     else:
-        session.subscribe(_tell)
+        session.subscribe(_report_wait)
     session.models.preload()
 
     async def run() -> int:
@@ -91,7 +103,7 @@ async def _end(session: AgentSession, writer: FrameWriter, status: int) -> int:
     await session.end()
     if session.save_problem:
         status = status or 1
-    if lost := await writer.close(_BYE_SECONDS):
+    if lost := await writer.close(_CLOSE_SECONDS):
         complain(f"The output could not be written: {lost}.")
         status = status or 1
     return status
@@ -110,8 +122,8 @@ def _status(session: AgentSession) -> int:
     return 0
 
 
-def _tell(event: SessionEvent) -> None:
-    """Say on standard error what keeps the user waiting."""
+def _report_wait(event: SessionEvent) -> None:
+    """Write to standard error what keeps the user waiting."""
     if isinstance(event, AutoRetryStart):
         seconds = event.delay_ms / 1000
         complain(
@@ -127,7 +139,11 @@ def _tell(event: SessionEvent) -> None:
 
 
 def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
-    """The prompts of the command line, with files named ``@path`` and piped input before the first of them."""
+    """The prompts of the command line, with files named ``@path`` and piped input before the first of them.
+
+    Raises:
+        UsageError: There is nothing to ask, a prompt is empty, or a file cannot be read.
+    """
     attached: list[str] = []
     images: list[ImageContent] = []
     texts = [argument for argument in arguments if not argument.startswith("@")]
@@ -166,7 +182,9 @@ def _attachment(name: str) -> str | ImageContent:
 def _piped_input() -> str:
     if sys.stdin is None or sys.stdin.isatty():
         return ""
-    hint = threading.Timer(_PATIENCE, complain, ["Waiting for standard input to end. Add `< /dev/null` to go without."])
+    hint = threading.Timer(
+        _HINT_SECONDS, complain, ["Waiting for standard input to end. Add `< /dev/null` to go without."]
+    )
     hint.daemon = True
     hint.start()
     try:

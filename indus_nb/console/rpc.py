@@ -33,10 +33,10 @@ from indus_nb.wire import JsonObject, dump, field_problems, load_object
 
 _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BYE_SECONDS = 1.0
+_SHUTDOWN_WAIT_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 3.0
-_ABANDONED_SECONDS = 3.0
+_STALLED_READER_SECONDS = 3.0
 
 
 class RpcServer:
@@ -91,8 +91,8 @@ class RpcServer:
         )
         self._handlers = {name: (model, handler) for model, handler in handlers for name in model.names()}
 
-    def take(self, line: bytes | LineTooLongError) -> bool:
-        """Carry out one line, or begin to; tells whether something was begun that goes on."""
+    def handle_line(self, line: bytes | LineTooLongError) -> bool:
+        """Carry out a command, or start to; returns whether a task was started for it."""
         try:
             if isinstance(line, LineTooLongError):
                 raise line
@@ -105,7 +105,7 @@ class RpcServer:
             self._session.ui.take(frame)
             return False
         if kind in ("host_tool_update", "host_tool_result"):
-            self._host_tools.take(frame)
+            self._host_tools.handle_frame(frame)
             return False
         command_id = frame.get("id")
         if isinstance(command_id, bool) or not isinstance(command_id, str | int):
@@ -175,7 +175,7 @@ class RpcServer:
         self._writer.send_line(line)
 
     async def shut_down(self) -> None:
-        """End the run, and answer what was accepted."""
+        """Abort what runs, and respond to all commands that were accepted."""
         await self._session.abort_bash()
         await self._session.abort()
         if self._tasks:
@@ -357,9 +357,9 @@ class RpcServer:
         return {"path": str(await asyncio.to_thread(export_html, store, store.cwd / path))}
 
     async def _switch_session(self, command: commands.SwitchSession) -> JsonObject:
-        told = len(self._session.problems)
+        known = len(self._session.problems)
         done = await self._session.switch_session(Path(command.session_path))
-        for problem in self._session.problems[told:]:
+        for problem in self._session.problems[known:]:
             complain(problem)
         return {"cancelled": not done}
 
@@ -474,12 +474,12 @@ async def _end(session: AgentSession) -> None:
 
 
 async def _is_read(writer: FrameWriter, descriptor_in: int) -> bool:
-    """Wait for the reader; tells whether it goes on reading, which a host that has hung up may not do."""
+    """Wait for the reader; returns whether it goes on reading, which a host that has hung up may not do."""
     while True:
         written = writer.written
         try:
-            async with asyncio.timeout(_ABANDONED_SECONDS):
-                await writer.ready()
+            async with asyncio.timeout(_STALLED_READER_SECONDS):
+                await writer.wait_for_reader()
         except TimeoutError:
             if writer.written == written and has_hung_up(descriptor_in):
                 return False
@@ -488,7 +488,7 @@ async def _is_read(writer: FrameWriter, descriptor_in: int) -> bool:
 
 
 def _host(writer: FrameWriter) -> Host:
-    """Show dialogs and signs to the client. To be made on the event loop that writes."""
+    """Renders UI requests as frames. Call it on the event loop that writes."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def show(frame: UiFrame) -> None:
@@ -504,7 +504,17 @@ def _host(writer: FrameWriter) -> Host:
 
 
 async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
-    """Serve ``session`` until standard input closes or a signal ends the process; returns the exit status."""
+    """Serve a session until standard input closes or a signal ends the process.
+
+    Args:
+        session: The session; it is ended here.
+        descriptor_in: Where commands are read, see ``stdio.claim``.
+        descriptor_out: Where responses and events are written.
+        wire: The shape of events.
+
+    Returns:
+        The exit status: 0, 1 when the session could not be saved, 128 and more after a signal.
+    """
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     asked_for: list[int] = []
@@ -520,7 +530,7 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     async def read() -> None:
         try:
             async for line in read_lines(descriptor_in):
-                if server.take(line):
+                if server.handle_line(line):
                     await asyncio.sleep(0)  # so that what it begins has begun when the next one is looked at
                 if writer.far_behind and not await _is_read(writer, descriptor_in):
                     complain("The host has closed its end and does not read what waits for it.")
@@ -542,13 +552,13 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     await over.wait()
     reading.cancel()
     preloading.cancel()
-    writer.hurry()
+    writer.stop_blocking()
     try:
-        async with asyncio.timeout(_BYE_SECONDS):
+        async with asyncio.timeout(_SHUTDOWN_WAIT_SECONDS):
             await server.shut_down()
     except TimeoutError:
         complain("a run did not end in time and was left")
     starting.cancel()
     await _end(session)
-    await writer.close(_BYE_SECONDS)
+    await writer.close(_SHUTDOWN_WAIT_SECONDS)
     return max(*asked_for, 1 if session.save_problem else 0)

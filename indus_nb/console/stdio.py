@@ -1,8 +1,17 @@
 """The process's own standard streams: frames out, lines in, and nothing else between.
 
-``claim`` takes file descriptors 0 and 1 away from everybody else, so that a stray ``print`` or a child process cannot
-reach the stream. Both directions block in threads of their own, so that neither a slow reader nor a slow writer
-holds up the event loop; what waits to be read by the other side is bounded by making its producer wait.
+What this module promises:
+
+- After ``claim`` file descriptors 0 and 1 belong to the stream: a ``print`` goes to standard error, and a child process
+  reads nothing and writes nothing there.
+- Frames leave in the order in which they were sent, each whole and on a line of its own.
+- A slow reader never blocks the event loop, for a thread of its own writes. It causes *backpressure* instead: ``send``
+  returns an awaitable to whoever produces events, so memory stays bounded. Only deltas of one block are joined
+  meanwhile, and reports of one tool replace each other.
+- A frame that cannot be encoded is logged and left out; a reader that is gone is reported once, by ``on_broken``.
+- Lines come in as bytes, split at LF alone. One longer than ``MAX_LINE_BYTES`` is skipped and reported, without being
+  held in memory. No more than four chunks are read ahead.
+- ``leave`` ends the process whatever its threads do, and no command of it goes on.
 """
 
 from __future__ import annotations
@@ -24,16 +33,19 @@ from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
 from indus_nb.streaming import BlockDelta
 from indus_nb.tools.guard import kill_groups
 
-LINE_LIMIT = 64 * 1024 * 1024
-_CHUNK = 64 * 1024
-_BEGINNING = 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
+_MAX_BEGINNING_BYTES = 1024
 _log = logging.getLogger("indus_nb")
-_LONG = 256 * 1024
-_BEHIND = 1024 * 1024
+_LONG_LINE_BYTES = 256 * 1024
+_MAX_PENDING_BYTES = 1024 * 1024
 
 
 def claim() -> tuple[int, int]:
-    """Private copies of descriptors 0 and 1; from then on prints go to standard error and reads find nothing."""
+    """Take descriptors 0 and 1 for the stream: returns private copies of them, for input and output.
+
+    From then on prints go to standard error and reads find nothing.
+    """
     sys.stdout.flush()
     private_in, private_out = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -45,7 +57,7 @@ def claim() -> tuple[int, int]:
 
 
 def complain(sentence: str) -> None:
-    """Tell a person, on standard error if somebody reads it."""
+    """Write a sentence to the user, on standard error if that is read."""
     with contextlib.suppress(OSError):
         print(f"indusagi: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
 
@@ -58,7 +70,7 @@ def on_signals(end: Callable[[int], None]) -> None:
 
 
 def leave(status: int) -> None:
-    """End the process now: threads that wait for input or for an import must not hold it up, nor commands go on."""
+    """End the process at once with an exit status; kills running commands, and waits for no thread."""
     kill_groups()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
@@ -81,9 +93,13 @@ class _JoinedDelta:
 class FrameWriter:
     """Writes frames to ``descriptor``, at the reader's pace.
 
-    While the reader has not taken the previous frames, deltas of one block are joined and reports of one tool replace
-    each other; nothing else is dropped or reordered. ``send`` returns an awaitable when its caller ought to wait.
-    ``on_broken`` is called when nothing can be written any more; what is sent then goes nowhere.
+    While the reader has not read the previous frames, deltas of one block are joined and reports of one tool replace
+    each other; nothing else is dropped or reordered.
+
+    Args:
+        descriptor: Where to write.
+        wire: The shape of events.
+        on_broken: Called on the event loop when nothing can be written any more; what is sent then is dropped.
     """
 
     def __init__(self, descriptor: int, wire: Wire, on_broken: Callable[[], None]) -> None:
@@ -101,7 +117,7 @@ class FrameWriter:
         self._wake = threading.Condition()
         self._closed = False
         self._broken: str | None = None
-        self._hurried = False
+        self._no_blocking = False
         self.written = 0
         """The bytes that the reader has taken."""
         self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
@@ -114,33 +130,37 @@ class FrameWriter:
         self._flush()
 
     def send(self, event: SessionEvent) -> Awaitable[None] | None:
-        """Send an event; wait for what it returns before sending more."""
+        """Send an event. Returns what to await before the next one is sent, or ``None``."""
         if self._join(event):
             return None
         self._pending.append(_joinable(event))
         self._flush()
-        return self.ready() if len(self._pending) > 1 else None
+        return self.wait_for_reader() if len(self._pending) > 1 else None
 
-    def hurry(self) -> None:
-        """Let nobody wait for the reader any more: the end has come."""
-        self._hurried = True
+    def stop_blocking(self) -> None:
+        """Stop blocking senders. Called once, during shutdown."""
+        self._no_blocking = True
         self._room.set()
 
-    async def ready(self) -> None:
-        """Return when the reader has taken what was sent before, but for little."""
-        while self._pending and self._broken is None and not self._hurried:
+    async def wait_for_reader(self) -> None:
+        """Wait until the reader has read nearly all that was sent before (backpressure)."""
+        while self._pending and self._broken is None and not self._no_blocking:
             self._room.clear()
             await self._room.wait()
 
     @property
     def far_behind(self) -> bool:
-        """Whether so much waits for the reader that no more work should be taken on."""
-        return self._pending_bytes > _BEHIND and self._broken is None
+        """Whether more is pending than should be while new work is accepted."""
+        return self._pending_bytes > _MAX_PENDING_BYTES and self._broken is None
 
     async def close(self, seconds: float) -> str | None:
-        """Write what is pending; returns why that was not possible.
+        """Write what is pending.
 
-        A reader that does not read is waited for no longer than ``seconds``.
+        Args:
+            seconds: How long a reader that does not read is waited for.
+
+        Returns:
+            Why not everything could be written, ``None`` if it was.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -214,7 +234,7 @@ class FrameWriter:
                 for piece in _pieces(lines):
                     rest = memoryview(piece)
                     while rest:
-                        count = os.write(self._descriptor, rest[:_CHUNK])
+                        count = os.write(self._descriptor, rest[:_CHUNK_BYTES])
                         rest = rest[count:]
                         self.written += count
             except OSError as error:
@@ -227,7 +247,7 @@ def _pieces(lines: list[bytes]) -> Iterator[bytes]:
     """The lines with their ends, short ones together, and long ones without copying them."""
     together: list[bytes] = []
     for line in lines:
-        if len(line) < _LONG:
+        if len(line) < _LONG_LINE_BYTES:
             together.append(line)
         else:
             yield b"\n".join((*together, b""))
@@ -243,7 +263,7 @@ def _joinable(event: SessionEvent) -> SessionEvent | _JoinedDelta:
 
 
 class LineTooLongError(ValueError):
-    """A line was longer than ``LINE_LIMIT``; it was skipped but for its ``beginning``."""
+    """A line was longer than ``MAX_LINE_BYTES``; it was skipped but for its ``beginning``."""
 
     def __init__(self, limit: int, beginning: bytes) -> None:
         super().__init__(f"the line is longer than {limit} bytes and was skipped")
@@ -258,7 +278,7 @@ class LineSplitter:
     ([b'one'], [b'two', b''], [b'three'])
     """
 
-    def __init__(self, limit: int = LINE_LIMIT) -> None:
+    def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
         self._beginning = b""
@@ -269,18 +289,18 @@ class LineSplitter:
         *ended, rest = chunk.split(b"\n")
         lines: list[bytes | LineTooLongError] = []
         for piece in ended:
-            self._take(piece)
+            self._append(piece)
             lines.append(self._line())
-        self._take(rest)
+        self._append(rest)
         return lines
 
     def end(self) -> list[bytes | LineTooLongError]:
         """What was left without a line end."""
         return [self._line()] if self._length else []
 
-    def _take(self, piece: bytes) -> None:
-        if self._length < _BEGINNING:
-            self._beginning += piece[: _BEGINNING - self._length]
+    def _append(self, piece: bytes) -> None:
+        if self._length < _MAX_BEGINNING_BYTES:
+            self._beginning += piece[: _MAX_BEGINNING_BYTES - self._length]
         self._length += len(piece)
         if self._length > self._limit:
             self._parts.clear()
@@ -316,7 +336,7 @@ async def read_lines(descriptor: int) -> AsyncGenerator[bytes | LineTooLongError
         while chunk:
             untaken.acquire()
             try:
-                chunk = os.read(descriptor, _CHUNK)
+                chunk = os.read(descriptor, _CHUNK_BYTES)
             except OSError:
                 chunk = b""
             try:

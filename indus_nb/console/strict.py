@@ -139,7 +139,15 @@ DATA: Mapping[str, Shape] = {
 
 
 def kept(value: Any, shape: Shape) -> Any:
-    """``value``, which is made of what JSON knows, with the fields of ``shape`` alone."""
+    """A JSON value with the fields of a shape alone.
+
+    Args:
+        value: Made of what JSON knows.
+        shape: The fields to keep; ``None`` keeps all.
+
+    Returns:
+        A copy without the other fields.
+    """
     if shape is None:
         return value
     if isinstance(value, list) and isinstance(shape, Sequence):
@@ -170,13 +178,21 @@ def _as_first_written(value: JsonObject) -> JsonObject:
 
 
 def strict_json(value: object, shape: Shape) -> bytes:
-    """``value`` (wire models included) as JSON with the fields of ``shape`` alone."""
+    """A value as JSON with the fields of a shape alone.
+
+    Args:
+        value: Anything that ``wire.dump`` encodes.
+        shape: The fields to keep; ``None`` keeps all.
+
+    Returns:
+        The JSON, on one line.
+    """
     encoded = dump(value)
     return encoded if shape is None else dump(kept(load_object(b'{"value":%b}' % encoded)["value"], shape))
 
 
 def strict_line(line: bytes) -> bytes | None:
-    """An event or header with its known fields; ``None`` when nobody knows it."""
+    """An encoded event or header with its known fields; ``None`` for an event that is not listed."""
     frame = load_object(line)
     name = str(frame.get("type"))
     return dump(kept(frame, EVENTS[name])) if name in EVENTS else None

@@ -46,17 +46,17 @@ class _Clock:
 
 
 class Calls:
-    """What goes on in a session for its extensions; nothing of it outlives ``end``."""
+    """The tasks that a session runs for its extensions; none of them outlives ``end``."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Future[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work`` beside everything else. It must not raise."""
+        """Run ``work`` in the background. It must not raise."""
         self._keep(asyncio.create_task(work))
 
     async def limited(self, work: Awaitable[Any], seconds: float) -> Any:
-        """Await ``work``, and cancel it when it takes longer, the time in which it asks the user aside.
+        """Await ``work``, and cancel it when it takes too long; time in which it asks the user does not count.
 
         Args:
             work: What to await.
@@ -98,7 +98,7 @@ class Calls:
             _log.debug("What an extension was given up for failed afterwards", exc_info=error)
 
     async def end(self, seconds: float) -> None:
-        """Cancel all that goes on but the caller, and wait at most ``seconds`` until it has ended."""
+        """Cancel all tasks but the caller's, and wait at most ``seconds`` until they have ended."""
         current = asyncio.current_task()
         tasks = [task for task in self._tasks if task is not current]
         for task in tasks:

@@ -1,4 +1,4 @@
-"""What a program or notebook defines for its sessions: a function in a cell becomes a tool, a command or a handler."""
+"""What a program or notebook defines for all its sessions: functions that become tools, commands and handlers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _Handler:
 
 
 class Definitions:
-    """Decorators whose functions every session of this process knows, those that are open included.
+    """Decorators that register functions with every session of this process, open ones included.
 
-    A function of the same name takes the place of the earlier one, so that a cell can be run again::
+    A function of the same name replaces the earlier one, so that a cell can be run again::
 
         from indus_nb import agent
 
@@ -50,7 +50,7 @@ class Definitions:
         return tuple(self._tools)
 
     def __call__(self, api: ExtensionApi) -> None:
-        """Let a session know all of them."""
+        """Register everything with a session: an extension's ``setup``."""
         self._apis = [*(known for known in self._apis if known.in_force), api]
         for function, options in self._tools.values():
             api.tool(function, **options)
@@ -66,32 +66,43 @@ class Definitions:
     @overload
     def tool(self, /, **options: Any) -> Callable[[FunctionT], FunctionT]: ...
     def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Make a typed function with a docstring a tool; ``options`` as for ``indus_nb.tools.function.function_tool``.
+        """Make a typed function with a docstring a tool; a decorator, with or without options.
 
-        Raises ``UsageError`` for a function that cannot be one.
+        Args:
+            function: The function, when the decorator is written without parentheses.
+            **options: As for ``indus_nb.tools.function.function_tool``.
+
+        Returns:
+            The function itself, or with options the decorator.
+
+        Raises:
+            UsageError: The function cannot be a tool.
         """
         if function is None:
             return partial(self.tool, **options)
         tool = function_tool(function, inject={Context: lambda: None}, **options)
         self._tools[tool.spec.name] = function, options
-        self._tell(lambda api: api.tool(function, **options))
+        self._register(lambda api: api.tool(function, **options))
         return function
 
     def command(
         self, name: str | None = None, *, description: str | None = None, complete: Completer | None = None
     ) -> Callable[[FunctionT], FunctionT]:
-        """Answer ``/name arguments`` with ``function(arguments, ctx)``; see ``ExtensionApi.register_command``.
+        """Handle ``/name arguments`` with ``function(arguments, ctx)``; see ``ExtensionApi.register_command``.
 
         Args:
             name: What is written behind the slash; by default the function's own name.
             description: Shown in lists.
             complete: Called with what is typed of the arguments; returns what Tab offers.
+
+        Returns:
+            The decorator, which returns the function unchanged.
         """
 
         def decorate(function: FunctionT) -> FunctionT:
             chosen = name or function.__name__.replace("_", "-")
             self._commands[chosen] = function, description, complete
-            self._tell(lambda api: api.register_command(chosen, function, description, complete))
+            self._register(lambda api: api.register_command(chosen, function, description, complete))
             return function
 
         return decorate
@@ -107,7 +118,7 @@ class Definitions:
                 for end in earlier.ends:
                     end()
             handler = self._handlers[key] = _Handler(event, function)
-            self._tell(lambda api: handler.ends.append(api.on(event, function)))
+            self._register(lambda api: handler.ends.append(api.on(event, function)))
             return function
 
         return decorate
@@ -117,13 +128,13 @@ class Definitions:
 
         def decorate(function: FunctionT) -> FunctionT:
             self._renderers[custom_type] = function
-            self._tell(lambda api: api.register_message_renderer(custom_type, function))
+            self._register(lambda api: api.register_message_renderer(custom_type, function))
             return function
 
         return decorate
 
     def forget(self, names: Sequence[str] | None = None) -> None:
-        """Take back tools and commands of these names, or everything; sessions that are open keep what they have."""
+        """Remove tools and commands of these names, or everything; open sessions keep their tools and commands."""
         for found in (self._tools, self._commands):
             for name in list(found) if names is None else names:
                 found.pop(name, None)
@@ -134,8 +145,8 @@ class Definitions:
             self._handlers.clear()
             self._renderers.clear()
 
-    def _tell(self, register: Callable[[ExtensionApi], object]) -> None:
-        """Let the sessions that are open know; those that have gone are forgotten."""
+    def _register(self, register: Callable[[ExtensionApi], object]) -> None:
+        """Register with the open sessions; those that have ended are forgotten."""
         current: list[ExtensionApi] = []
         for api in self._apis:
             with contextlib.suppress(StaleExtensionError):

@@ -1,8 +1,8 @@
-"""What extensions are told, and what they may answer.
+"""Events for extensions, and the answers that their handlers may return.
 
 A handler gets the event and a context, and returns nothing, an answer of the class that stands with the event in
-``ANSWERS``, or a dictionary of the same fields. What happens during a run is told by the session's own events
-(``indus_nb.events``); here stand those that only extensions see.
+``ANSWERS``, or a dictionary of the same fields. What happens during a run are the session's own events
+(``indus_nb.events``); the classes here are those that only extensions see.
 
 The order within one prompt: ``input``, ``before_agent_start``, ``agent_start``, then for each turn ``turn_start``,
 ``context``, ``before_provider_request``, ``after_provider_response``, the answer's ``message_*``, for each tool call
@@ -34,7 +34,7 @@ from indus_nb.wire import JsonObject, WireModel
 
 @dataclass(slots=True)
 class ResourcesDiscover:
-    """A session has started: more skills and prompt templates may be named."""
+    """Extensions may name more places for skills and prompt templates."""
 
     type: ClassVar[str] = "resources_discover"
     cwd: Path
@@ -43,7 +43,7 @@ class ResourcesDiscover:
 
 @dataclass(slots=True)
 class SessionStart:
-    """A session is there: opened, or in the place of another."""
+    """A session has started: opened, or in the place of another."""
 
     type: ClassVar[str] = "session_start"
     reason: StartReason
@@ -78,7 +78,7 @@ class SessionBeforeBranch:
 
 @dataclass(slots=True)
 class SessionSwitch:
-    """Another session has taken the place of the one before; told after `session_start`."""
+    """Another session has taken the place of the one before; published after `session_start`."""
 
     type: ClassVar[str] = "session_switch"
     reason: Literal["new", "resume"]
@@ -87,7 +87,7 @@ class SessionSwitch:
 
 @dataclass(slots=True)
 class SessionBranch:
-    """A session that was forked off has taken the place of the one before; told after `session_start`."""
+    """A session that was forked off has taken the place of the one before; published after `session_start`."""
 
     type: ClassVar[str] = "session_branch"
     previous_session_file: Path | None = None
@@ -115,7 +115,7 @@ class SessionCompact:
 
 @dataclass(slots=True)
 class SessionBeforeTree:
-    """Another branch of the session is about to be gone to."""
+    """The session is about to continue from another branch."""
 
     type: ClassVar[str] = "session_before_tree"
     preparation: BranchChange
@@ -124,7 +124,7 @@ class SessionBeforeTree:
 
 @dataclass(slots=True)
 class SessionTree:
-    """Another branch was gone to."""
+    """The session continues from another branch."""
 
     type: ClassVar[str] = "session_tree"
     new_leaf_id: str | None
@@ -144,7 +144,7 @@ class SessionShutdown:
 
 @dataclass(slots=True)
 class UserInput:
-    """The user said something that is no extension's command."""
+    """The user sent a prompt that is no extension's command."""
 
     type: ClassVar[str] = "input"
     text: str
@@ -239,7 +239,7 @@ class ToolResultEvent:
 
 @dataclass(slots=True)
 class ModelSelect:
-    """The session talks to another model."""
+    """Another model was chosen."""
 
     type: ClassVar[str] = "model_select"
     model: Model
@@ -249,7 +249,7 @@ class ModelSelect:
 
 @dataclass(slots=True)
 class ThinkingLevelSelect:
-    """The session thinks more or less."""
+    """Another thinking level was chosen."""
 
     type: ClassVar[str] = "thinking_level_select"
     level: ThinkingLevel
@@ -323,7 +323,7 @@ class ResourcesAnswer(Answer):
 
 
 class CancelAnswer(Answer):
-    """With ``cancel`` it does not happen; the first such answer ends the asking."""
+    """With ``cancel`` it does not happen, and no further handler is called."""
 
     cancel: bool = False
 
@@ -355,7 +355,7 @@ class CompactAnswer(CancelAnswer):
 
 
 class TreeAnswer(CancelAnswer):
-    """Cancels going to another branch, writes its summary, or says how it is to be written."""
+    """Cancels the change of branch, writes its summary, or says how it is to be written."""
 
     summary: SummaryAnswer | None = None
     custom_instructions: str | None = None
@@ -364,7 +364,7 @@ class TreeAnswer(CancelAnswer):
 
 
 class InputAnswer(Answer):
-    """``transform`` replaces what was said, for the handlers after this one too; ``handled`` ends the prompt."""
+    """``transform`` replaces the prompt, for the handlers after this one too; ``handled`` ends it."""
 
     action: Literal["continue", "transform", "handled"]
     text: str | None = None
@@ -392,7 +392,7 @@ class BeforeAgentStartAnswer(Answer):
 
 
 class ContextAnswer(Answer):
-    """The messages that the model is told of with this request."""
+    """The messages that the model is sent with this request."""
 
     messages: list[Message] | None = None
 
@@ -494,7 +494,7 @@ EVENT_NAMES: frozenset[str] = frozenset(
 
 
 def unknown_event(name: str) -> str | None:
-    """What is wrong with ``name`` when no event is called that."""
+    """Return what is wrong with the name of an event; ``None`` if there is such an event."""
     if name in EVENT_NAMES:
         return None
     close = get_close_matches(name, EVENT_NAMES, n=1)

@@ -1,4 +1,9 @@
-"""The extensions of one session: loaded, asked at each event in order, and kept from doing harm by a defect."""
+"""The extensions of one session: loaded, called at each event in their order.
+
+What this module promises: a defect of one extension is published as ``extension_error`` and harms neither the session
+nor the other extensions, with one exception: where a handler of ``tool_call`` fails, the tool does not run. A handler
+has a time limit, which does not count while the user is asked. Nothing of an extension outlives its session.
+"""
 
 from __future__ import annotations
 
@@ -64,9 +69,10 @@ _KEPT_PROBLEMS = 50
 
 
 class Extensions(SessionHooks):
-    """All extensions of ``session``. ``sources`` says which there are, asked anew each time they are loaded.
+    """All extensions of ``session``.
 
-    ``seconds`` is how long a handler may take, the user's thinking aside.
+    ``sources`` is called for the list of them each time that they are loaded. ``seconds`` is how long a handler may
+    take, without the time in which the user is asked.
     """
 
     def __init__(
@@ -102,20 +108,20 @@ class Extensions(SessionHooks):
     async def started(self, reason: StartReason, previous: Path | None = None) -> None:
         await self._load(afresh=reason == "reload")
         self._model, self._level = self.session.model, self.session.thinking_level
-        await self._tell(ev.SessionStart(reason, previous))
+        await self._notify(ev.SessionStart(reason, previous))
         if reason == "fork":
-            await self._tell(ev.SessionBranch(previous))
+            await self._notify(ev.SessionBranch(previous))
         elif reason in ("new", "resume"):
-            await self._tell(ev.SessionSwitch(reason, previous))
+            await self._notify(ev.SessionSwitch(reason, previous))
         await self._discover_resources("reload" if reason == "reload" else "startup")
 
     async def reload(self) -> None:
-        """Load all extensions and resources anew, their files read again."""
+        """Load all extensions and resources again, from their files."""
         await self.shutdown("reload")
         await self.started("reload")
 
     async def _load(self, *, afresh: bool) -> None:
-        """Set all extensions up anew; until they are, those before stay on guard."""
+        """Set all extensions up again; until they are, the earlier ones stay in force."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.generation += 1
         self.ready = False
@@ -133,7 +139,7 @@ class Extensions(SessionHooks):
                 result = setup(ExtensionApi(self, extension))
                 if inspect.isawaitable(result):
                     await self._calls.limited(result, self._seconds)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - one's defect is no business of the others
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a defect of one must not reach the others
                 failed.append(extension)
                 await self.report(extension, "load", error)
             else:
@@ -154,12 +160,18 @@ class Extensions(SessionHooks):
             self.session.equipment.look_again(skills, prompts)
 
     def tools_changed(self) -> None:
-        """Offer what is there now, from the next request on."""
+        """Offer the tools that are registered now, from the next request on."""
         if self.ready:
             self.session.refresh_equipment()
 
     def register_provider(self, extension: Extension, name: str, config: Mapping[str, Any]) -> None:
-        """Let an extension add to the models, or change how they are reached."""
+        """Let an extension add models, or change how known ones are reached.
+
+        Args:
+            extension: Which one asks for it; a configuration that is wrong is reported as its defect.
+            name: The provider's name.
+            config: The keys of a provider in ``models.json``.
+        """
         try:
             self.session.registry.register(name, config)
         except IndusError as error:
@@ -184,13 +196,13 @@ class Extensions(SessionHooks):
         return next((each.renderers[custom_type] for each in self._extensions if custom_type in each.renderers), None)
 
     def handler_context(self) -> Context:
-        """What handlers get."""
+        """Make the context that handlers and tools get."""
         return Context(self)
 
     # Asking
 
     async def _ask(self, event: ev.ExtensionEvent, kind: type[AnswerT]) -> AsyncGenerator[tuple[Extension, AnswerT]]:
-        """Every handler's answer, as it comes; failures are reported, and the next one is asked."""
+        """Every handler's answer, as it comes; failures are reported, and the next handler is called."""
         async for extension, answer in self._results(event):
             try:
                 parsed = answer if isinstance(answer, kind) else kind.model_validate(answer)
@@ -210,14 +222,14 @@ class Extensions(SessionHooks):
             try:
                 answer = await self._call(handler, event, self._context_for(event))
             except RunAborted:
-                continue  # the next one may have something to put in order
+                continue  # the next handler may have something to clean up
             except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
                 await self.report(extension, event.type, error)
             else:
                 if answer is not None:
                     yield extension, answer
 
-    async def _tell(self, event: Any) -> None:
+    async def _notify(self, event: Any) -> None:
         async for extension, answer in self._results(event):
             await self.report(extension, event.type, TypeError(f"{answer!r} is no answer: {event.type} takes none"))
 
@@ -255,11 +267,23 @@ class Extensions(SessionHooks):
             raise RuntimeError("something that it waited for was cancelled") from error
 
     async def report(self, extension: Extension | None, event: str, error: BaseException) -> None:
-        """Tell of a defect of an extension."""
+        """Publish a defect of an extension.
+
+        Args:
+            extension: Which one, if that is known.
+            event: What it was called for.
+            error: What it raised.
+        """
         await self.session.emit(self._noted(extension, event, error))
 
     def report_soon(self, event: str, error: BaseException, extension: Extension | None = None) -> None:
-        """Tell of a defect where nobody can wait for that."""
+        """Publish a defect from where nothing can be awaited.
+
+        Args:
+            event: What the extension was called for.
+            error: What it raised.
+            extension: Which one, if that is known.
+        """
         self.background(self.session.emit(self._noted(extension, event, error)), event)
 
     def _noted(self, extension: Extension | None, event: str, error: BaseException) -> ExtensionError:
@@ -271,7 +295,13 @@ class Extensions(SessionHooks):
         return ExtensionError(extension_path=path, event=event, error=text)
 
     def background(self, work: Coroutine[Any, Any, Any], event: str, extension: Extension | None = None) -> None:
-        """Do ``work`` beside everything else; what fails is reported."""
+        """Run work in the background, from any thread.
+
+        Args:
+            work: What to await. Its failure is reported.
+            event: The name under which that is reported.
+            extension: Whose work it is, if that is known.
+        """
 
         async def carry_out() -> None:
             try:
@@ -305,19 +335,19 @@ class Extensions(SessionHooks):
         if isinstance(event, ModelChanged):
             previous, self._model = self._model, self.session.model
             if self._model is not None:
-                await self._tell(ev.ModelSelect(self._model, previous, "set"))
+                await self._notify(ev.ModelSelect(self._model, previous, "set"))
         elif isinstance(event, ThinkingLevelChanged):
             previous_level, self._level = self._level, event.level
-            await self._tell(ev.ThinkingLevelSelect(event.level, previous_level))
+            await self._notify(ev.ThinkingLevelSelect(event.level, previous_level))
         elif isinstance(event, TurnStart):
             self._turn += 1
-            await self._tell(ev.TurnBegins(self._turn, now_ms()))
+            await self._notify(ev.TurnBegins(self._turn, now_ms()))
         elif isinstance(event, TurnEnd):
-            await self._tell(ev.TurnEnds(self._turn, event.message, event.tool_results))
+            await self._notify(ev.TurnEnds(self._turn, event.message, event.tool_results))
         elif isinstance(event, MessageEnd | ExtensionError):
             return  # asked in a place of its own; a defect's report must not make another
         elif name in self.listening:
-            await self._tell(event)
+            await self._notify(event)
 
     def is_command(self, text: str) -> bool:
         return text.startswith("/") and text.partition(" ")[0][1:] in self._commands()
@@ -418,7 +448,7 @@ class Extensions(SessionHooks):
         return event.payload
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:
-        await self._tell(ev.AfterProviderResponse(status, headers))
+        await self._notify(ev.AfterProviderResponse(status, headers))
 
     async def message_end(self, message: Message) -> Message:
         event = ev.MessageFinal(message)
@@ -481,7 +511,7 @@ class Extensions(SessionHooks):
         return False
 
     async def shutdown(self, reason: ShutdownReason, target: Path | None = None) -> None:
-        await self._tell(ev.SessionShutdown(reason, target))
+        await self._notify(ev.SessionShutdown(reason, target))
         self.session.ui.clear()
         if reason == "quit":
             await self._calls.end(_SHUTDOWN_SECONDS)
@@ -501,7 +531,7 @@ class Extensions(SessionHooks):
         return plan
 
     async def compacted(self, entry: Entry, *, by_hook: bool) -> None:
-        await self._tell(ev.SessionCompact(entry, by_hook))
+        await self._notify(ev.SessionCompact(entry, by_hook))
 
     async def before_branch(self, change: BranchChange, signal: AbortSignal) -> BranchPlan:
         plan = await super().before_branch(change, signal)
@@ -520,7 +550,7 @@ class Extensions(SessionHooks):
     async def branched(
         self, new_leaf_id: str | None, old_leaf_id: str | None, summary: Entry | None, *, by_hook: bool
     ) -> None:
-        await self._tell(ev.SessionTree(new_leaf_id, old_leaf_id, summary, by_hook))
+        await self._notify(ev.SessionTree(new_leaf_id, old_leaf_id, summary, by_hook))
 
     async def user_bash(self, command: str, cwd: Path, *, exclude_from_context: bool) -> ShellResult | Shell | None:
         event = ev.UserBash(command, exclude_from_context, cwd)

@@ -1,4 +1,4 @@
-"""What the user has allowed for good, by folder: ``approved.json`` in the agent's directory."""
+"""What the user has allowed for good, by directory: ``approved.json`` in the agent directory."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ class KeptRules:
         self._path = agent_dir / RULES_FILE
         self._reported: set[str] = set()
 
-    async def of(self, folder: Path, ui: Ui) -> Sequence[str]:
-        """Return what is allowed in ``folder``; a problem with the file is shown once.
+    async def of(self, directory: Path, ui: Ui) -> Sequence[str]:
+        """Return what is allowed in ``directory``; a problem with the file is shown once.
 
         Args:
-            folder: the session's working directory
+            directory: the session's working directory
             ui: where to show the problem
         """
         rules, self.problem = await asyncio.to_thread(self._read)
         if self.problem and self.problem not in self._reported:
             self._reported.add(self.problem)
             ui.notify(self.problem, "warning")
-        return rules.get(str(folder), ())
+        return rules.get(str(directory), ())
 
-    async def add(self, folder: Path, rule: str) -> None:
-        """Keep a rule for ``folder``; where that is not possible it counts for this once.
+    async def add(self, directory: Path, rule: str) -> None:
+        """Keep a rule for ``directory``; where that is not possible it counts for this once.
 
         Args:
-            folder: the session's working directory
+            directory: the session's working directory
             rule: what to allow there
         """
-        await asyncio.to_thread(self._add, str(folder), rule)
+        await asyncio.to_thread(self._add, str(directory), rule)
 
     def _read(self) -> tuple[Mapping[str, Sequence[str]], str]:
         advice = "No rule in it counts, and none is added, until you mend or remove it."
@@ -61,12 +61,12 @@ class KeptRules:
             return {}, f"{self._path}: cannot be read ({error.strerror}). {advice}"
         except ValueError as error:
             return {}, f"{self._path}: is no JSON ({error}). {advice}"
-        for folder, kept in rules.items():
+        for directory, kept in rules.items():
             if not isinstance(kept, list) or not all(isinstance(rule, str) for rule in cast("list[object]", kept)):
-                return {}, f"{self._path}: `{folder}` must be a list of texts. {advice}"
+                return {}, f"{self._path}: `{directory}` must be a list of texts. {advice}"
         return rules, ""
 
-    def _add(self, folder: str, rule: str) -> None:
+    def _add(self, directory: str, rule: str) -> None:
         try:
             make_private_directory(self._path.parent)
             with FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS, mode=0o600):
@@ -74,7 +74,7 @@ class KeptRules:
                 if problem:
                     return
                 rules = {name: [*kept] for name, kept in before.items()}
-                rules[folder] = [*dict.fromkeys([*rules.get(folder, []), rule])]
+                rules[directory] = [*dict.fromkeys([*rules.get(directory, []), rule])]
                 text = json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
                 write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
         except (Timeout, OSError):

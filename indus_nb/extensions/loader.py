@@ -1,4 +1,4 @@
-"""Where extensions come from: files, folders, installed packages, and functions given in this process."""
+"""Where extensions come from: files, directories, installed packages, and functions given in this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,15 @@ class Source:
 
 
 def discover(directories: Iterable[tuple[Path, Scope]], paths: Iterable[tuple[Path, Scope]]) -> Iterator[Source]:
-    """The extensions in ``directories``, one level deep, and at ``paths``; each file once."""
+    """Find extensions in files.
+
+    Args:
+        directories: Searched one level deep; those that do not exist are passed over.
+        paths: Files and directories that somebody named; one that leads nowhere is kept, so that loading it fails.
+
+    Returns:
+        The extensions in that order; each file once.
+    """
     seen: set[Path] = set()
     for path, scope in (*_in_directories(directories), *_at_paths(paths)):
         real = path.resolve()
@@ -59,9 +67,18 @@ def _entry_points(_: tuple[str, ...]) -> Sequence[Any]:
 
 
 def load(source: Source, *, afresh: bool = False) -> Callable[[Any], Any]:
-    """The setup function of an extension, its module imported, with ``afresh`` once more.
+    """Import an extension's module and return its setup function.
 
-    Raises ``ImportError``, or whatever the module itself raises.
+    Args:
+        source: Which extension.
+        afresh: Whether to import the module again if it is imported already.
+
+    Returns:
+        What to call with the API.
+
+    Raises:
+        ImportError: There is no such module, or it has no function ``setup``.
+        Exception: Whatever the module raises.
     """
     if source.setup is not None:
         return source.setup
@@ -116,7 +133,7 @@ def _at_paths(paths: Iterable[tuple[Path, Scope]]) -> Iterator[tuple[Path, Scope
 
 
 def _entries(path: Path) -> Sequence[Path]:
-    """The modules that an item of an extensions folder stands for."""
+    """The modules that an item of a directory of extensions stands for."""
     if path.is_file():
         return [path] if path.suffix == ".py" else []
     if (path / "__init__.py").is_file():

@@ -18,7 +18,7 @@ from indus_nb.streaming import AssistantMessageEvent
 
 
 class RuleKeeper(RunWatcher):
-    """The stream rules of one session. ``extension`` lets it follow the session: what was applied is its branch's."""
+    """The stream rules of one session. ``extension`` follows the session: what was applied depends on its branch."""
 
     def __init__(self, session: AgentSession, settings: StreamRuleSettings, agent_dir: Path) -> None:
         self._session = session
@@ -29,7 +29,7 @@ class RuleKeeper(RunWatcher):
         self._stops = 0
 
     def extension(self, api: ExtensionApi) -> None:
-        """Let it follow the session."""
+        """Follow the session: an extension's ``setup``."""
 
         @api.on("session_start")
         @api.on("session_tree")
@@ -43,12 +43,12 @@ class RuleKeeper(RunWatcher):
     def _load(self) -> None:
         found = load_rules(self._session.store.cwd, self._agent_dir)
         for problem in found.problems:
-            self._tell(problem)
+            self._report(problem)
         self._watch = RuleWatch(found.rules, self._settings) if found.rules else None
         if self._watch is not None:
             self._watch.recall(_messages(self._session.store.branch()))
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         if problem not in self._session.problems:
             self._session.problems.append(problem)
 
@@ -58,7 +58,7 @@ class RuleKeeper(RunWatcher):
             return None
         self._matched = self._watch.feed(event)
         for rule in self._watch.too_slow.values():
-            self._tell(
+            self._report(
                 f"{rule.path} is watched no more: the search for its condition took too long. Make it simpler, without "
                 "a repetition within a repetition."
             )
@@ -67,7 +67,7 @@ class RuleKeeper(RunWatcher):
         return f"Stopped by a stream rule: {', '.join(rule.name for rule in self._matched)}."
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
-        """Tell the model the rules for which its answer was stopped."""
+        """Return the message that tells the model the rules for which its answer was stopped."""
         matched, self._matched = self._matched, []
         if self._watch is None or not matched or answer.stop_reason != "aborted":
             return ()

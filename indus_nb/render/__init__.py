@@ -1,1 +1,5 @@
-"""Text, messages and sessions as HTML and as rows."""
+"""What people look at: text made safe for HTML, Markdown and terminals, a session as a page, and its tree as rows.
+
+``markup`` escapes and sanitises hostile text and knows the styles of all front ends; ``session_page`` is the page that
+an export writes; ``tree`` lists the branches of a session.
+"""

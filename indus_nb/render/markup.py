@@ -89,7 +89,7 @@ _TOKEN_STYLES = {
     "Generic.Inserted": "background:rgba(46,160,67,0.2);",
     "Generic.Deleted": "background:rgba(248,81,73,0.2);",
 }
-_LONGEST_FENCE = 200
+_MAX_FENCE_CHARACTERS = 200
 # Of a lexer that is not named here a single step may take minutes on text that is made for it, and nothing else runs in
 # the process meanwhile. These were tried with such text, of that many characters.
 _COLOURED = {
@@ -141,7 +141,7 @@ def plain(text: str) -> str:
 
 
 def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
-    r"""``text``, or its head and its tail with a note of how much was left out between them.
+    r"""Shorten a text to what a view shows: head and tail, with a note of how much was left out between them.
 
     >>> print(cut("1\n2\n3\n4\n5\n6\n7", lines=4))
     1
@@ -149,6 +149,14 @@ def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
     [... 3 lines left out ...]
     6
     7
+
+    Args:
+        text: The text to shorten.
+        lines: How many lines are kept.
+        characters: How many characters of these are kept.
+
+    Returns:
+        The text itself, or its ends and the note.
     """
     text = textcut.middle_lines(text, lines, "[... {left:,} lines left out ...]")
     return textcut.middle(text, characters, "\n[... {left:,} characters left out ...]\n")
@@ -182,14 +190,32 @@ def is_base64(text: str) -> bool:
 
 
 def picture(kind: str, data: str) -> str:
-    """An image within the page, from base64; what is none is left out."""
+    """An image within the page; empty if it is of no known kind, or its data is no base64.
+
+    Args:
+        kind: The MIME type.
+        data: The image in base64.
+
+    Returns:
+        HTML.
+    """
     if not (_PICTURE.fullmatch(kind) and is_base64(data)):
         return ""
     return f'<img class="indus-picture" alt="image of a tool" src="data:{kind};base64,{data}">'
 
 
 def element(tag: str, inner: str, style: str | None = None, kind: str | None = None) -> str:
-    """An element around HTML, in one of ``STYLES`` and marked with one of ``CLASSES``."""
+    """An element around HTML.
+
+    Args:
+        tag: The element's name.
+        inner: HTML; it is not escaped.
+        style: One of ``STYLES``.
+        kind: One of ``CLASSES``, by which stylesheets of front ends know it.
+
+    Returns:
+        HTML.
+    """
     attributes = (f' class="indus-{kind}"' if kind else "") + (f' style="{STYLES[style]}"' if style else "")
     return f"<{tag}{attributes}>{inner}</{tag}>"
 
@@ -203,12 +229,28 @@ def escape(text: str) -> str:
 
 
 def preformatted(text: str, style: str) -> str:
-    """``text`` as a block of code."""
+    """A text as a block of code, escaped.
+
+    Args:
+        text: The text, which may be hostile.
+        style: One of ``STYLES``.
+
+    Returns:
+        HTML.
+    """
     return element("pre", html.escape(plain(text)), style)
 
 
 def highlighted(code: str, info: str) -> str:
-    """A block of code, coloured when it is of a language that is known and does not take long."""
+    """A block of code, coloured if its language is known and colouring does not take long.
+
+    Args:
+        code: The code, which may be hostile.
+        info: What stands behind a fence; its first word is the language.
+
+    Returns:
+        HTML.
+    """
     words = info.split(maxsplit=1)
     plainly = element("pre", html.escape(code), "code")
     if not words or len(code) > max(_COLOURED):
@@ -275,7 +317,15 @@ def tame_line(text: str) -> str:
 
 
 def fenced(text: str, info: str = "text") -> str:
-    """``text`` as a Markdown block of code that it cannot break out of."""
+    """A text as a Markdown block of code that it cannot break out of.
+
+    Args:
+        text: The text, which may be hostile.
+        info: The language.
+
+    Returns:
+        Markdown.
+    """
     text = plain(text)
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -291,11 +341,18 @@ def code_span(text: str) -> str:
 
 
 def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[str, str]:
-    """The part of growing Markdown that will not change, and the rest, so that only a short end is drawn again.
+    """Split growing Markdown into a part that will not change and the rest, so that only a short end is drawn again.
 
-    The cut lies between two blocks once the text is longer than ``soft`` characters. A single block longer than
-    ``hard`` is cut after a line; there a fence is closed and opened again, and a table begins with its head again.
-    What is cut off is no longer than twice ``hard``; call again with the rest, until there is nothing to cut off.
+    The cut lies between two blocks. A single block that is too long is cut after a line; there a fence is closed and
+    opened again, and a table begins with its head again. Call again with the rest, until nothing is split off.
+
+    Args:
+        text: The Markdown so far.
+        soft: Nothing is split off a text with fewer characters.
+        hard: A single block of more characters is cut.
+
+    Returns:
+        The part that will not change, at most twice ``hard`` characters of it, and the rest.
     """
     if len(text) < soft:
         return "", text
@@ -314,7 +371,7 @@ def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[s
 
 def _cut_block(block: Token | None, rows: list[str], head: str, rest: str) -> tuple[str, str]:
     """The parts of a block, which begins with these rows, such that each is one of its kind."""
-    if block is not None and block.type == "fence" and len(rows[0]) < _LONGEST_FENCE:
+    if block is not None and block.type == "fence" and len(rows[0]) < _MAX_FENCE_CHARACTERS:
         if not rest.strip().strip(block.markup[0]):
             return head + rest, ""
         return f"{head.rstrip()}\n{block.markup}\n", f"{rows[0]}\n{rest}"

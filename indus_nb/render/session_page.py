@@ -38,7 +38,7 @@ from indus_nb.storage.text import user_text
 from indus_nb.tools.todo import list_of_result
 from indus_nb.wire import dump
 
-_LONGEST_TITLE = 100
+_MAX_TITLE_CHARACTERS = 100
 # The colours that the styles of markup ask for, which a notebook's front end sets otherwise.
 _PAGE_STYLE = """
 :root{color-scheme:light dark;--ground:#fff;--ink:#1f2328;--quiet:#656d76;--line:#d0d7de;--raised:#f6f8fa;
@@ -69,14 +69,23 @@ article{break-inside:avoid-page}details.branch{display:none}}
 
 
 def page_name(store: SessionStore) -> str:
-    """What the file of a session's page is called; the id comes from a file, and could lead to another folder."""
+    """What the file of a session's page is called; the id comes from a file, and could lead to another directory."""
     return f"indusagi-session-{re.sub(r'[^A-Za-z0-9._-]', '_', store.session_id)[:100]}.html"
 
 
 def export_html(store: SessionStore, path: Path) -> Path:
-    """Write the session as a page to ``path``, which appears whole or not at all; returns its absolute path.
+    """Write a session as a page; the file appears whole or not at all.
 
-    Raises ``UsageError`` for a session in which nothing was said, and ``SessionFileError`` when it cannot be written.
+    Args:
+        store: The session.
+        path: The file; missing directories are made, and a file that is there is replaced.
+
+    Returns:
+        The absolute path of the file.
+
+    Raises:
+        UsageError: The session holds no message.
+        SessionFileError: The file cannot be written.
     """
     page = session_page(store)
     path = path.expanduser().absolute()
@@ -90,7 +99,7 @@ def export_html(store: SessionStore, path: Path) -> Path:
 
 
 def session_page(store: SessionStore) -> str:
-    """The page's HTML; raises ``UsageError`` for a session in which nothing was said."""
+    """The page's HTML; raises ``UsageError`` for a session without messages."""
     if not any(entry.type == "message" for entry in store.entries):
         raise UsageError("Nothing to export yet: start a conversation first.")
     title = store.name or next((text for text in map(_user_text, store.tree()) if text), "") or "Session"
@@ -266,7 +275,7 @@ def _user_text(node: TreeNode) -> str:
 
 
 def _one_line(text: str) -> str:
-    return textcut.one_line(markup.plain(text[: 10 * _LONGEST_TITLE]), _LONGEST_TITLE)
+    return textcut.one_line(markup.plain(text[: 10 * _MAX_TITLE_CHARACTERS]), _MAX_TITLE_CHARACTERS)
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The tree of a session as a flat list, for somebody who wants to go elsewhere in it."""
+"""The tree of a session as a flat list, for navigation."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from indus_nb.storage.store import SessionStore
 from indus_nb.storage.text import entry_text, stored_message
 from indus_nb.wire import JsonObject
 
-_LONGEST = 120
+_MAX_TEXT_CHARACTERS = 120
 
 
-def tree_rows(store: SessionStore, most: int) -> list[JsonObject]:
-    """What was said in all branches, a row each.
+def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
+    """The messages of all branches, a row each, parents before children. The current branch comes last.
 
-    A row holds id, depth, role, text and label; whether a branch ends there (``leaf``), and whether the conversation
-    stands there (``here``). Only branchings indent. The branch that the conversation is on comes last; of more than
-    ``most`` rows the last ones are given, below a row without an id that says how many are missing.
+    Args:
+        store: The session.
+        limit: How many rows are returned; of more the last ones are, below a row without an id that says how many are
+            missing.
+
+    Returns:
+        Rows with ``id``, ``depth`` (only branchings indent), ``role``, ``text``, ``label``, ``leaf`` (whether a branch
+        ends there) and ``here`` (whether it is the current place).
     """
     shown = {entry.id for entry in store.entries if _role(entry) or entry.id in store.labels}
     parents = {entry.id: entry.parent_id for entry in store.entries}
@@ -53,9 +58,9 @@ def tree_rows(store: SessionStore, most: int) -> list[JsonObject]:
             "text": cut(entry_text(entry)),
             "leaf": entry.id not in children,
             "here": entry.id == here,
-            "label": store.labels[entry.id][0][:_LONGEST] if entry.id in store.labels else None,
+            "label": store.labels[entry.id][0][:_MAX_TEXT_CHARACTERS] if entry.id in store.labels else None,
         }
-        for entry, depth in found[-most:]
+        for entry, depth in found[-limit:]
     ]
     if missing := len(found) - len(rows):
         text = f"{missing:,} earlier entries are not listed."
@@ -65,8 +70,8 @@ def tree_rows(store: SessionStore, most: int) -> list[JsonObject]:
 
 
 def cut(text: str) -> str:
-    """The beginning of a text, as one line."""
-    return textcut.one_line_fit(plain(text[: 10 * _LONGEST]), _LONGEST)
+    """The beginning of a text on one line of at most 120 characters."""
+    return textcut.one_line_fit(plain(text[: 10 * _MAX_TEXT_CHARACTERS]), _MAX_TEXT_CHARACTERS)
 
 
 def _role(entry: Entry) -> str:

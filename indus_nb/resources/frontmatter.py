@@ -1,4 +1,4 @@
-"""Markdown files with fields in front, as users and projects lay them down for the agent.
+"""Markdown files with fields in front, as users and projects write them for the agent.
 
 Anybody may have written such a file, so the work is bounded: the bytes that are read, and the YAML that is parsed.
 """
@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
-
-from indus_nb.wire import clean_text
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_BRACKETS = 100
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_SIMPLE_LINE = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,63}):[ ]+([^\W\d_].*)")
+_PLAIN_LINE = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,63}):[ ]+([^\W\d_].*)")
 
 
 class UnusableFileError(ValueError):
@@ -51,11 +50,35 @@ def split_frontmatter(text: str) -> tuple[str, str]:
     return (found[1], text[found.end() :].strip()) if found else ("", text.strip())
 
 
-def simple_fields(front: str) -> dict[str, str] | None:
-    """The frontmatter's fields if all of its lines are plain, which most are and which needs no YAML; else ``None``."""
-    fields: dict[str, str] = {}
+def read_fields(front: str, *, admit: Callable[[int], bool] = lambda _: True) -> dict[str, object] | None:
+    r"""Read the frontmatter's fields. The grammar is YAML without types: all is text, lists and mappings of texts.
+
+    Plain lines, which most are, are YAML that needs no parser, so it is neither loaded nor run for them.
+
+    Args:
+        front: The lines between the marks, as ``split_frontmatter`` returns them.
+        admit: Asked with the number of characters before the parser runs.
+
+    Returns:
+        The fields by name; ``None`` if ``admit`` said no.
+
+    Raises:
+        UnusableFileError: It is no YAML, no mapping, or has more brackets than are parsed.
+
+    >>> read_fields("name: notes\ndescription: Use it")
+    {'name': 'notes', 'description': 'Use it'}
+    """
+    plain = _plain_fields(front)
+    if plain is not None:
+        return plain
+    return _yaml_fields(front) if admit(len(front)) else None
+
+
+def _plain_fields(front: str) -> dict[str, object] | None:
+    """The fields if all lines are plain, as YAML would read them; else ``None``."""
+    fields: dict[str, object] = {}
     for line in front.split("\n"):
-        found = _SIMPLE_LINE.fullmatch(line)
+        found = _PLAIN_LINE.fullmatch(line)
         if found is None:
             if line.strip(" "):
                 return None
@@ -67,13 +90,7 @@ def simple_fields(front: str) -> dict[str, str] | None:
     return fields
 
 
-def yaml_fields(front: str) -> dict[str, str]:
-    """The frontmatter's fields that are texts; raises ``UnusableFileError``."""
-    return {key: clean_text(value.strip()) for key, value in yaml_mapping(front).items() if isinstance(value, str)}
-
-
-def yaml_mapping(front: str) -> dict[str, object]:
-    """The frontmatter's fields: texts, and lists and mappings of them; raises ``UnusableFileError``."""
+def _yaml_fields(front: str) -> dict[str, object]:
     if front.count("[") + front.count("{") > _MAX_BRACKETS:
         raise UnusableFileError(f"its frontmatter has more than {_MAX_BRACKETS} brackets; quote them or leave them out")
     import yaml

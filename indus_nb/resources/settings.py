@@ -1,4 +1,4 @@
-"""Where a user's files lie, and the settings found there: typed, the project's over the user's own."""
+"""Where a user's files are, and the settings in them: typed, the project's merged over the user's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.wire import JsonObject, WireModel, first_problem
 
-PROJECT_FOLDER = ".indusagi"
+PROJECT_DIRECTORY = ".indusagi"
 _RESOURCES = ("extensions", "skills", "prompts")
 
 
@@ -45,7 +45,7 @@ class ImageSettings(WireModel):
 
 
 class NotebookSettings(WireModel):
-    """What a notebook's agent is told by itself, and for how many seconds its code may run; ``None``: for ever."""
+    """What a notebook's model is told unasked, and for how many seconds its code may run; ``None``: for ever."""
 
     tell_cells: bool = True
     tell_variables: bool = True
@@ -53,13 +53,13 @@ class NotebookSettings(WireModel):
 
 
 class ExtensionHandlerSettings(WireModel):
-    """How long an extension may take over one event; in ms."""
+    """How long an extension may take to handle one event; in ms."""
 
     timeout_ms: int = Field(default=30_000, gt=0)
 
 
 class TodoSettings(WireModel):
-    """How the list of the tool ``todo`` is looked after; a list without open tasks is never emptied with ``None``."""
+    """Reminders of open tasks, and when a list without open tasks is emptied; with ``None`` it never is."""
 
     reminders: bool = True
     max_reminders: int = Field(default=3, ge=0)
@@ -67,7 +67,7 @@ class TodoSettings(WireModel):
 
 
 class StreamRuleSettings(WireModel):
-    """Whether stream rules hold, and when one that was applied may be applied again."""
+    """Whether stream rules are in force, and when one that was applied may be applied again."""
 
     enabled: bool = True
     repeat_mode: Literal["once", "after-gap"] = "once"
@@ -76,7 +76,7 @@ class StreamRuleSettings(WireModel):
 
 
 class Settings(WireModel):
-    """``settings.json``; keys it does not know are kept. Absent values mean: choose for me.
+    """``settings.json``; unknown keys are kept. An absent value leaves the choice to the program.
 
     ``enabled_models`` are the ones to cycle through, as ``--models``. ``extensions``, ``skills`` and ``prompts`` are
     absolute paths and patterns, with a mark in front where there was one (``!``, ``+``, ``-``), the project's first.
@@ -92,7 +92,6 @@ class Settings(WireModel):
     extensions: list[str] = Field(default_factory=list[str])
     skills: list[str] = Field(default_factory=list[str])
     prompts: list[str] = Field(default_factory=list[str])
-    enable_skill_commands: bool = True
     extension_handlers: ExtensionHandlerSettings = Field(default_factory=ExtensionHandlerSettings)
     mcp_servers: dict[str, Any] = Field(default_factory=dict[str, Any])
     thinking_budgets: dict[str, int] = Field(default_factory=dict[str, int])
@@ -114,19 +113,26 @@ class Settings(WireModel):
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The settings in force, one problem for each file that could not be used, and for each key the file it is from."""
+    """The settings in force, a problem for each file that could not be used, and for each key the file it is from."""
 
     settings: Settings
     problems: list[SettingsError] = field(default_factory=list[SettingsError])
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
 
     def place(self, key: str) -> str:
-        """How to name that key to a user: its file and itself, as on the wire (``defaultModel``)."""
+        """Name a key to the user: with its file, in the spelling of the file (``defaultModel``)."""
         return f"{self.files[key]}: `{key}`" if key in self.files else f"the setting `{key}`"
 
 
 def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The environment variable ``INDUSAGI_<name>``, or the same of peers, ``PI_<name>``, when ours is unset.
+    """Read the environment variable ``INDUSAGI_<name>``, or ``PI_<name>`` if that is unset.
+
+    Args:
+        name: What stands behind the prefix.
+        environment: Where to look.
+
+    Returns:
+        The value; ``None`` if it is unset or empty.
 
     >>> variable("OFFLINE", {"PI_OFFLINE": "1"})
     '1'
@@ -135,39 +141,50 @@ def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | No
 
 
 def agent_directory() -> Path:
-    """The folder of the user's settings and sessions: ``~/.indusagi/agent`` unless the environment names another.
+    """Return the directory of the user's settings and sessions.
 
-    Raises ``UsageError`` where there is no home directory.
+    Returns:
+        ``~/.indusagi/agent``, or the directory that ``INDUSAGI_CODING_AGENT_DIR`` names.
+
+    Raises:
+        UsageError: There is no home directory.
     """
     chosen = variable("CODING_AGENT_DIR")
     return expand_user(chosen or "~/.indusagi/agent")
 
 
 def model_registry(agent_dir: Path) -> ModelRegistry:
-    """The models and keys that the user's folder adds to the built-in ones."""
+    """Make a registry of the built-in models and of the models and keys in the agent directory."""
     return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json", cassette=environment_cassette)
 
 
 def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
-    """The user's settings with the project's laid over them, nested objects merged one level deep.
+    """Load the user's settings and merge the project's over them, nested objects one level deep.
 
-    Lists of resources are put one behind the other. A file that cannot be used is left alone, ignored, and reported
-    among the problems.
+    Lists of resources are concatenated, the project's first. A project can make approvals stricter only, and cannot
+    change stream rules. A file that cannot be used is ignored and reported among the problems.
+
+    Args:
+        cwd: The directory of the project.
+        agent_dir: The user's own directory.
+
+    Returns:
+        The settings and where they are from. Does not raise.
     """
     merged: JsonObject = {}
     problems: list[SettingsError] = []
     files: dict[str, Path] = {}
-    for path in (agent_dir / "settings.json", cwd / PROJECT_FOLDER / "settings.json"):
+    for path in (agent_dir / "settings.json", cwd / PROJECT_DIRECTORY / "settings.json"):
         try:
             settings = _read(path)
         except SettingsError as problem:
             problems.append(problem)
             continue
-        is_project = path.parent.name == PROJECT_FOLDER
+        is_project = path.parent.name == PROJECT_DIRECTORY
         if is_project and "approve" in settings and _strictness(settings) <= max(_strictness(merged), 0):
-            del settings["approve"]  # a project may ask for more care, not for less
+            del settings["approve"]  # a project may make approvals stricter, not looser
         if is_project:
-            settings.pop("ttsr", None)  # nor may it let the user's own rules rest
+            settings.pop("ttsr", None)  # nor may it switch off the user's own rules
         for key in _RESOURCES:
             if key in settings:
                 settings[key] = [*(_absolute(entry, path.parent) for entry in settings[key]), *merged.get(key, [])]
@@ -177,12 +194,12 @@ def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
 
 
 def _strictness(settings: JsonObject) -> int:
-    """How much the user is asked about, by these settings; a project's word for nothing counts as less than none."""
+    """How much these settings ask the user about; ``never`` counts as less than no setting."""
     return {"never": -1, "writes": 1, "always": 2}.get(settings.get("approve", ""), 0)
 
 
-def _absolute(entry: str, folder: Path) -> str:
-    """``entry`` with its path counted from ``folder``, the mark in front of it kept.
+def _absolute(entry: str, directory: Path) -> str:
+    """``entry`` with its path relative to ``directory`` made absolute, the mark in front of it kept.
 
     >>> _absolute("!skills/*", Path("/home/me"))
     '!/home/me/skills/*'
@@ -192,7 +209,7 @@ def _absolute(entry: str, folder: Path) -> str:
         path = Path(entry[len(mark) :]).expanduser()
     except RuntimeError:  # the home of an unknown user
         path = Path(entry[len(mark) :])
-    return f"{mark}{folder.absolute() / path}"
+    return f"{mark}{directory.absolute() / path}"
 
 
 def _read(path: Path) -> JsonObject:
@@ -217,7 +234,7 @@ def _read(path: Path) -> JsonObject:
 
 
 def _migrated(settings: JsonObject) -> JsonObject:
-    """``settings`` with the names of today; a key that is there already counts more than its old name."""
+    """``settings`` with current names; a key under its current name overrides the same under an old one."""
     new = dict(settings)
     if "queueMode" in new:
         new.setdefault("steeringMode", new.pop("queueMode"))
@@ -225,10 +242,7 @@ def _migrated(settings: JsonObject) -> JsonObject:
         del new["websockets"]
         new.setdefault("transport", "websocket" if websockets else "sse")
     if isinstance(skills := new.get("skills"), dict):
-        old = cast("JsonObject", skills)
-        new["skills"] = old.get("customDirectories", [])
-        if "enableSkillCommands" in old:
-            new.setdefault("enableSkillCommands", old["enableSkillCommands"])
+        new["skills"] = cast("JsonObject", skills).get("customDirectories", [])
     if isinstance(retry := new.get("retry"), dict) and "maxDelayMs" in retry:
         kept: dict[str, Any] = {**cast("JsonObject", retry)}
         longest = kept.pop("maxDelayMs")

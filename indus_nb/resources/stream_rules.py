@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from indus_nb.messages import AssistantMessage, CustomMessage, Message
-from indus_nb.resources.frontmatter import UnusableFileError, read_text, split_frontmatter, yaml_mapping
-from indus_nb.resources.settings import PROJECT_FOLDER, StreamRuleSettings
+from indus_nb.resources.frontmatter import UnusableFileError, read_fields, read_text, split_frontmatter
+from indus_nb.resources.settings import PROJECT_DIRECTORY, StreamRuleSettings
 from indus_nb.streaming import (
     AssistantMessageEvent,
     StreamStart,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Part: TypeAlias = Literal["text", "thinking", "tool"]
 
-FOLDER = "rules"
+DIRECTORY = "rules"
 CUSTOM_TYPE = "ttsr"
 MAX_ENTRIES = 1000
 MAX_RULES = 100
@@ -112,11 +112,11 @@ def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
     """
     found = FoundRules()
     places: tuple[tuple[Path, Literal["project", "user"]], ...] = (
-        (cwd / PROJECT_FOLDER / FOLDER, "project"),
-        (agent_dir / FOLDER, "user"),
+        (cwd / PROJECT_DIRECTORY / DIRECTORY, "project"),
+        (agent_dir / DIRECTORY, "user"),
     )
-    for folder, level in reversed(places):  # so that a project which asks for too much takes nothing from the user
-        for path in _rule_files(folder, found.problems):
+    for directory, level in reversed(places):  # so that a project which asks for too much takes nothing from the user
+        for path in _rule_files(directory, found.problems):
             try:
                 rule = _rule(path, level)
             except OSError as error:
@@ -133,23 +133,23 @@ def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
     return found
 
 
-def _rule_files(folder: Path, problems: list[str]) -> list[Path]:
+def _rule_files(directory: Path, problems: list[str]) -> list[Path]:
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             names = [entry.name for entry in islice(entries, MAX_ENTRIES)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        problems.append(f"{folder} cannot be searched ({error.strerror}).")
+        problems.append(f"{directory} cannot be searched ({error.strerror}).")
         return []
-    return [folder / name for name in sorted(names) if name.endswith(".md") and not name.startswith(".")]
+    return [directory / name for name in sorted(names) if name.endswith(".md") and not name.startswith(".")]
 
 
 def _rule(path: Path, level: Literal["project", "user"]) -> StreamRule:
     front, content = split_frontmatter(read_text(path))
     if len(front) > MAX_FRONTMATTER_CHARACTERS or len(content) > MAX_TEXT_CHARACTERS:
         raise UnusableFileError("it is too long for a rule: 64 KiB of text, and 16 KiB of fields in front")
-    fields = yaml_mapping(front)
+    fields = read_fields(front) or {}
     sources = next((_texts(fields[key], key) for key in _CONDITIONS if key in fields), list[str]())
     if not sources:
         raise UnusableFileError("it has no `condition`, the pattern that it waits for")

@@ -28,14 +28,19 @@ __all__ = [
 ]
 
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
-"""The tools that are active unless somebody chooses others."""
+"""The tools that are active unless others are chosen."""
 
 
 def builtin_tools(cwd: Path, *, shell: Shell | None = None, auto_resize_images: bool = True) -> dict[str, Tool]:
     """All built-in tools by name, for a session that works in ``cwd``.
 
-    ``shell`` is where ``bash`` runs its commands. Without ``auto_resize_images`` images are given to the model as they
-    are, whatever their size.
+    Args:
+        cwd: The session's working directory.
+        shell: Where ``bash`` runs its commands.
+        auto_resize_images: Scale large images down; otherwise the model gets them as they are, whatever their size.
+
+    Returns:
+        The tools by name, in the order in which the model sees them.
     """
     queue = FileQueue()
     tools: list[Tool] = [

@@ -31,7 +31,7 @@ _JUNK = re.compile(
     r"|\x9b[0-?]*+[ -/]*+[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 _UNFINISHED = re.compile(rf"(?:\x1b(?:{_STRING_SEQUENCE}\x1b?|{_PARAMETERS}|[ -/]*+)|\x9b[0-?]*+[ -/]*+)\Z")
-_LONGEST_SEQUENCE = 4096
+_MAX_SEQUENCE_CHARACTERS = 4096
 
 
 class PlainText:
@@ -49,10 +49,18 @@ class PlainText:
         self._rest = ""
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
-        """The text of ``data``; what is not whole yet comes with the next chunk, or now if this one is ``final``."""
+        """Decode a chunk.
+
+        Args:
+            data: The next bytes.
+            final: Whether they are the last ones; otherwise what is not whole yet comes with the next chunk.
+
+        Returns:
+            The text that is whole by now.
+        """
         text = self._rest + self._decoder.decode(data, final)
         self._rest = ""
-        if not final and (rest := _UNFINISHED.search(text, max(len(text) - _LONGEST_SEQUENCE, 0))):
+        if not final and (rest := _UNFINISHED.search(text, max(len(text) - _MAX_SEQUENCE_CHARACTERS, 0))):
             self._rest = rest.group()
             text = text[: rest.start()]
         return _JUNK.sub("", text)
@@ -96,12 +104,23 @@ class Shell:
         on_output: Callable[[ShellResult], None] | None = None,
         on_text: Callable[[str], Awaitable[None]] | None = None,
     ) -> ShellResult:
-        """Run ``command`` to its end, for at most ``timeout`` seconds.
+        """Run a command to its end. Stdout and stderr come together.
 
-        Stdout and stderr come together. ``on_output`` is called at once, then with the output so far when there is
-        more, at most every tenth of a second. ``on_text`` is given every new piece, and the command waits for it.
-        Cancelling the task kills the command and its process group and gives a result that says ``cancelled``: whoever
-        waits decides whether to go on. Raises ``ToolError`` when the command cannot be started.
+        Cancelling the task kills the command and its process group and returns a result that says ``cancelled``: the
+        caller decides whether to go on.
+
+        Args:
+            command: What the shell runs.
+            cwd: Where it runs.
+            timeout: Seconds after which it is killed.
+            on_output: Called at once, then with the output so far when there is more, at most every tenth of a second.
+            on_text: Awaited with every new piece, which slows the command down (backpressure).
+
+        Returns:
+            The end of the output, and how the command ended.
+
+        Raises:
+            ToolError: The command cannot be started.
         """
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
@@ -114,7 +133,7 @@ class Shell:
             path = str(tail.path) if tail.path else None
             return ShellResult(shown, exit_code, timed_out, cancelled, path, tail.file_problem)
 
-        async def take(data: bytes, *, final: bool = False) -> None:
+        async def on_data(data: bytes, *, final: bool = False) -> None:
             text = plain.feed(data, final=final)
             tail.append(text)
             if on_text is not None and text:
@@ -125,8 +144,8 @@ class Shell:
         async with self._started(command, cwd) as child:
             with contextlib.closing(tail):
                 try:
-                    await _follow(child, take, so_far, on_output, until)
-                    await take(b"", final=True)
+                    await _follow(child, on_data, so_far, on_output, until)
+                    await on_data(b"", final=True)
                 except TimeoutError:
                     timed_out = True
                 except asyncio.CancelledError:
@@ -149,7 +168,7 @@ class Shell:
 
 async def _follow(
     child: Child,
-    take: Callable[[bytes], Awaitable[None]],
+    on_data: Callable[[bytes], Awaitable[None]],
     so_far: Callable[[], ShellResult],
     on_output: Callable[[ShellResult], None] | None,
     until: float | None,
@@ -169,7 +188,7 @@ async def _follow(
         if data == b"":
             return
         if data:
-            await take(data)
+            await on_data(data)
             news = True
         if on_output is not None and news and loop.time() >= next_report:
             on_output(so_far())
@@ -191,7 +210,15 @@ class BashArguments(Arguments):
 
 
 def bash_tool(cwd: Path, shell: Shell) -> FunctionTool[BashArguments]:
-    """The ``bash`` tool for commands in ``cwd``."""
+    """The ``bash`` tool.
+
+    Args:
+        cwd: Where commands run.
+        shell: What runs them.
+
+    Returns:
+        The tool.
+    """
 
     async def run(arguments: BashArguments, context: ToolContext) -> ToolOutput:
         def report(result: ShellResult) -> None:

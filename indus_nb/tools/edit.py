@@ -27,7 +27,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _CONTEXT = 4
 _MAX_COMPARED = 250_000
 """Pairs of lines above which changed stretches are no longer compared line by line: that can cost their product."""
-_LONGEST_CLUSTER = 32
+_MAX_CLUSTER_CHARACTERS = 32
 """Characters that are normalised together: no text has more, and the cost of putting marks in order is quadratic."""
 
 _PLAIN = str.maketrans(
@@ -55,14 +55,23 @@ class Edited:
 
 
 def replace(data: bytes, replacements: Sequence[Replacement]) -> Edited:
-    r"""The bytes of a file with all ``replacements`` made, each located in ``data`` as it is given.
+    r"""Make replacements in a file's bytes, each located in ``data`` as it is given.
 
     A byte order mark, bytes that are no UTF-8 and the line ends of lines that stay are kept; line ends that come with
-    a replacement take the form of the file's first one. Raises ``ToolError`` when a piece is empty, missing, there
-    more than once or overlapping another, and when nothing would change.
+    a replacement take the form of the file's first one.
 
     >>> replace(b"one  \r\n\xe2\x80\x9ctwo\xe2\x80\x9d\r\n", [Replacement(old_text='"two"', new_text="2\n3")]).data
     b'one  \r\n2\r\n3\r\n'
+
+    Args:
+        data: What the file holds.
+        replacements: What to replace.
+
+    Returns:
+        The new bytes, and a diff.
+
+    Raises:
+        ToolError: A piece is empty, missing, there more than once or overlapping another, or nothing would change.
     """
     bom = _BOM if data.startswith(_BOM) else b""
     # Bytes that are no UTF-8 ride along as half surrogates.
@@ -271,7 +280,7 @@ def _clusters(text: str) -> Iterator[str]:
 
 
 def _separate(cluster: str, character: str) -> bool:
-    if character.isascii() or len(cluster) == _LONGEST_CLUSTER:
+    if character.isascii() or len(cluster) == _MAX_CLUSTER_CHARACTERS:
         return True
     if unicodedata.combining(character):
         return False

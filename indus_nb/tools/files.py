@@ -31,13 +31,13 @@ _MAX_ENTRIES = 500
 
 
 class FileQueue:
-    """Lets one change at a time at each file, in the order in which they came, whatever name the file goes by."""
+    """Serialises changes of each file, in the order in which they came, whatever name the file goes by."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, path: Path) -> asyncio.Lock:
-        """What to hold while changing ``path``."""
+        """The lock to hold while ``path`` is changed."""
         return self._locks.setdefault(os.path.realpath(path), asyncio.Lock())
 
 
@@ -49,7 +49,15 @@ class WriteArguments(Arguments):
 
 
 def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
-    """The ``write`` tool for paths relative to ``cwd``."""
+    """The ``write`` tool.
+
+    Args:
+        cwd: Where relative paths start.
+        queue: Shared by the tools that change files.
+
+    Returns:
+        The tool.
+    """
 
     async def run(arguments: WriteArguments, _context: ToolContext) -> ToolOutput:
         path = resolve(arguments.path, cwd)
@@ -113,7 +121,15 @@ class EditArguments(Arguments):
 
 
 def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
-    """The ``edit`` tool for paths relative to ``cwd``."""
+    """The ``edit`` tool.
+
+    Args:
+        cwd: Where relative paths start.
+        queue: Shared by the tools that change files.
+
+    Returns:
+        The tool.
+    """
 
     async def run(arguments: EditArguments, _context: ToolContext) -> ToolOutput:
         path = resolve(arguments.path, cwd)

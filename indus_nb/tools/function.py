@@ -76,8 +76,8 @@ def function_tool(
         if hint is None:
             raise UsageError(f"{tool_name} cannot be a tool: annotate its parameter {parameter.name} with a type.")
         default = ... if parameter.default is parameter.empty else parameter.default
-        told = described.get(parameter.name)
-        fields[parameter.name] = (Annotated[hint, Field(description=told)] if told else hint, default)
+        words = described.get(parameter.name)
+        fields[parameter.name] = (Annotated[hint, Field(description=words)] if words else hint, default)
     try:
         config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
         arguments = create_model(tool_name, __config__=config, **fields)
@@ -141,8 +141,8 @@ def _text(text: str) -> ToolOutput:
     if not shown.truncated:
         return text_output(text)
     content = shown.content or text[: shown.max_bytes // 4]
-    told = f"{shown.output_lines} of {shown.total_lines} lines" if shown.content else f"characters of {len(text)}"
-    return text_output(f"{content}\n\n[The first {told}. Ask for less at a time.]")
+    part = f"{shown.output_lines} of {shown.total_lines} lines" if shown.content else f"characters of {len(text)}"
+    return text_output(f"{content}\n\n[The first {part}. Ask for less at a time.]")
 
 
 def _image(value: Any) -> bytes | None:
@@ -209,5 +209,5 @@ def _documentation(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         parsed = docstring_parser.parse(text)
     except docstring_parser.ParseError:
         return text, {}
-    told = [part for part in (parsed.short_description, parsed.long_description) if part]
-    return "\n\n".join(told), {item.arg_name: item.description for item in parsed.params if item.description}
+    paragraphs = [part for part in (parsed.short_description, parsed.long_description) if part]
+    return "\n\n".join(paragraphs), {item.arg_name: item.description for item in parsed.params if item.description}

@@ -1,11 +1,17 @@
 """Kill the process groups of this process when it ends, also when it is killed itself.
 
-A guard, which is a small shell in a session of its own, reads from a pipe whose only write end is held here. It is told
-of every process group when that begins and when it has ended. The operating system closes the pipe with this process,
-whatever ended it, and then the guard kills the groups that are left. A command costs one line in a pipe.
+What this module promises:
 
-A group is known to the guard some ten microseconds after its program was started. The guard is started with the first
-group and is not a child of this process, so that nobody who waits for children meets it.
+- Whatever ends this process (``SIGKILL`` and a crash included), the groups that are guarded then are killed.
+- A group that was released lives on: its program has ended, and what it left behind is meant to stay.
+- Guarding never blocks and never fails: without a guard process the groups run unguarded.
+- A forked child guards nothing of its parent's, and does not keep the parent's guard alive.
+
+How: a guard, which is a small shell in a session of its own, reads from a pipe whose only write end is held here. One
+line announces a process group, another one its end. The operating system closes the pipe with this process, and then
+the guard kills the groups that are left. A group is known to the guard some ten microseconds after its program was
+started. The guard is started with the first group and is not a child of this process, so that waiting for any child
+never returns it.
 """
 
 from __future__ import annotations
@@ -33,7 +39,7 @@ exec 3<&0 </dev/null
 
 
 class _Guard:
-    """The groups that run, and the pipe to who guards them."""
+    """The guarded groups, and the pipe to the guard process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,8 +55,8 @@ class _Guard:
         with self._lock:
             self._groups.add(group)
             try:
-                self._tell(f"+ {group}\n")
-            except BrokenPipeError:  # somebody killed the guard: another one is told of all
+                self._send(f"+ {group}\n")
+            except BrokenPipeError:  # the guard was killed: another one gets all groups
                 self._close()
                 with contextlib.suppress(OSError):
                     self._start()
@@ -59,7 +65,7 @@ class _Guard:
         with self._lock:
             self._groups.discard(group)
             with contextlib.suppress(BrokenPipeError):
-                self._tell(f"- {group}\n")
+                self._send(f"- {group}\n")
 
     def kill_all(self) -> None:
         with self._lock:
@@ -76,7 +82,7 @@ class _Guard:
             return
         reading, writing = os.pipe()
         try:
-            os.set_blocking(writing, False)  # a guard that somebody stopped must not stop us
+            os.set_blocking(writing, False)  # a guard that was stopped must not stop us
             subprocess.run(
                 ["/bin/sh", "-c", _SCRIPT, "guard of indus_nb"],
                 cwd="/",
@@ -93,9 +99,9 @@ class _Guard:
             os.close(reading)
         self._pipe = writing
         for group in self._groups:
-            self._tell(f"+ {group}\n")
+            self._send(f"+ {group}\n")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if self._pipe is not None:
             with contextlib.suppress(BlockingIOError):
                 os.write(self._pipe, line.encode())
@@ -111,17 +117,17 @@ os.register_at_fork(after_in_child=_guard.forget)
 
 
 def start_guard() -> None:
-    """Be ready to guard a group; called before its program is started, so that it is guarded soon after."""
+    """Start the guard process if it does not run yet. Call it before the program to be guarded starts."""
     _guard.start()
 
 
 def guard_group(group: int) -> None:
-    """Have the process group killed when this process ends."""
+    """Have a process group killed when this process ends."""
     _guard.add(group)
 
 
 def release_group(group: int) -> None:
-    """Let what is left of the group live on: its program has ended."""
+    """Guard a process group no longer: its program has ended."""
     _guard.discard(group)
 
 

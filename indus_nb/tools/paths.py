@@ -14,10 +14,20 @@ _SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 
 
 def resolve(path: str, cwd: Path) -> Path:
-    """The absolute path of an existing file meant by ``path``, else of the one that would be made.
+    """The absolute path of an existing file meant by a path, else of the one that would be created.
 
     A file of exactly that name comes first. Then a leading ``@`` is dropped and unusual spaces become plain ones; then
-    the spellings that macOS gives to names are tried. Raises ``ToolError`` for what no path can be.
+    the spellings that macOS gives to names are tried.
+
+    Args:
+        path: What the model gave.
+        cwd: Where relative paths start.
+
+    Returns:
+        The path; a file need not be there.
+
+    Raises:
+        ToolError: It cannot be a path.
     """
     try:
         os.fsencode(path)
@@ -44,7 +54,16 @@ def _macos_spellings(path: Path) -> Iterator[Path]:
 
 
 def failure(action: str, path: str | Path, error: OSError) -> ToolError:
-    """The tool error for a system call's: what could not be done, to what, why, and what may help."""
+    """The tool error for a failed system call.
+
+    Args:
+        action: What could not be done, as a verb.
+        path: To what, as the model called it.
+        error: Why.
+
+    Returns:
+        The error, with advice where there is any.
+    """
     match error:
         case FileNotFoundError():
             advice = " Check the path with ls or find."

@@ -81,7 +81,7 @@ class Child:
     def _reap(self) -> None:
         self._process.wait()
         release_group(self._process.pid)
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             self._loop.call_soon_threadsafe(self._on_exit)
 
     def _on_exit(self) -> None:

@@ -32,7 +32,15 @@ class ReadArguments(Arguments):
 
 
 def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArguments]:
-    """The ``read`` tool for paths relative to ``cwd``."""
+    """The ``read`` tool.
+
+    Args:
+        cwd: Where relative paths start.
+        auto_resize_images: Scale large images down.
+
+    Returns:
+        The tool.
+    """
 
     async def run(arguments: ReadArguments, _context: ToolContext) -> ToolOutput:
         path = resolve(arguments.path, cwd)
@@ -155,9 +163,19 @@ def _select(file: BinaryIO, first: int, wanted: int, stop: threading.Event) -> _
 
 
 def read_image(path: Path, name: str, *, resize: bool = True) -> ToolOutput | None:
-    """A note and the image in the file at ``path``, or ``None`` when it holds no image.
+    """Read an image file.
 
-    Raises ``OSError``, and ``ToolError`` for an image that cannot be shown; both texts call it ``name``.
+    Args:
+        path: The file.
+        name: What notes and errors call it.
+        resize: Scale it down if it is large.
+
+    Returns:
+        A note and the image, or ``None`` for a file that holds no image.
+
+    Raises:
+        OSError: The file cannot be read.
+        ToolError: The image cannot be shown to a model.
     """
     with path.open("rb") as file:
         mime_type = image_type(file.read(12))
@@ -175,7 +193,19 @@ def _image_output(path: str, file: BinaryIO, mime_type: str, *, resize: bool) ->
 
 
 def fit_image(data: bytes, name: str, *, resize: bool = True) -> tuple[ImageContent, str]:
-    """``indus_nb.images.fit`` for tools: raises ``ToolError``."""
+    """``indus_nb.images.fit`` for tools.
+
+    Args:
+        data: The image.
+        name: What notes and errors call it.
+        resize: Scale it down if it is large.
+
+    Returns:
+        The image, and a note on both sizes if it was scaled.
+
+    Raises:
+        ToolError: The image cannot be shown to a model.
+    """
     try:
         return fit(data, name, resize=resize)
     except ImageError as error:

@@ -28,12 +28,12 @@ from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError,
 from indus_nb.tools.truncate import MAX_BYTES, head, size_text
 
 _MAX_MATCHES = 100
-_MAX_LINE = 500
+_MAX_LINE_CHARACTERS = 500
 _MAX_FOUND = 1000
-_MOST_FOUND = 10_000
-_MOST_NAMED = 5
-_LONGEST_RECORD = 1 << 17
-_MOST_SECONDS = 30.0
+_MAX_FOUND_LIMIT = 10_000
+_MAX_NAMED_FILES = 5
+_MAX_RECORD_BYTES = 1 << 17
+_MAX_SECONDS = 30.0
 _MORE_SECONDS = 2.0
 """How much later than its own limit a program is ended."""
 _LINE_NUMBER = re.compile(rb"(\d+)([:-])")
@@ -61,7 +61,7 @@ async def _records(
             rest = b""
             while chunk := await child.read(until):
                 *whole, rest = (rest + chunk).split(separator)
-                rest = rest[:_LONGEST_RECORD]
+                rest = rest[:_MAX_RECORD_BYTES]
                 for record in whole:
                     anything = True
                     yield record
@@ -76,13 +76,13 @@ async def _records(
 
 def _walk(*arguments: str) -> list[str]:
     program = str(Path(__file__).with_name("walk.py"))
-    # Without -P this folder's modules would come before the standard library's.
+    # Without -P this directory's modules would come before the standard library's.
     return [sys.executable, "-P", "-X", "utf8", "-W", "ignore", program, *arguments]
 
 
-def _outside_git(folder: Path) -> list[str]:
+def _outside_git(directory: Path) -> list[str]:
     """The option that makes ignore files count where there is no repository."""
-    if any(os.path.lexists(above / ".git") for above in (folder, *folder.parents)):
+    if any(os.path.lexists(above / ".git") for above in (directory, *directory.parents)):
         return []
     return ["--no-require-git"]
 
@@ -99,8 +99,16 @@ class GrepArguments(Arguments):
     limit: int = Field(default=_MAX_MATCHES, ge=1, description="How many matches to show at most")
 
 
-def grep_tool(cwd: Path, *, seconds: float = _MOST_SECONDS) -> FunctionTool[GrepArguments]:
-    """The ``grep`` tool for paths relative to ``cwd``; a search ends after ``seconds``."""
+def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepArguments]:
+    """The ``grep`` tool.
+
+    Args:
+        cwd: Where relative paths start.
+        seconds: After which a search ends with what it has found.
+
+    Returns:
+        The tool.
+    """
 
     async def run(arguments: GrepArguments, _context: ToolContext) -> ToolOutput:
         path = resolve(arguments.path, cwd)
@@ -129,7 +137,7 @@ def grep_tool(cwd: Path, *, seconds: float = _MOST_SECONDS) -> FunctionTool[Grep
         description=(
             "Search the contents of files for a pattern. Hidden files are searched, ignored ones (.gitignore) are not. "
             f"Each match is shown as path:line: text, with paths relative to path; at most {_MAX_MATCHES} matches "
-            f"or {MAX_BYTES // 1024} KB, and of long lines {_MAX_LINE} characters."
+            f"or {MAX_BYTES // 1024} KB, and of long lines {_MAX_LINE_CHARACTERS} characters."
         ),
         arguments=GrepArguments,
         run=run,
@@ -164,7 +172,7 @@ class _Matches:
         self._limit = limit
         self._context = context
         self._seconds = seconds
-        self._hopeless: list[str] = []
+        self._abandoned: list[str] = []
         self._stopped: str | None = None
         self._lines: list[str] = []
         self._size = 0
@@ -178,7 +186,7 @@ class _Matches:
         name, nul, rest = record.partition(b"\0")
         numbered = _LINE_NUMBER.match(rest)
         if nul and rest == b"?":
-            self._hopeless.append(_shown(name))
+            self._abandoned.append(_shown(name))
         elif nul and rest == b"!":
             self.stop(name)
         if not nul or numbered is None:
@@ -193,8 +201,8 @@ class _Matches:
         elif self._count == self._limit and (self._last[0] != name or number > self._last[1] + self._context):
             return True  # context of a match that is no longer shown
         text = rest[numbered.end() :].decode(errors="replace").rstrip("\r")
-        if len(text) > _MAX_LINE:
-            text = textcut.head(text, _MAX_LINE, "... [cut]")
+        if len(text) > _MAX_LINE_CHARACTERS:
+            text = textcut.head(text, _MAX_LINE_CHARACTERS, "... [cut]")
             self._long_lines = True
         shown_name = _shown(name)
         line = f"{shown_name}:{number}: {text}" if is_match else f"{shown_name}-{number}- {text}"
@@ -212,8 +220,10 @@ class _Matches:
     def output(self) -> ToolOutput:
         """What the model reads."""
         notices: list[str] = []
-        if self._hopeless:
-            named = ", ".join(self._hopeless[:_MOST_NAMED]) + (" …" if len(self._hopeless) > _MOST_NAMED else "")
+        if self._abandoned:
+            named = ", ".join(self._abandoned[:_MAX_NAMED_FILES]) + (
+                " …" if len(self._abandoned) > _MAX_NAMED_FILES else ""
+            )
             notices.append(f"The pattern took too long on {named}: the rest there was not searched. Simplify it")
         if self._stopped:
             notices.append(f"{self._stopped}. Narrow path or glob")
@@ -225,7 +235,7 @@ class _Matches:
         if shown.truncated:
             notices.append(f"Cut at {size_text(MAX_BYTES)}: narrow the search to see the rest")
         if self._long_lines:
-            notices.append(f"Lines cut at {_MAX_LINE} characters: use read to see them whole")
+            notices.append(f"Lines cut at {_MAX_LINE_CHARACTERS} characters: use read to see them whole")
         text = shown.content.removesuffix("\n")
         return text_output(f"{text}\n\n[{'. '.join(notices)}]" if notices else text, shown.details())
 
@@ -242,14 +252,22 @@ class FindArguments(Arguments):
     limit: int = Field(default=_MAX_FOUND, ge=1, description="How many results to show at most")
 
 
-def find_tool(cwd: Path, *, seconds: float = _MOST_SECONDS) -> FunctionTool[FindArguments]:
-    """The ``find`` tool for paths relative to ``cwd``; a search ends after ``seconds``."""
+def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindArguments]:
+    """The ``find`` tool.
+
+    Args:
+        cwd: Where relative paths start.
+        seconds: After which a search ends with what it has found.
+
+    Returns:
+        The tool.
+    """
 
     async def run(arguments: FindArguments, _context: ToolContext) -> ToolOutput:
         root = resolve(arguments.path, cwd)
         if not root.is_dir():
             raise ToolError(f"Could not search {arguments.path}: there is no such folder. Check the path with ls.")
-        limit = min(arguments.limit, _MOST_FOUND)
+        limit = min(arguments.limit, _MAX_FOUND_LIMIT)
         try:
             found, stopped = await _found(arguments.pattern, root, limit + 1, seconds)
         except _SearchFailedError as error:
@@ -321,7 +339,7 @@ async def _paths(command: Sequence[str], root: Path, most: int, seconds: float) 
 
 
 def _marked(paths: Sequence[bytes], root: Path, stop: threading.Event) -> list[str]:
-    """The paths as text, folders with a slash, which not every fd prints."""
+    """The paths as text, directories with a slash, which not every fd prints."""
     names: list[str] = []
     for path in paths:
         if stop.is_set():

@@ -28,7 +28,15 @@ class ToolError(Exception):
 
 
 def text_output(text: str, details: Any = None) -> ToolOutput:
-    """A tool's output that is one text."""
+    """A tool's output that is one text.
+
+    Args:
+        text: What the model reads.
+        details: What front ends may show besides, as JSON.
+
+    Returns:
+        The output.
+    """
     return ToolOutput(content=[TextContent(text=clean_text(text))], details=details)
 
 
@@ -51,7 +59,7 @@ async def in_thread(work: Callable[[threading.Event], ResultT]) -> ResultT:
         stop.set()
         await asyncio.wait([task], timeout=_PATIENCE)
         if task.done() and not task.cancelled():
-            task.exception()  # nobody will ask for it any more
+            task.exception()  # it will not be asked for any more
         raise
 
 
@@ -72,7 +80,7 @@ class Tool(Protocol):
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and parameters, as the model sees them."""
         ...
 
     @property
@@ -95,7 +103,18 @@ class Tool(Protocol):
         ...
 
     async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
-        """Run it. Failures are ``ToolError``; on cancellation nothing may be left running."""
+        """Run the tool. On cancellation nothing may be left running.
+
+        Args:
+            arguments: What ``check`` returned.
+            context: The call, and where to report progress.
+
+        Returns:
+            What the model reads.
+
+        Raises:
+            ToolError: It failed; the text is for the model.
+        """
         ...
 
 
@@ -129,7 +148,7 @@ class FunctionTool(Generic[ArgumentsT]):
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and parameters, as the model sees them."""
         return ToolSpec(self.name, self.description, _schema(self.arguments))
 
     def check(self, arguments: JsonObject) -> ArgumentsT:
@@ -160,7 +179,18 @@ class FunctionTool(Generic[ArgumentsT]):
         return replace(described, approval=approval)
 
     async def execute(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutput:
-        """Run the function."""
+        """Run the function.
+
+        Args:
+            arguments: What ``check`` returned.
+            context: The call, and where to report progress.
+
+        Returns:
+            What the model reads.
+
+        Raises:
+            ToolError: It failed; the text is for the model.
+        """
         return await self.run(arguments, context)
 
 

@@ -41,10 +41,18 @@ class Truncation(WireModel):
 
 
 def head(text: str, *, max_lines: int | None = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:
-    r"""The first whole lines of ``text`` that keep both limits, none if the first one is too long.
+    r"""The first whole lines of a text that keep both limits, none if the first one is too long.
 
     >>> head("ä\nb\nc\n", max_bytes=6).content
     'ä\nb\n'
+
+    Args:
+        text: The text to shorten.
+        max_lines: How many lines are kept; ``None`` for any number.
+        max_bytes: How many bytes they have in UTF-8, line ends included.
+
+    Returns:
+        What is kept, and how much there was.
     """
     shown: list[str] = []
     size = 0
@@ -90,8 +98,8 @@ def size_text(count: int) -> str:
 class GrowingTail:
     """The end of a text that grows, in bounded memory; once a limit is passed, all of it goes into a file.
 
-    The file is ``indusagi-<label>-<16 hex digits>.log`` in the folder for temporary files, readable by the user alone.
-    It is left there for whoever is told its name; ``close`` when nothing more comes.
+    The file is ``indusagi-<label>-<16 hex digits>.log`` in the directory for temporary files, for the user alone.
+    It is left there for the model and the user to read; ``close`` when nothing more comes.
     """
 
     def __init__(self, label: str) -> None:
@@ -134,7 +142,7 @@ class GrowingTail:
 
     def _open(self) -> None:
         try:
-            # Looking for the folder writes a file there, the first time.
+            # Looking for the directory writes a file there, the first time.
             path = Path(tempfile.gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
             self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         except OSError as error:

@@ -42,11 +42,11 @@ else:  # as a program: the package would take longer to import than most searche
 
 HOPELESS_SECONDS = 2.0
 _LOOK_SECONDS = 0.25
-_LONGEST_LINE = 1 << 20
-_LONGEST_SHOWN = 4096
+_MAX_LINE_CHARACTERS = 1 << 20
+_MAX_SHOWN_CHARACTERS = 4096
 _PROBE = 1 << 16
-_LARGEST_IGNORE_FILE = 1 << 20
-_MOST_ALTERNATIVES = 1000
+_MAX_IGNORE_FILE_BYTES = 1 << 20
+_MAX_ALTERNATIVES = 1000
 _BRACKET = re.compile(r"\[[!^]?\]?[^\]]*\]", re.DOTALL)
 
 
@@ -86,8 +86,8 @@ def _alternatives(glob: str) -> list[str]:
         elif stack and glob[at] == "}":
             before, finished = stack.pop()
             finished += current
-            if len(before) * len(finished) > _MOST_ALTERNATIVES:
-                raise ValueError(f"the braces stand for more than {_MOST_ALTERNATIVES} alternatives")
+            if len(before) * len(finished) > _MAX_ALTERNATIVES:
+                raise ValueError(f"the braces stand for more than {_MAX_ALTERNATIVES} alternatives")
             current = [first + second for first in before for second in finished]
         else:
             bracket = _BRACKET.match(glob, at)
@@ -105,47 +105,47 @@ class _Wanted:
     def __init__(self, glob: str) -> None:
         self._negated = glob.startswith("!")
         pattern = glob.removeprefix("!")
-        self._folders_only = pattern.endswith("/")
+        self._directories_only = pattern.endswith("/")
         pattern = pattern.rstrip("/")
         pattern = pattern.removeprefix("/") if "/" in pattern else f"**/{pattern}"
         self._glob = Glob(pattern)
 
-    def decide(self, path: str, *, folder: bool) -> bool | None:
+    def decide(self, path: str, *, directory: bool) -> bool | None:
         """Whether to take ``path`` whatever ignore files say; ``None`` leaves it to them."""
-        if (folder or not self._folders_only) and self._glob.fits(path):
+        if (directory or not self._directories_only) and self._glob.fits(path):
             return not self._negated
-        return None if self._negated or folder else False
+        return None if self._negated or directory else False
 
 
 class _Ignored:
-    """The ignore files that hold in a folder: its own and those of the folders above it, by kind and nearest first."""
+    """The ignore files that hold in a directory: its own and those above it, by kind and nearest first."""
 
     def __init__(self, names: Sequence[str], held: Sequence[tuple[tuple[int, IgnoreFile], ...]]) -> None:
         self._names = names
         self._held = held
 
-    def within(self, folder: str) -> _Ignored:
-        """What holds in ``folder``, an absolute path."""
+    def within(self, directory: str) -> _Ignored:
+        """What holds in ``directory``, an absolute path."""
         held: list[tuple[tuple[int, IgnoreFile], ...]] = []
         for name, above in zip(self._names, self._held, strict=True):
-            ignored = _ignore_file(f"{folder}/{name}")
+            ignored = _ignore_file(f"{directory}/{name}")
             # Git's own files end at the border of a repository.
-            kept = () if name == ".gitignore" and Path(folder, ".git").exists() else above
-            held.append(((len(folder.rstrip("/")) + 1, ignored), *kept) if ignored else kept)
+            kept = () if name == ".gitignore" and Path(directory, ".git").exists() else above
+            held.append(((len(directory.rstrip("/")) + 1, ignored), *kept) if ignored else kept)
         return _Ignored(self._names, held)
 
-    def without_hiding(self, folder: str) -> _Ignored:
-        """The same but for what hides ``folder`` itself: whoever asks for it wants to see it."""
+    def without_hiding(self, directory: str) -> _Ignored:
+        """The same but for what hides ``directory`` itself: whoever asks for it wants to see it."""
         return _Ignored(
             self._names,
             [
-                tuple((skip, ignored) for skip, ignored in kind if not ignored.hides_within(folder[skip:]))
+                tuple((skip, ignored) for skip, ignored in kind if not ignored.hides_within(directory[skip:]))
                 for kind in self._held
             ],
         )
 
     def hides(self, path: str) -> bool:
-        """Whether ``path``, absolute and with a slash at the end for a folder, is ignored."""
+        """Whether ``path``, absolute and with a slash at the end for a directory, is ignored."""
         for kind in self._held:
             for skip, ignored in kind:
                 decision = ignored.hides(path[skip:])
@@ -159,7 +159,7 @@ def _ignore_file(path: str) -> IgnoreFile | None:
         with open(path, "rb", opener=_open_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None
-            content = file.read(_LARGEST_IGNORE_FILE).removeprefix(b"\xef\xbb\xbf")
+            content = file.read(_MAX_IGNORE_FILE_BYTES).removeprefix(b"\xef\xbb\xbf")
     except OSError:
         return None
     return IgnoreFile(content.decode(errors="surrogateescape").split("\n"))
@@ -204,11 +204,11 @@ class _Watch:
 
 
 def _walk(root: str, own_ignore_file: str, wanted: _Wanted | None) -> Iterator[tuple[os.DirEntry[str], str, bool]]:
-    """All entries below ``root`` that are not ignored, with path and whether they are folders, each folder by name."""
+    """All entries below ``root`` that are not ignored, each directory by name, with path and kind."""
     names = (own_ignore_file, ".ignore", ".gitignore")
     ignored = _Ignored(names, [()] * len(names))
-    for folder in reversed(Path(root).parents):
-        ignored = ignored.within(str(folder))
+    for directory in reversed(Path(root).parents):
+        ignored = ignored.within(str(directory))
     ignored = ignored.without_hiding(root).within(root)
     prefix = f"{root.rstrip('/')}/"
     stack = [(ignored, iter(_entries(root)))]
@@ -220,31 +220,31 @@ def _walk(root: str, own_ignore_file: str, wanted: _Wanted | None) -> Iterator[t
             continue
         if entry.name == ".git":
             continue
-        folder = entry.is_dir(follow_symlinks=False)
+        directory = entry.is_dir(follow_symlinks=False)
         path = entry.path[len(prefix) :]
-        take = wanted.decide(path, folder=folder) if wanted else None
-        if take is False or (take is None and ignored.hides(f"{entry.path}/" if folder else entry.path)):
+        take = wanted.decide(path, directory=directory) if wanted else None
+        if take is False or (take is None and ignored.hides(f"{entry.path}/" if directory else entry.path)):
             continue
-        yield entry, path, folder
-        if folder:
+        yield entry, path, directory
+        if directory:
             stack.append((ignored.within(entry.path), iter(_entries(entry.path))))
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(directory: str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             return sorted(entries, key=lambda entry: os.fsencode(entry.name))
     except OSError:
-        return []  # a folder that may not be read, or has gone meanwhile, holds nothing
+        return []  # a directory that may not be read, or has gone meanwhile, holds nothing
 
 
 def _find(watch: _Watch, pattern: str, matched: str) -> None:
     glob = Glob(pattern, ignore_case=not any(map(str.isupper, pattern)))
     out = sys.stdout.buffer
-    for entry, path, folder in _walk(str(Path.cwd()), ".fdignore", None):
+    for entry, path, directory in _walk(str(Path.cwd()), ".fdignore", None):
         watch.place = path
         if glob.fits(entry.path if matched == "path" else entry.name):
-            out.write(os.fsencode(path) + (b"/\0" if folder else b"\0"))
+            out.write(os.fsencode(path) + (b"/\0" if directory else b"\0"))
 
 
 def _grep(watch: _Watch, file: str, pattern: str, flags: str, lines_around: str, glob: str) -> None:
@@ -282,7 +282,7 @@ class _Search:
         except _HopelessError:
             sys.stdout.buffer.write(os.fsencode(name) + b"\0?\n")
         except OSError:
-            return  # as for folders
+            return  # as for directories
         finally:
             self._watch.line = 0
 
@@ -292,10 +292,10 @@ class _Search:
         number, shown, show_until = 1, 0, 0
 
         def show(shown_number: int, sign: str, line: str) -> None:
-            out.write(prefix + f"{shown_number}{sign}{line[:_LONGEST_SHOWN]}\n".encode(errors="replace"))
+            out.write(prefix + f"{shown_number}{sign}{line[:_MAX_SHOWN_CHARACTERS]}\n".encode(errors="replace"))
 
         # What is longer than a line can reasonably be comes in parts that share a number.
-        while part := text.readline(_LONGEST_LINE):
+        while part := text.readline(_MAX_LINE_CHARACTERS):
             if "\0" in part and not binary:
                 return
             line = part.removesuffix("\n").removesuffix("\r")
@@ -315,7 +315,7 @@ class _Search:
                     shown = number
             if part.endswith("\n"):
                 if shown < number:
-                    before.append((number, line[:_LONGEST_SHOWN]))
+                    before.append((number, line[:_MAX_SHOWN_CHARACTERS]))
                 number += 1
 
 

@@ -143,6 +143,6 @@ async def test_a_reader_that_has_gone_holds_nothing_up(pipe: tuple[int, int]) ->
     writer = FrameWriter(writing, "snapshot", lambda: gone.append("gone"))
     for _ in range(3):
         writer.send_line(b"nobody reads this")
-        await writer.ready()
+        await writer.wait_for_reader()
     assert await writer.close(10) == "Broken pipe"
     assert gone

@@ -3,64 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from messages_api import MessagesApi, Reply
+from messages_api import Reply
+from waiting import until
 
 from indus_nb.errors import CompactionError, UsageError
 from indus_nb.extensions.api import CommandContext, Context, ExtensionApi, ExtensionTool
 from indus_nb.messages import TextContent
 from indus_nb.session.dialogs import SetWidget, SetWorkingMessage
 from indus_nb.session.session import AgentSession
-from indus_nb.start import SessionOptions, open_session
 
 LONG = "word " * 400
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages_api: MessagesApi) -> Path:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
-    (tmp_path / "work").mkdir()
-    (tmp_path / "agent").mkdir()
+def home(home: Path) -> Path:
+    """A home in which conversations are compacted early."""
+    (home / "agent").mkdir()
     settings = '{"compaction": {"keepRecentTokens": 100, "reserveTokens": 2000}}'
-    (tmp_path / "agent" / "settings.json").write_text(settings)
-    return tmp_path
-
-
-@pytest.fixture
-async def opened(home: Path):
-    sessions: list[AgentSession] = []
-
-    async def open_one(*extensions: Callable[[ExtensionApi], Any]) -> AgentSession:
-        options = SessionOptions(
-            cwd=home / "work", extensions=extensions, model="claude-haiku-4-5", thinking="off"
-        )  # fmt: skip
-        session = open_session(options)
-        sessions.append(session)
-        await session.start()
-        return session
-
-    yield open_one
-    for session in sessions:
-        await session.end()
+    (home / "agent" / "settings.json").write_text(settings)
+    return home
 
 
 def problems_of(session: AgentSession) -> list[tuple[str, str]]:
     events: list[tuple[str, str]] = []
     session.subscribe(lambda e: events.append((e.event, e.error)) if e.type == "extension_error" else None)
     return events
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 # Compaction

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
+from messages_api import Gate, HttpError, Reply, Text, ToolUse
 
 from indus_nb.errors import UsageError
 from indus_nb.extensions.api import Context, ExtensionApi, StaleExtensionError
@@ -18,32 +18,6 @@ from indus_nb.start import SessionOptions, open_session
 
 Setup = Callable[[ExtensionApi], Any]
 LONG = "word " * 400
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages_api: MessagesApi) -> Path:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
-    (tmp_path / "work").mkdir()
-    return tmp_path
-
-
-@pytest.fixture
-async def opened(home: Path):
-    sessions: list[AgentSession] = []
-
-    async def open_one(*extensions: Setup | Path | str, **wishes: Any) -> AgentSession:
-        options = {"model": "claude-haiku-4-5", "thinking": "off", **wishes}
-        session = open_session(SessionOptions(cwd=home / "work", extensions=extensions, **options))
-        sessions.append(session)
-        await session.start()
-        return session
-
-    yield open_one
-    for session in sessions:
-        await session.end()
 
 
 def watched(session: AgentSession) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from indus_nb.messages import ToolResultMessage, text_of
 from indus_nb.render.markup import plain
 from indus_nb.session.dialogs import Select
 from indus_nb.session.session import AgentSession
-from indus_nb.start import SessionOptions, open_session
 
 
 class User:
@@ -34,24 +34,9 @@ class User:
 
 
 @pytest.fixture
-async def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages_api: MessagesApi):
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
-    (tmp_path / "work").mkdir()
-    sessions: list[AgentSession] = []
-
-    async def open_one(*extensions: Any, approve: str = "writes") -> AgentSession:
-        options: dict[str, Any] = {"extensions": extensions, "approve": approve, "no_session": True}
-        session = open_session(SessionOptions(cwd=tmp_path / "work", model="claude-haiku-4-5", **options))
-        sessions.append(session)
-        await session.start()
-        return session
-
-    yield open_one
-    for session in sessions:
-        await session.end()
+def opened(opened):
+    """Opens sessions with a permission gate."""
+    return partial(opened, approve="writes", no_session=True)
 
 
 async def call(session: AgentSession, api: MessagesApi, name: str, arguments: dict[str, Any]) -> ToolResultMessage:

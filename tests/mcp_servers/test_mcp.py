@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
+from waiting import until
 
 from indus_nb.events import ToolOutput
 from indus_nb.mcp import McpServers
@@ -159,13 +160,6 @@ async def failure(servers: McpServers, name: str, /, **arguments: Any) -> str:
 
 def shown(output: ToolOutput) -> str:
     return "\n".join(block.text for block in output.content if isinstance(block, TextContent))
-
-
-async def until(condition: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(10):
-        while not (value := condition()):
-            await asyncio.sleep(0.01)
-    return value
 
 
 def alive(pid: int) -> bool:

@@ -295,10 +295,8 @@ def test_templates_are_the_markdown_right_in_their_folders(disk: Disk) -> None:
     write(disk.agent / "prompts" / "plain.md", f"\n\n  {'x' * 61}\nmore")
     found = disk.load()
     assert found.templates == [
-        PromptTemplate("review", "Reviews.", "<file>", disk.project / "prompts" / "review.md", "project", "Look at $1"),
-        PromptTemplate(
-            "plain", "x" * 60 + "...", None, disk.agent / "prompts" / "plain.md", "user", "x" * 61 + "\nmore"
-        ),
+        PromptTemplate("review", "Reviews.", disk.project / "prompts" / "review.md", "project", "Look at $1"),
+        PromptTemplate("plain", "x" * 60 + "...", disk.agent / "prompts" / "plain.md", "user", "x" * 61 + "\nmore"),
     ]
     assert "Rename one of them" in problems(found)
 
@@ -578,7 +576,7 @@ def test_ignore_files_hide_what_git_would_hide(repository: Path, lines: list[str
 
 
 def template(body: str, name: str = "t") -> Resources:
-    return Resources(templates=[PromptTemplate(name, "", None, Path("t.md"), "user", body)])
+    return Resources(templates=[PromptTemplate(name, "", Path("t.md"), "user", body)])
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_without_files_everything_has_its_default(load) -> None:
     loaded = load()
     assert loaded == LoadedSettings(Settings())
     settings = loaded.settings
-    assert (settings.enable_skill_commands, settings.approve) == (True, None)
+    assert settings.approve is None
     assert settings.extension_handlers.timeout_ms == 30_000
     assert (settings.enabled_models, settings.default_tools, settings.mcp_servers) == (None, None, {})
 
@@ -91,7 +91,7 @@ def test_lists_of_resources_are_joined_and_counted_from_the_folder_of_their_file
         ({"websockets": False, "transport": "auto"}, {"transport": "auto"}),
         (
             {"skills": {"customDirectories": ["/s"], "enableSkillCommands": False}},
-            {"skills": ["/s"], "enableSkillCommands": False},
+            {"skills": ["/s"]},
         ),
         ({"skills": {}}, {"skills": []}),
         (

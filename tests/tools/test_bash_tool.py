@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from waiting import until
 
 from indus_nb.events import ToolOutput
 from indus_nb.tools import Shell, ShellResult, ToolContext, ToolError, builtin_tools
@@ -43,12 +44,6 @@ async def failure(cwd: Path, command: str, **arguments: Any) -> str:
 
 async def text(cwd: Path, command: str, **arguments: Any) -> str:
     return (await bash(cwd, command, **arguments)).content[0].text
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def alive(pid: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from hostile import IGNORE_LINES
 
 from indus_nb.tools import ToolContext, ToolError, builtin_tools, walk
 from indus_nb.tools.search import find_tool, grep_tool
@@ -321,17 +322,7 @@ def test_a_glob_that_is_none_is_refused(glob: str) -> None:
         Glob(glob)
 
 
-HOSTILE = [
-    "*a*a*a*a*a*a*a*a*a*a*a*a*a*ab",
-    "*a" * 60 + "b",
-    "*a" * 2000 + "b",
-    "**/a/" * 60 + "b",
-    "*a*a*a/" * 20 + "b",
-    "[!b]*" * 50 + "c",
-]
-
-
-@pytest.mark.parametrize("line", HOSTILE)
+@pytest.mark.parametrize("line", IGNORE_LINES)
 async def test_no_ignore_line_however_hostile_holds_up_a_search(tmp_path: Path, backend: None, line: str) -> None:
     folder = tmp_path.joinpath(*["a"] * 20)
     folder.mkdir(parents=True)

@@ -1,0 +1,86 @@
+"""What a user can set, write or hook into is read or called somewhere: nothing is offered that has no effect."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+import indus_nb
+from indus_nb.console import cli
+from indus_nb.notebook.magic.options import OPTIONS, SUBCOMMANDS
+from indus_nb.resources.settings import Settings
+from indus_nb.session.hooks import SessionHooks
+
+PACKAGE = Path(indus_nb.__file__).parent
+ACCEPTED_ONLY = {"no_themes", "offline", "verbose"}
+"""Options that hosts of other programs give; they are documented to do nothing."""
+TAKEN_BY_ARGPARSE = {"help", "version"}
+
+
+@cache
+def attributes_read(*without: str) -> frozenset[str]:
+    """The names of all attributes that the package reads, outside of the modules ``without``."""
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).as_posix() in without:
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.add(node.attr)
+    return frozenset(found)
+
+
+@cache
+def strings_compared_or_listed() -> frozenset[str]:
+    """All texts in the notebook's code but its table of options."""
+    table = PACKAGE / "notebook" / "magic" / "options.py"
+    found: set[str] = set()
+    for path in (PACKAGE / "notebook").rglob("*.py"):
+        if path != table:
+            nodes = ast.walk(ast.parse(path.read_bytes()))
+            found |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return frozenset(found)
+
+
+def fields(model: type[BaseModel]) -> Iterator[tuple[type[BaseModel], str]]:
+    """Every field of a model and of the models within it."""
+    for name, field in model.model_fields.items():
+        yield model, name
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if inspect.isclass(kind) and issubclass(kind, BaseModel):
+                yield from fields(kind)
+
+
+@pytest.mark.parametrize(("model", "name"), [*fields(Settings)], ids=lambda value: getattr(value, "__name__", value))
+def test_every_setting_is_read(model: type[BaseModel], name: str) -> None:
+    assert name in attributes_read("resources/settings.py"), f"{model.__name__}.{name} changes nothing"
+
+
+@pytest.mark.parametrize("name", [name for name in vars(SessionHooks) if not name.startswith("_")])
+def test_every_hook_is_called_by_the_session(name: str) -> None:
+    assert name in attributes_read("session/hooks.py", "extensions/host.py")
+
+
+@pytest.mark.parametrize(
+    "name", sorted({action.dest for action in cli._parser()._actions} - ACCEPTED_ONLY - TAKEN_BY_ARGPARSE)
+)
+def test_every_option_of_the_command_line_is_read(name: str) -> None:
+    source = inspect.getsource(cli)
+    assert f"options.{name}" in source
+
+
+@pytest.mark.parametrize("field", sorted({option.field for option in OPTIONS}))
+def test_every_option_of_the_magic_is_read(field: str) -> None:
+    assert field in attributes_read("notebook/magic/options.py")
+
+
+@pytest.mark.parametrize("name", sorted(subcommand.name for subcommand in SUBCOMMANDS))
+def test_every_sub_command_of_the_magic_is_carried_out(name: str) -> None:
+    assert name in strings_compared_or_listed()
