@@ -10,7 +10,7 @@ from indus_nb.version import __version__
 
 
 def diagnosis(session: AgentSession) -> Iterator[str]:
-    """Lines that tell the version, model, key, tools, extensions and resources, and every problem that is known."""
+    """Yield lines with the version, model, key, tools, extensions and resources, and every problem that is known."""
     yield f"indus_nb {__version__} in {session.store.cwd}"
     yield f"session: {session.store.path or 'not saved'}"
     yield f"model: {_model(session)}, thinking {session.thinking_level}"

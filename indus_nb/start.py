@@ -1,4 +1,4 @@
-"""From a user's wishes to a session that is ready: settings, model, tools, system prompt and file."""
+"""From the options of a user to a session that is ready: settings, model, tools, system prompt and file."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from indus_nb.resources.settings import (
     variable,
 )
 from indus_nb.session.hooks import SessionHooks
+from indus_nb.session.model_choice import model_unavailable
 from indus_nb.session.session import AgentSession, ApproveMode, Equipment, SessionSettings
 from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
 from indus_nb.tools import DEFAULT_TOOLS, Shell, Tool, builtin_tools
@@ -39,7 +40,7 @@ DEFAULT_THINKING_LEVEL: ThinkingLevel = "medium"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """What a user may wish of a session; everything has a default.
+    """The options of a session; everything has a default.
 
     ``model`` is an id, ``provider/id`` or a part of a name, with ``:level`` behind it for the thinking level if wanted.
     ``models`` are the ones to cycle through, ``*`` standing for anything, with ``:level`` behind it too; a new session
@@ -47,7 +48,7 @@ class SessionOptions:
     ``system_prompt`` and ``append_system_prompt`` are texts or paths of text files. At most one of ``session`` (a path
     or the beginning of an id), ``continue_last`` and ``no_session`` counts.
 
-    ``extensions`` are files, folders or functions ``setup(api)``, besides those found in the usual places unless
+    ``extensions`` are files, directories or functions ``setup(api)``, besides those found in the usual places unless
     ``use_extensions`` is off; ``flags`` are what they find for their options. ``skills`` and ``prompt_templates`` are
     more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
     them. ``approve`` says which tool calls the user is asked about: ``never`` any, ``writes`` those
@@ -81,41 +82,48 @@ class SessionOptions:
 
 
 def open_session(options: SessionOptions | None = None) -> AgentSession:
-    """A session as wished, new or resumed; what was noticed on the way and does no harm is in its ``problems``.
+    """Open a session, new or resumed.
 
-    A wish that cannot be met raises an ``IndusError`` and leaves nothing open. A missing key is no obstacle yet: the
-    first prompt says so.
+    Args:
+        options: what is requested of it; without them everything is as the settings have it.
+
+    Returns:
+        The session; what is wrong and does no harm is in its ``problems``. A missing key is reported by the first
+        prompt.
+
+    Raises:
+        IndusError: An option cannot be used; nothing is left open.
     """
-    wishes = options or SessionOptions()
-    if sum((wishes.session is not None, wishes.continue_last, wishes.no_session)) > 1:
+    options = options or SessionOptions()
+    if sum((options.session is not None, options.continue_last, options.no_session)) > 1:
         raise UsageError("Choose one of --session, --continue and --no-session.")
-    cwd = (expand_user(wishes.cwd) if wishes.cwd else current_directory()).resolve()
+    cwd = (expand_user(options.cwd) if options.cwd else current_directory()).resolve()
     if not cwd.is_dir():
         raise UsageError(f"The working directory {cwd} does not exist.")
     agent_dir = agent_directory()
     loaded = load_settings(cwd, agent_dir)
     settings = loaded.settings
-    directory = _session_directory(wishes, settings, cwd, agent_dir)
-    store = _open_store(wishes, directory, cwd)
+    directory = _session_directory(options, settings, cwd, agent_dir)
+    store = _open_store(options, directory, cwd)
     try:
         store.check_cwd()
         registry = model_registry(agent_dir)
         problems = [*map(str, loaded.problems), *registry.problems]
         stored = store.context()
-        cycled = _choose_cycled(wishes.models, loaded, registry, problems)
-        model, level = _choose_model(wishes, loaded, stored.model, registry, cycled or (), problems)
-        if model is not None and wishes.api_key:
-            registry.api_keys[model.provider] = wishes.api_key
-        level = level or wishes.thinking or stored.thinking_level or settings.default_thinking_level
+        cycled = _choose_cycled(options.models, loaded, registry, problems)
+        model, level = _choose_model(options, loaded, stored.model, registry, cycled or (), problems)
+        if model is not None and options.api_key:
+            registry.api_keys[model.provider] = options.api_key
+        level = level or options.thinking or stored.thinking_level or settings.default_thinking_level
         usual_tools = _usual_tools(loaded, cwd, problems)
-        _check_tools(wishes.tools or (), [*builtin_tools(cwd), TODO, *wishes.more_tools])
-        # Only who asks for it has it: a host or an extension may have a tool of that name.
-        keeper = _todo_keeper(settings, usual_tools if wishes.tools is None else wishes.tools)
-        base = _text_or_file(wishes.system_prompt) if wishes.system_prompt is not None else None
-        appended = [_text_or_file(text) for text in wishes.append_system_prompt]
+        _check_tools(options.tools or (), [*builtin_tools(cwd), TODO, *options.more_tools])
+        # Offered only on request: a host or an extension may have a tool of that name.
+        keeper = _todo_keeper(settings, usual_tools if options.tools is None else options.tools)
+        base = _text_or_file(options.system_prompt) if options.system_prompt is not None else None
+        appended = [_text_or_file(text) for text in options.append_system_prompt]
 
         def equip(cwd: Path) -> Equipment:
-            names = usual_tools if wishes.tools is None else wishes.tools
+            names = usual_tools if options.tools is None else options.tools
             tools = builtin_tools(cwd, shell=_shell(settings), auto_resize_images=settings.images.auto_resize)
             tools |= {TODO: keeper.tool()} if keeper is not None else {}
 
@@ -127,11 +135,11 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                     agent_dir,
                     skills=settings.skills,
                     prompts=settings.prompts,
-                    extra_skill_paths=[*wishes.skills, *skills],
-                    extra_prompt_paths=[*wishes.prompt_templates, *prompts],
-                    use_skills=wishes.use_skills,
-                    use_templates=wishes.use_prompt_templates,
-                    use_context_files=wishes.use_context_files,
+                    extra_skill_paths=[*options.skills, *skills],
+                    extra_prompt_paths=[*options.prompt_templates, *prompts],
+                    use_skills=options.use_skills,
+                    use_templates=options.use_prompt_templates,
+                    use_context_files=options.use_context_files,
                 )
 
             def write(tools: Iterable[Tool], resources: Resources) -> str:
@@ -161,21 +169,21 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                 branch_summary=settings.branch_summary,
                 cycled_models=cycled,
                 resize_images=settings.images.auto_resize,
-                approve=wishes.approve or settings.approve or wishes.usual_approve,
+                approve=options.approve or settings.approve or options.usual_approve,
             ),
             registry=registry,
             model=model,
             thinking_level=_thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
-            new_store=lambda cwd, parent: _new_store(wishes, directory, cwd, parent),
-            hooks=lambda session: _extensions(session, wishes, settings, agent_dir, keeper),
+            new_store=lambda cwd, parent: _new_store(options, directory, cwd, parent),
+            hooks=lambda session: _extensions(session, options, settings, agent_dir, keeper),
         )
     except BaseException:
         store.close()
         raise
     session.watchers += [keeper] if keeper is not None else []
-    if wishes.tools is not None:
-        session.set_active_tools(wishes.tools)
+    if options.tools is not None:
+        session.set_active_tools(options.tools)
     session.problems[:0] = problems
     session.steering.mode = settings.steering_mode
     session.follow_up_queue.mode = settings.follow_up_mode
@@ -183,7 +191,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
 
 
 def _extensions(
-    session: AgentSession, wishes: SessionOptions, settings: Settings, agent_dir: Path, keeper: TodoKeeper | None
+    session: AgentSession, options: SessionOptions, settings: Settings, agent_dir: Path, keeper: TodoKeeper | None
 ) -> SessionHooks:
     """What fills the hooks of a session; the extensions come in the order in which they are asked."""
     from indus_nb.extensions.definitions import agent
@@ -197,7 +205,7 @@ def _extensions(
     gate = Source("the permission gate", "user", permission_gate(agent_dir))
 
     def sources() -> Iterator[Source]:
-        if settings.mcp_servers and wishes.use_extensions:
+        if settings.mcp_servers and options.use_extensions:
             from indus_nb.extensions.mcp_tools import mcp_extension
 
             yield Source("mcpServers", "user", mcp_extension(settings.mcp_servers))
@@ -206,29 +214,29 @@ def _extensions(
         if settings.ttsr.enabled:
             yield Source("the stream rules", "user", rules.extension)
         yield from others()
-        yield gate  # last, when nobody changes a call any more
+        yield gate  # last, when no other extension can change a call any more
 
     def others() -> Iterator[Source]:
         yield Source("the definitions of this program", "temporary", agent)
-        for factory in wishes.extensions:
+        for factory in options.extensions:
             if callable(factory):
                 name = f"<{factory.__module__}.{getattr(factory, '__qualname__', 'factory')}>"
                 yield Source(name, "temporary", factory)
-        paths = [Path(path) for path in wishes.extensions if not callable(path)]
-        wished: list[tuple[Path, Scope]] = [(path, "temporary") for path in paths]
-        if not wishes.use_extensions:
-            yield from discover([], wished)
+        paths = [Path(path) for path in options.extensions if not callable(path)]
+        requested: list[tuple[Path, Scope]] = [(path, "temporary") for path in paths]
+        if not options.use_extensions:
+            yield from discover([], requested)
             return
-        folders: list[tuple[Path, Scope]] = [
+        directories: list[tuple[Path, Scope]] = [
             (session.store.cwd / PROJECT_DIRECTORY / "extensions", "project"),
             (agent_dir / "extensions", "user"),
         ]
         chosen = (path.lstrip("+") for path in settings.extensions if not path.startswith(("!", "-")))
-        yield from discover(folders, [*((Path(path), "user") for path in chosen), *wished])
+        yield from discover(directories, [*((Path(path), "user") for path in chosen), *requested])
         yield from installed()
 
     seconds = settings.extension_handlers.timeout_ms / 1000
-    return Extensions(session, sources, flag_values=wishes.flags, seconds=seconds)
+    return Extensions(session, sources, flag_values=options.flags, seconds=seconds)
 
 
 def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:
@@ -239,27 +247,27 @@ def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:
     return TodoKeeper(settings.todo)
 
 
-def _session_directory(wishes: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
-    chosen = wishes.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
+def _session_directory(options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
+    chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
     return expand_user(chosen).absolute() if chosen else session_directory(cwd, agent_dir)
 
 
-def _open_store(wishes: SessionOptions, directory: Path, cwd: Path) -> SessionStore:
-    if wishes.session is not None:
-        return SessionStore.open(find_session(wishes.session, directory))
-    if wishes.continue_last and (recent := most_recent_session(directory)):
+def _open_store(options: SessionOptions, directory: Path, cwd: Path) -> SessionStore:
+    if options.session is not None:
+        return SessionStore.open(find_session(options.session, directory))
+    if options.continue_last and (recent := most_recent_session(directory)):
         return SessionStore.open(recent)
-    return _new_store(wishes, directory, cwd, None)
+    return _new_store(options, directory, cwd, None)
 
 
-def _new_store(wishes: SessionOptions, directory: Path, cwd: Path, parent: str | None) -> SessionStore:
-    if wishes.no_session:
+def _new_store(options: SessionOptions, directory: Path, cwd: Path, parent: str | None) -> SessionStore:
+    if options.no_session:
         return SessionStore.in_memory(cwd)
     return SessionStore.create(cwd, directory, parent_session=parent)
 
 
 def _choose_model(
-    wishes: SessionOptions,
+    options: SessionOptions,
     loaded: LoadedSettings,
     stored: tuple[str, str] | None,
     registry: ModelRegistry,
@@ -268,11 +276,11 @@ def _choose_model(
 ) -> tuple[Model | None, str | None]:
     """The model, and the level that was named with it.
 
-    It is the one wished for, the session's own, the first to cycle through, the one of the settings, or one with a key.
+    It is the requested one, the session's own, the first to cycle through, the one of the settings, or one with a key.
     """
-    provider = registry.default(wishes.provider).provider if wishes.provider is not None else None
-    if wishes.model is not None:
-        name, level = split_level(wishes.model)
+    provider = registry.default(options.provider).provider if options.provider is not None else None
+    if options.model is not None:
+        name, level = split_level(options.model)
         try:
             return registry.find(name, provider), level
         except ModelNotFoundError as error:
@@ -290,17 +298,17 @@ def _choose_model(
         try:
             return registry.with_id(stored[1], stored[0]), None
         except ModelNotFoundError as error:
-            problems.append(f"The session's own model is not to be had; another one goes on. {error}")
+            problems.append(model_unavailable(None, error))
     fitting = [scoped for scoped in cycled if provider in (None, scoped.model.provider)]
     if fitting:
         usable = (scoped for scoped in fitting if scoped.model.api != "offline" and registry.has_key(scoped.model))
         chosen = next(usable, fitting[0])
-        return chosen.model, wishes.thinking or chosen.thinking_level
-    return _default_model(provider, wishes, loaded, registry, problems), None
+        return chosen.model, options.thinking or chosen.thinking_level
+    return _default_model(provider, options, loaded, registry, problems), None
 
 
 def _default_model(
-    provider: str | None, wishes: SessionOptions, loaded: LoadedSettings, registry: ModelRegistry, problems: list[str]
+    provider: str | None, options: SessionOptions, loaded: LoadedSettings, registry: ModelRegistry, problems: list[str]
 ) -> Model | None:
     settings = loaded.settings
     usual = settings.default_provider
@@ -308,16 +316,16 @@ def _default_model(
         try:
             usual = registry.default(usual).provider
         except UsageError as error:
-            problems.append(f"{loaded.place('defaultProvider')} is of no use. {error}")
+            problems.append(f"{loaded.place('defaultProvider')} is rejected. {error}")
             usual = None
     if settings.default_model is not None and provider in (None, usual):
         try:
             return registry.find(settings.default_model, usual)
         except ModelNotFoundError as error:
-            problems.append(f"{loaded.place('defaultModel')} is of no use. {error}")
+            problems.append(f"{loaded.place('defaultModel')} is rejected. {error}")
     if (named := provider or usual) is not None:
         return registry.default(named)
-    return registry.default("anthropic") if wishes.api_key else registry.first_available()
+    return registry.default("anthropic") if options.api_key else registry.first_available()
 
 
 def _choose_cycled(
@@ -332,7 +340,7 @@ def _choose_cycled(
         except ModelNotFoundError as error:
             if patterns is not None:
                 raise
-            problems.append(f"{loaded.place('enabledModels')} names a model in vain. {error}")
+            problems.append(f"{loaded.place('enabledModels')} names an unknown model. {error}")
     return list(chosen.values()) or None
 
 
@@ -353,8 +361,8 @@ def _usual_tools(loaded: LoadedSettings, cwd: Path, problems: list[str]) -> Sequ
     known = [*builtin_tools(cwd), TODO]
     if unknown := [name for name in names if name not in known]:
         names = [name for name in names if name in known]
-        told = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."
-        problems.append(f"{loaded.place('defaultTools')} is of no use in part. {told}")
+        unknown_tools = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."
+        problems.append(f"{loaded.place('defaultTools')} is rejected in part. {unknown_tools}")
     return names
 
 

@@ -13,7 +13,7 @@ A provider builds its answer with one ``GrowingMessage`` and yields what its met
 >>> growing.finish("stop").message.text
 'Hello'
 
-Deltas are kept as they came and joined when somebody asks, so that an answer costs time in proportion to its length.
+Deltas are kept as they came and joined when they are needed, so that an answer costs time in proportion to its length.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def test_a_model_in_the_settings_that_is_unknown_is_reported_and_another_goes_on
     assert session.model.provider == "offline"
     (problem,) = session.problems
     assert (
-        f"{home / 'agent' / 'settings.json'}: `defaultModel` is of no use. Model not found: offline/nonesuch" in problem
+        f"{home / 'agent' / 'settings.json'}: `defaultModel` is rejected. Model not found: offline/nonesuch" in problem
     )
 
 
@@ -101,7 +101,7 @@ def test_the_file_that_names_an_unknown_provider_is_told(home: Path, opened: Ope
     assert session.model is not None
     assert session.model.id == "offline"
     (problem,) = session.problems
-    assert f"{home / 'work' / '.indusagi' / 'settings.json'}: `defaultProvider` is of no use." in problem
+    assert f"{home / 'work' / '.indusagi' / 'settings.json'}: `defaultProvider` is rejected." in problem
 
 
 @pytest.mark.parametrize("wishes", [{"model": "anthropic/my-model"}, {"model": "my-model", "provider": "anthropic"}])
@@ -138,7 +138,7 @@ def test_a_new_session_starts_with_the_first_model_to_cycle_through_and_an_old_o
         "claude-sonnet-4-5",
     ]
     (problem,) = session.problems
-    assert "settings.json: `enabledModels` names a model in vain. Model not found: nonesuch" in problem
+    assert "settings.json: `enabledModels` names an unknown model. Model not found: nonesuch" in problem
     with pytest.raises(UsageError, match="nonesuch"):
         opened(models=["nonesuch"])
 

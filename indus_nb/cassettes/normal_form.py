@@ -225,13 +225,13 @@ def _normal_message(message: ModelMessage, around: Surroundings, numbers: dict[s
     content = [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
     blocks = [_normal_block(block, around, numbers) for block in content]
     only_text = len(blocks) == 1 and isinstance(content[0], TextContent)
-    said = {"content": blocks[0]["text"] if only_text else blocks}
+    texts = {"content": blocks[0]["text"] if only_text else blocks}
     if isinstance(message, ToolResultMessage):
         for block in blocks:
             block.pop("sha256", None)
         about = {"toolCallId": _number(message.tool_call_id, numbers), "toolName": message.tool_name}
-        return {"role": "toolResult", **about, **({"isError": True} if message.is_error else {}), **said}
-    return {"role": "user", **said}
+        return {"role": "toolResult", **about, **({"isError": True} if message.is_error else {}), **texts}
+    return {"role": "user", **texts}
 
 
 def _normal_answer(content: Iterable[AssistantBlock], around: Surroundings, numbers: dict[str, str]) -> JsonObject:

@@ -64,18 +64,18 @@ def _never(_run: Run, _answer: AssistantMessage) -> bool:
 
 
 class RunHooks:
-    """Where others may look at a run and change what it does; here everything stays as it is. None may raise."""
+    """Where extensions may look at a run and change what it does; here everything stays as it is. None may raise."""
 
     async def context(self, messages: list[Message]) -> list[Message]:
-        """The messages that the next request tells of."""
+        """Return the messages that the next request has."""
         return messages
 
     async def message_end(self, message: Message) -> Message:
-        """What is final in the place of ``message``; of the same role."""
+        """Return what is final in the place of ``message``; of the same role."""
         return message
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:
-        """Why a call must not be carried out; ``arguments`` may be changed in place."""
+        """Return why a call must not be carried out, if so; ``arguments`` may be changed in place."""
         return None
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
@@ -87,8 +87,9 @@ class RunHooks:
 class Run:
     """All that a run needs. ``messages`` is the conversation so far, to which the run appends.
 
-    A message leaves its queue when it is said, and ``queues_changed`` is called in between; what was not said waits for
-    the next run. ``model``, ``provider`` and ``options`` may be replaced while it runs and count from the next request.
+    A message leaves its queue when it is delivered, and ``queues_changed`` is called in between; what was not delivered
+    waits for the next run. ``model``, ``provider`` and ``options`` may be replaced while it runs, and count from the
+    next request. ``will_retry`` says, given the run and its last answer, whether another attempt follows.
     """
 
     model: Model
@@ -111,18 +112,23 @@ class Run:
 
 
 async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[Message]:
-    """Answer ``prompts`` until the model has nothing more to do, and return the messages that this added.
+    """Answer messages until the model has nothing more to do.
 
-    Without prompts it answers what is queued.
+    Cancelling the task that runs it abandons the run at once, without closing events: to end a run in order, request
+    ``run.abort``.
 
-    How it ended is told by the ``stop_reason`` of the last assistant message among them. Cancelling the task that runs
-    it abandons the run at once, without closing events: to end a run in order, request ``run.abort``.
+    Args:
+        run: what it needs.
+        prompts: the messages to answer; without any it answers what is queued.
+
+    Returns:
+        The messages that this added; the ``stop_reason`` of the last assistant message among them is how it ended.
     """
     first = len(run.messages)
     await run.emit(AgentStart())
     await run.emit(TurnStart())
     for prompt in prompts:
-        await _say(run, prompt)
+        await _add(run, prompt)
     if not await _deliver(run, run.steering) and not prompts:
         await _deliver(run, run.follow_up)
     while True:
@@ -137,7 +143,7 @@ async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[
             break
         await run.emit(TurnStart())
         for message in added:
-            await _say(run, message)
+            await _add(run, message)
         if not await _deliver(run, run.steering) and (enough or not results) and not added:
             await _deliver(run, run.follow_up)
     messages = run.messages[first:]
@@ -154,18 +160,18 @@ async def _added_by_watchers(run: Run, answer: AssistantMessage) -> list[CustomM
 
 
 async def _deliver(run: Run, queue: MessageQueue) -> bool:
-    """Say what waits in the queue, as its mode wants; nothing once an abort is wished."""
+    """Deliver what waits in the queue, as its mode has it; nothing once an abort is requested."""
     count = len(queue.waiting) if queue.mode == "all" else 1
-    said = 0
-    while said < count and queue.waiting and not run.abort.requested:
+    delivered = 0
+    while delivered < count and queue.waiting and not run.abort.requested:
         message = queue.waiting.pop(0)
         await run.queues_changed()
-        await _say(run, message)
-        said += 1
-    return said > 0
+        await _add(run, message)
+        delivered += 1
+    return delivered > 0
 
 
-async def _say(run: Run, message: UserMessage | CustomMessage | ToolResultMessage) -> None:
+async def _add(run: Run, message: UserMessage | CustomMessage | ToolResultMessage) -> None:
     await run.emit(MessageStart(message=message))
     await _finish(run, message)
 
@@ -220,7 +226,7 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
         end = growing.fail(run.abort.reason, "aborted")
     except StopAsyncIteration:
         end = growing.fail(f"The provider {run.model.provider} ended its answer without saying how it went.")
-    except Exception as error:  # noqa: BLE001 - providers are open to everybody, and a model's failure is data
+    except Exception as error:  # noqa: BLE001 - providers may be a user's, and a model's failure is data
         end = growing.fail(f"The provider {run.model.provider} failed: {type(error).__name__}: {error}")
     finally:
         await events.aclose()
@@ -234,7 +240,7 @@ _Outcome: TypeAlias = tuple[ToolOutput, bool]
 
 
 async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[ToolResultMessage], bool]:
-    """The results in the model's order, and whether every tool said that they are enough."""
+    """The results in the model's order, and whether every tool declared that they are enough."""
     outcomes: dict[int, _Outcome] = {}
     results: list[ToolResultMessage] = []
     publishing = asyncio.Lock()
@@ -245,7 +251,7 @@ async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[Too
             while (outcome := outcomes.get(len(results))) is not None:
                 result = _result(calls[len(results)], outcome)
                 results.append(result)
-                await _say(run, result)
+                await _add(run, result)
 
     async def carry_out(position: int, call: ToolCall) -> None:
         outcomes[position] = await _run_tool_call(run, call)

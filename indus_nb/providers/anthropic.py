@@ -1,7 +1,7 @@
 """Anthropic's Messages API, over the official SDK (https://platform.claude.com/docs/en/api/messages).
 
-Two halves: ``request_body`` says a context in the API's words, and ``_Answer`` turns the API's events into ours.
-Between them stands one request; how it can fail is told in words that a user, and a retry, can act on.
+Two halves: ``request_body`` writes a context in the API's terms, and ``_Answer`` turns the API's events into ours.
+Between them stands one request; its failures are described in words that a user, and a retry, can act on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from indus_nb.providers.failures import (
 )
 from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.providers.refusals import explain
-from indus_nb.providers.rules import SMALLEST_BUDGET
+from indus_nb.providers.rules import MIN_THINKING_TOKENS
 from indus_nb.providers.tls import tls_context
 from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
@@ -66,7 +66,7 @@ class AnthropicProvider:
     """Reaches Claude. ``idle_timeout`` is how many seconds the server may be silent.
 
     ANTHROPIC_BASE_URL in the environment names another server for Anthropic's own models; those of other providers that
-    speak this API are asked where they say. A key that is ANTHROPIC_AUTH_TOKEN's is sent as a bearer token.
+    speak this API are asked at their own URL. A key that is ANTHROPIC_AUTH_TOKEN's is sent as a bearer token.
     """
 
     def __init__(self, *, idle_timeout: float = 300) -> None:
@@ -79,7 +79,13 @@ class AnthropicProvider:
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
-        """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
+        """Send one request and yield the answer; see ``Provider.stream``. Retries are the caller's.
+
+        Args:
+            model: The model to ask.
+            context: System prompt, messages and tools, as the session holds them.
+            options: Key, thinking level, limits and callbacks.
+        """
         answer = _Answer(model)
         url = model.base_url
         if model.provider == "anthropic":
@@ -98,11 +104,11 @@ class AnthropicProvider:
                 async with events:
                     await check_stream(events.response.headers, events.response.aiter_bytes())
                     async for event in events:
-                        for told in answer.take(event):
-                            yield told
+                        for update in answer.handle(event):
+                            yield update
                         if answer.complete:
                             break
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong with a request is data, says the protocol
+        except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
             problem = _sentence(error, shown_url(url), idle_timeout, reached=reached)
             if isinstance(status := getattr(error, "status_code", None), int):
                 problem += explain(status, problem, body, model)
@@ -122,7 +128,7 @@ class AnthropicProvider:
     def _client(
         self, key: str, base_url: str, headers: Mapping[str, str], idle_timeout: float
     ) -> anthropic.AsyncAnthropic:
-        # One client for each request: kept connections would outlive the event loop, and nobody could close them then.
+        # One client for each request: kept connections would outlive the event loop, and nothing could close them then.
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
 
         token = os.environ.get(_TOKEN_VARIABLE, "").strip()
@@ -136,7 +142,7 @@ class AnthropicProvider:
             timeout=Timeout(idle_timeout, connect=min(10, idle_timeout)),
             http_client=DefaultAsyncHttpxClient(verify=tls_context()),
         )
-        # Left to itself it takes what is not given from the environment, and tells it to whatever server this is.
+        # Left to itself it takes what is not given from the environment, and sends it to whatever server this is.
         client.api_key, client.auth_token = (None, key) if is_token else (key, None)
         return client
 
@@ -171,11 +177,14 @@ async def _ask(
 
 
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
-    """The JSON body of a streaming request: model, limits, thinking, system prompt, tools and messages.
-
-    ``context`` is one that conforms to the API's rules.
+    """Write the JSON body of a streaming request.
 
     Marks for the prompt cache stand at the end of the system prompt, of the tools, and of the last user message.
+
+    Args:
+        model: The model to ask.
+        context: What it is shown; it conforms to the API's rules, see ``conforming``.
+        options: Thinking level and limits.
     """
     thinking = _thinking(model, options)
     keep_thinking = not (model.bound_thinking and "block_binding" not in thinking.get("thinking", {}))
@@ -209,7 +218,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
 
 def _budget(options: StreamOptions) -> int:
     budget = options.thinking_budgets.get(options.thinking, _BUDGETS.get(options.thinking, 0))
-    return 0 if options.thinking == "off" else max(budget, SMALLEST_BUDGET)
+    return 0 if options.thinking == "off" else max(budget, MIN_THINKING_TOKENS)
 
 
 def _max_tokens(model: Model, options: StreamOptions) -> int:
@@ -221,8 +230,8 @@ def _max_tokens(model: Model, options: StreamOptions) -> int:
 def _thinking(model: Model, options: StreamOptions) -> JsonObject:
     if not model.reasoning or model.thinking_style == "none":
         return {}
-    budget = min(_budget(options), _max_tokens(model, options) - SMALLEST_BUDGET)
-    off = options.thinking == "off" or (model.thinking_style == "budget" and budget < SMALLEST_BUDGET)
+    budget = min(_budget(options), _max_tokens(model, options) - MIN_THINKING_TOKENS)
+    off = options.thinking == "off" or (model.thinking_style == "budget" and budget < MIN_THINKING_TOKENS)
     if off and model.thinking_off != "adaptive":
         return {"thinking": {"type": model.thinking_off}}
     if model.thinking_style == "budget":
@@ -236,8 +245,8 @@ def _thinking(model: Model, options: StreamOptions) -> JsonObject:
 
 
 def _messages(messages: Iterable[ModelMessage], *, keep_thinking: bool) -> list[JsonObject]:
-    """The messages in the API's words; neighbours of one role are one message, as the API itself counts them."""
-    said: list[JsonObject] = []
+    """The messages in the API's terms; neighbours of one role are one message, as the API itself counts them."""
+    merged: list[JsonObject] = []
     for message in messages:
         if isinstance(message, ToolResultMessage):
             blocks = [_tool_result(message)]
@@ -246,11 +255,11 @@ def _messages(messages: Iterable[ModelMessage], *, keep_thinking: bool) -> list[
         else:
             blocks = _user_blocks(message.content)
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
-        if blocks and said and said[-1]["role"] == role:
-            said[-1]["content"] += blocks
+        if blocks and merged and merged[-1]["role"] == role:
+            merged[-1]["content"] += blocks
         elif blocks:
-            said.append({"role": role, "content": blocks})
-    return said
+            merged.append({"role": role, "content": blocks})
+    return merged
 
 
 def _user_blocks(content: str | Iterable[TextContent | ImageContent]) -> list[JsonObject]:
@@ -315,7 +324,7 @@ class _OpenBlock:
 
 
 class _Answer:
-    """The answer so far: takes the API's events as plain objects and tells what follows from each."""
+    """The answer so far: makes our events of the API's, which come as plain objects."""
 
     def __init__(self, model: Model) -> None:
         self.growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
@@ -327,29 +336,29 @@ class _Answer:
         self._tokens: dict[str, int] = {}
         self._open: dict[int, _OpenBlock | None] = {}
 
-    def take(self, event: object) -> Iterable[AssistantMessageEvent]:
-        """What ``event`` adds to the answer. Unknown types of events, blocks and deltas are passed over."""
-        told: Iterable[AssistantMessageEvent] = ()
+    def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
+        """Return what ``event`` adds to the answer. Unknown types of events, blocks and deltas are skipped."""
+        updates: Iterable[AssistantMessageEvent] = ()
         match cast("JsonObject", event):
             case {"type": "content_block_delta", "index": int(number), "delta": {"type": str(kind), **delta}}:
-                told = self._append(number, kind, delta)
+                updates = self._append(number, kind, delta)
             case {"type": "content_block_start", "index": int(number), "content_block": {"type": str(kind), **block}}:
-                told = self._begin(number, kind, block)
+                updates = self._begin(number, kind, block)
             case {"type": "content_block_stop", "index": int(number)}:
-                told = self._end(number)
+                updates = self._end(number)
             case {"type": "message_start", "message": {**message}}:
-                told = self._start(message)
+                updates = self._start(message)
             case {"type": "message_delta", "delta": {**delta}, **rest}:
                 self._count(rest.get("usage"))
                 self._stop(delta)
             case {"type": "message_stop"}:
                 self.complete = True
-                told = [end for number in tuple(self._open) for end in self._end(number)]
+                updates = [end for number in tuple(self._open) for end in self._end(number)]
             case {"type": str(kind)} if not kind.startswith(("content_block_", "message_")):
                 pass
             case _:
                 raise _BadEventError(f"an unexpected event {json.dumps(event)[:200]}")
-        return told
+        return updates
 
     def _start(self, message: JsonObject) -> Iterable[AssistantMessageEvent]:
         if self.started:
@@ -366,23 +375,23 @@ class _Answer:
         growing = self.growing
         match kind:
             case "text":
-                told = growing.open_text()
-                opened = _OpenBlock(told.content_index, "text_delta", "text")
+                opening = growing.open_text()
+                opened = _OpenBlock(opening.content_index, "text_delta", "text")
             case "thinking" | "redacted_thinking":
-                told = growing.open_thinking()
-                opened = _OpenBlock(told.content_index, "thinking_delta", "thinking")
+                opening = growing.open_thinking()
+                opened = _OpenBlock(opening.content_index, "thinking_delta", "thinking")
                 opened.redacted = True if kind == "redacted_thinking" else None
                 opened.signature = _text(block, "data" if opened.redacted else "signature")
             case "tool_use":
-                told = growing.open_tool_call(_text(block, "id"), _text(block, "name"))
-                opened = _OpenBlock(told.content_index, "input_json_delta", "partial_json")
+                opening = growing.open_tool_call(_text(block, "id"), _text(block, "name"))
+                opened = _OpenBlock(opening.content_index, "input_json_delta", "partial_json")
                 opened.whole_input = cast("JsonObject", block.get("input") or {})
             case _:
                 self._open[number] = None
                 return ()
         self._open[number] = opened
         first = _text(block, opened.text)
-        return (told, growing.append(opened.index, first)) if first else (told,)
+        return (opening, growing.append(opened.index, first)) if first else (opening,)
 
     def _append(self, number: int, kind: str, delta: JsonObject) -> Iterable[AssistantMessageEvent]:
         if number not in self._open:
@@ -467,8 +476,8 @@ def _status_sentence(error: anthropic.APIStatusError, where: str) -> str:
     body: object = error.body
     inner: object = cast("JsonObject", body).get("error") if isinstance(body, dict) else None
     if isinstance(inner, dict):
-        told = cast("JsonObject", inner)
-        reason = one_line(f"{told.get('type') or 'error'}: {told.get('message') or 'no reason given'}")
+        fields = cast("JsonObject", inner)
+        reason = one_line(f"{fields.get('type') or 'error'}: {fields.get('message') or 'no reason given'}")
     else:
         reason = f"{error.response.reason_phrase or 'error'} from {where}"
     if error.status_code < 400:

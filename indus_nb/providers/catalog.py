@@ -1,4 +1,4 @@
-"""What a model is, the built-in ones (data in ``models.json``), and how a wish such as ``sonnet`` finds one."""
+"""What a model is, the built-in ones (data in ``models.json``), and how a name such as ``sonnet`` finds one."""
 
 from __future__ import annotations
 
@@ -43,10 +43,16 @@ class ModelCost(Prices):
     long_prompt: LongPromptPrices | None = Field(default=None, exclude=True)
 
     def usage(self, *, input: int, output: int, cache_read: int = 0, cache_write: int = 0) -> Usage:  # noqa: A002
-        """The usage of a request of so many tokens, with its price.
+        """Return the usage of a request, with its price.
 
         >>> ModelCost(input=2, output=10).usage(input=1000, output=100).cost.total
         0.003
+
+        Args:
+            input: Tokens of the prompt that were neither read from the cache nor written to it.
+            output: Tokens of the answer.
+            cache_read: Tokens that were read from the cache.
+            cache_write: Tokens that were written to it.
         """
         long = self.long_prompt
         prices = long if long is not None and input + cache_read + cache_write > long.over_tokens else self
@@ -69,12 +75,12 @@ class ModelCost(Prices):
 class Model(WireModel):
     """A model and what must be known to use it.
 
-    ``reasoning`` tells whether it can think; ``thinking_style`` how it is told how much: by a budget of tokens or by
+    ``reasoning`` is whether it can think; ``thinking_style`` how a request sets how much: by a budget of tokens or by
     an effort, of which ``top_effort`` is the one that the level ``xhigh`` asks for. ``thinking_off`` is the kind of
     thinking to ask for when none is wanted: some models cannot but think. With ``bound_thinking`` the model's server
-    refuses thinking whose conversation has changed since, unless it is told to leave such blocks out.
+    refuses thinking whose conversation has changed since, unless the request has it leave such blocks out.
     ``thinking_level_map`` replaces what a level is called in requests, ``None`` where there is no such level. How the
-    provider is spoken to is not told to readers of the wire, and neither are ``headers``, which may hold keys.
+    provider is reached does not appear on the wire, and neither do ``headers``, which may hold keys.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -99,7 +105,7 @@ class Model(WireModel):
 
     @property
     def thinking_levels(self) -> tuple[ThinkingLevel, ...]:
-        """The levels that it can be told, from least to most."""
+        """The levels that it has, from least to most."""
         if not self.reasoning:
             return ("off",)
         mapped = self.thinking_level_map or {}
@@ -132,7 +138,7 @@ def builtin_models() -> tuple[Model, ...]:
 
 
 def split_level(wanted: str) -> tuple[str, ThinkingLevel | None]:
-    """The model's part of a wish, and the thinking level behind it if there is one.
+    """Split ``MODEL:LEVEL`` into the model's name and the thinking level, if there is one.
 
     >>> split_level("sonnet:high"), split_level("llama:free")
     (('sonnet', 'high'), ('llama:free', None))
@@ -142,7 +148,15 @@ def split_level(wanted: str) -> tuple[str, ThinkingLevel | None]:
 
 
 def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
-    """The model to take when nobody names one; raises ``UsageError`` for an unknown provider."""
+    """Return the provider's recommended model.
+
+    Args:
+        provider: The provider's name, in any case.
+        among: The models to look at; the built-in ones unless given.
+
+    Raises:
+        UsageError: The provider is unknown; the message names the known ones.
+    """
     models = builtin_models() if among is None else among
     for model in models:
         if model.provider.casefold() == provider.casefold():
@@ -152,16 +166,22 @@ def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
 
 
 def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] | None = None) -> Model:
-    """The model that ``wanted`` names: an id, ``provider/id``, or a part of an id or name such as ``haiku``.
+    """Find a model by its id, ``provider/id``, or a part of an id or name such as ``haiku``.
 
-    It is looked for among the built-in models, unless others are given. An exact id wins, then an id that differs from
+    An exact id wins, then an id that differs from
     a listed one by its date only. Of several models with that part in their names it is one without a date, if there
     is any; of these one whose id ends with the part, else the one listed first, which is the newest:
 
     >>> find_model("anthropic/claude-opus-4-6").id, find_model("opus-4-6").id, find_model("Haiku 4.5").id
     ('claude-opus-4-6', 'claude-opus-4-6', 'claude-haiku-4-5')
 
-    Raises ``ModelNotFoundError`` with the ids that look most like it.
+    Args:
+        wanted: What names the model.
+        provider: The provider whose models alone are looked at.
+        among: The models to look at, the preferred ones first; the built-in ones unless given.
+
+    Raises:
+        ModelNotFoundError: There is none; the message suggests the ids that look most like it.
     """
     models = builtin_models() if among is None else among
     asked = wanted.strip()
@@ -179,7 +199,16 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
 
 
 def model_with_id(model_id: str, provider: str, among: Sequence[Model] | None = None) -> Model:
-    """The model of exactly that id, the date aside; raises ``ModelNotFoundError``."""
+    """Return the provider's model of exactly that id, the date aside.
+
+    Args:
+        model_id: The id.
+        provider: The provider's name.
+        among: The models to look at; the built-in ones unless given.
+
+    Raises:
+        ModelNotFoundError: The provider has no such model.
+    """
     models = builtin_models() if among is None else among
     candidates = [model for model in models if model.provider == provider]
     if (model := _with_id(_folded(model_id), model_id, candidates)) is not None:

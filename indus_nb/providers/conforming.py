@@ -1,9 +1,16 @@
 """The one place where a request is made such as its API accepts it.
 
-What an API refuses with 400 it refuses again with every later request, for the conversation still holds it. So whatever
-a session contains (old files, results of tools, messages of extensions, answers that broke off), each provider passes
-its context through ``conforming`` first, and what that returns keeps the rules of ``indus_nb.providers.rules``. What
-cannot be sent is replaced by a note that the model reads; the session itself stays as it is.
+What an API refuses with 400 it refuses again with every later request, for the conversation still holds it. So each
+provider passes its context through ``conforming`` first.
+
+What this module promises:
+
+- Whatever a session holds (old files, results of tools, messages of extensions, answers that broke off), the context
+  that comes back keeps the rules of ``rules``, and has at least one message of the user.
+- What cannot be sent is replaced by a note that the model reads; the session itself stays as it is, and nothing of the
+  context is changed in place. Blocks that need no change are the same objects.
+- The same context is made the same request each time, so that the provider's prompt cache works: images are left out
+  oldest first, and ids of calls are made of the ids in the session.
 """
 
 from __future__ import annotations
@@ -44,7 +51,12 @@ _GO_ON = "(The results were taken note of.)"
 
 
 async def conforming(context: Context, model: Model) -> Context:
-    """Return ``context`` such as the model's API accepts it."""
+    """Return ``context`` such as the model's API accepts it.
+
+    Args:
+        context: System prompt, messages and tools, as the session holds them.
+        model: The model to ask, whose API and ``compat`` decide the rules.
+    """
     rules = rules_of(model)
     tools = _tools(context.tools, model)
     facts: Mapping[int, ImageFacts] = {}
@@ -165,43 +177,43 @@ class _Conforming:
         self._sent_as: dict[str, str] = {}  # the ids of the latest calls
 
     def messages(self, messages: Iterable[ModelMessage]) -> list[ModelMessage]:
-        said: list[ModelMessage] = []
+        sent: list[ModelMessage] = []
         pictures: _Content = []  # of the results before, which may not hold them
 
         def show_pictures() -> None:
             if pictures:
-                self._say(said, UserMessage(content=[*pictures]))
+                self._add_user(sent, UserMessage(content=[*pictures]))
                 pictures.clear()
 
         for message in messages:
             if isinstance(message, ToolResultMessage):
                 result, moved = self._result(message)
-                said.append(result)
+                sent.append(result)
                 pictures += moved
                 continue
             show_pictures()
             if isinstance(message, AssistantMessage):
                 if (answer := self._answer(message)) is not None:
-                    said.append(answer)
+                    sent.append(answer)
             elif content := self._visible(message.content):
                 same = _same(content, message.content)
-                self._say(said, message if same else message.model_copy(update={"content": content}))
+                self._add_user(sent, message if same else message.model_copy(update={"content": content}))
         show_pictures()
-        if not said or isinstance(said[-1], AssistantMessage):
-            said.append(UserMessage(content=[TextContent(text=_NO_TEXT)]))
-        if isinstance(said[0], AssistantMessage):
-            said.insert(0, UserMessage(content=[TextContent(text=_NO_BEGINNING)]))
-        return said
+        if not sent or isinstance(sent[-1], AssistantMessage):
+            sent.append(UserMessage(content=[TextContent(text=_NO_TEXT)]))
+        if isinstance(sent[0], AssistantMessage):
+            sent.insert(0, UserMessage(content=[TextContent(text=_NO_BEGINNING)]))
+        return sent
 
-    def _say(self, said: list[ModelMessage], message: UserMessage) -> None:
-        if self._rules.assistant_after_results and said and isinstance(said[-1], ToolResultMessage):
+    def _add_user(self, sent: list[ModelMessage], message: UserMessage) -> None:
+        if self._rules.assistant_after_results and sent and isinstance(sent[-1], ToolResultMessage):
             model = self._model
-            said.append(
+            sent.append(
                 AssistantMessage(
                     content=[TextContent(text=_GO_ON)], api=model.api, provider=model.provider, model=model.id
                 )
             )
-        said.append(message)
+        sent.append(message)
 
     def _visible(self, content: str | Iterable[TextContent | ImageContent]) -> _Content:
         """What of a message can be shown: no blank text, and a note in the place of an image that cannot be sent."""
@@ -219,7 +231,7 @@ class _Conforming:
         return blocks
 
     def _result(self, message: ToolResultMessage) -> tuple[ToolResultMessage, _Content]:
-        """The result as it may be, and what of it has to stand behind all results."""
+        """The result as it may be sent, and what of it has to stand behind all results."""
         content = self._visible(message.content)
         moved: _Content = []
         where = self._rules.result_images
@@ -256,7 +268,7 @@ class _Conforming:
                 return self._call(block)
 
     def _thinking(self, block: ThinkingContent, message: AssistantMessage) -> AssistantBlock | None:
-        # A signature is good for the model that gave it. Without one the thought is told as text.
+        # A signature is valid for the model that gave it. Without one the thought is sent as text.
         own = (message.provider, message.model) == (self._model.provider, self._model.id)
         if own and block.thinking_signature:
             return None if refused(self._model, block) else block
@@ -283,20 +295,23 @@ def _same(blocks: Sequence[object], before: str | Sequence[object]) -> bool:
     return len(blocks) == len(before) and all(one is other for one, other in zip(blocks, before, strict=True))
 
 
-def call_id(wanted: str, longest: int) -> str:
-    """The id of a tool call itself where the API takes it, else one that is made of it, always the same.
-
-    With ``longest`` 0 it is nine letters and digits, which is what Mistral takes.
+def call_id(wanted: str, max_characters: int) -> str:
+    """Return the id of a tool call where the API accepts it, else one that is made of it, always the same.
 
     >>> call_id("toolu_01", 40), call_id("fc|1", 40), call_id("toolu_01", 0)
     ('toolu_01', 'fc_1_7f56b2ebcebcf1d2', '7a95b7039')
+
+    Args:
+        wanted: The id in the session.
+        max_characters: The longest id that the API accepts; 0 for exactly nine letters and digits, as Mistral wants.
     """
-    if re.fullmatch(r"[a-zA-Z0-9_-]+" if longest else r"[a-zA-Z0-9]{9}", wanted) and len(wanted) <= (longest or 9):
+    accepted = r"[a-zA-Z0-9_-]+" if max_characters else r"[a-zA-Z0-9]{9}"
+    if re.fullmatch(accepted, wanted) and len(wanted) <= (max_characters or 9):
         return wanted
     digest = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()
-    if not longest:
+    if not max_characters:
         return digest[:9]
-    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', wanted)[: longest - 17]}_{digest[:16]}"
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', wanted)[: max_characters - 17]}_{digest[:16]}"
 
 
 def _valid_name(name: str) -> str:
@@ -327,7 +342,7 @@ def _tools(tools: Iterable[ToolSpec], model: Model) -> list[ToolSpec]:
 
 
 def encodable(value: Any) -> Any:
-    """``value`` as JSON can hold it, half characters and non-finite numbers replaced; itself if there are none."""
+    """Return ``value`` with half characters and non-finite numbers replaced; itself if it has none."""
     return value if _is_encodable(value) else _cleaned(value)
 
 

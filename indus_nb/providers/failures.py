@@ -1,7 +1,7 @@
 """What every provider's failures have in common: their cause, a wait asked for, and words without secrets.
 
-A sentence says what happened, where, and what to do, and its words are those by which ``indus_nb.loop.retry`` knows a
-failure that passes. What no second attempt mends (a wrong address, a certificate) is therefore told in others.
+A sentence names what happened, where, and what to do, and its words are those by which ``indus_nb.loop.retry`` knows a
+failure that passes. What no second attempt mends (a wrong address, a certificate) is therefore described in others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNUSABLE_URL = {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}
 
 
 class NotAStreamError(Exception):
-    """The server answered with status 200 what no API answers; ``content_type`` and the first words say what."""
+    """The server answered with status 200 what no API answers: ``page``, of the type ``content_type``."""
 
     def __init__(self, content_type: str, page: str) -> None:
         super().__init__(f"{content_type} instead of a stream")
@@ -39,7 +39,15 @@ class NotAStreamError(Exception):
 
 
 async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]) -> None:
-    """Raise ``NotAStreamError`` if a web page or a JSON document comes where a stream of events should."""
+    """Check that an answer is a stream of events.
+
+    Args:
+        headers: The headers of the answer.
+        content: Its body, which is read only if it is none.
+
+    Raises:
+        NotAStreamError: It is a web page or a JSON document.
+    """
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type not in _NOT_STREAMS:
         return
@@ -78,15 +86,23 @@ def url_problem(url: str) -> str | None:
 
 
 def check_url(url: str, hint: str) -> None:
-    """Raise ``UsageError``, ending with ``hint``, for a URL that nothing can be sent to."""
+    """Check that requests can be sent to a URL.
+
+    Args:
+        url: The URL.
+        hint: What to do when it is unusable, as a sentence.
+
+    Raises:
+        UsageError: It is unusable; the message ends with ``hint``.
+    """
     if (problem := url_problem(url)) is not None:
         raise UsageError(f"The address {shown_url(url)} cannot be used: {problem}. {hint}")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a server asks to be left alone; ``None`` when it asks for nothing that can be understood.
+    """The seconds to wait that a server asks for; ``None`` when it asks for nothing that can be understood.
 
-    It says so in seconds, in milliseconds, or as the time at which to come back (RFC 9110, section 10.2.3).
+    It names them in seconds, in milliseconds, or as the time at which to come back (RFC 9110, section 10.2.3).
     """
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         value = headers.get(name, "").strip()
@@ -121,14 +137,14 @@ def _chain(error: BaseException | None) -> Iterable[BaseException]:
 
 
 def transport_sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool, hint: str) -> str | None:
-    """What to say of a failure between here and the server; ``None`` when it is of another kind.
+    """Describe a failure between here and the server; ``None`` when it is of another kind.
 
     Args:
-        error: what was raised
-        where: the server's URL, fit to be shown
-        idle_timeout: the seconds that it may be silent
-        reached: whether it had begun to answer
-        hint: what to check when the server cannot be reached
+        error: What was raised.
+        where: The server's URL, without what may be secret in it.
+        idle_timeout: The seconds that it may be silent.
+        reached: Whether it had begun to answer.
+        hint: What to check when the server cannot be reached, as a sentence.
     """
     # Below the SDKs stands one of two HTTP libraries, by their version; both call their errors the same.
     chain = list(_chain(error))
@@ -171,8 +187,8 @@ def _page_sentence(error: NotAStreamError, where: str) -> str:
         value: Any = json.loads(error.page)
     except ValueError:
         value = None
-    if isinstance(value, dict) and (told := cast("dict[str, Any]", value).get("error")):
-        words = one_line(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
+    if isinstance(value, dict) and (reported := cast("dict[str, Any]", value).get("error")):
+        words = one_line(reported if isinstance(reported, str) else json.dumps(reported, ensure_ascii=False))
     quoted = f': "{words[:200]}"' if words else ""
     return (
         f"{where} did not answer as the API does: it sent {error.content_type} instead of a stream of events{quoted}. "
@@ -181,7 +197,7 @@ def _page_sentence(error: NotAStreamError, where: str) -> str:
 
 
 def _by_proxy(where: str) -> str:
-    """A word on the proxy that the environment names for this URL."""
+    """A note on the proxy that the environment names for this URL."""
     parts = urlsplit(where)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

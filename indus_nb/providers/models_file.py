@@ -1,7 +1,7 @@
 """The models that a user's ``models.json``, or an extension, adds to the built-in ones and changes in them.
 
 What this module promises: a provider that is described wrongly is left out and named among the problems, with file and
-field; all others count. What a configuration does not say of a model is what was known of it before. No problem shows
+field; all others count. What a configuration does not set of a model is what was known of it before. No problem shows
 a value, which may be secret.
 """
 
@@ -188,7 +188,7 @@ def apply_config(
         model = _new_model(name, config, entry, first, f"{dot}models.{number}")
         own[model.id] = model
     at = next((index for index, model in enumerate(models) if model.provider == name), None)
-    if at is None:  # the demonstration stays last: nobody who added a model means that one
+    if at is None:  # the demonstration stays last: who added a model does not mean that one
         at = next((index for index, model in enumerate(models) if model.api == "offline"), len(models))
     before = [model for model in models[:at] if model.provider != name]
     return [*before, *own.values(), *(model for model in models[at:] if model.provider != name)]
@@ -245,7 +245,7 @@ def _check_url(url: str, where: str) -> None:
 
 
 def _fields(entry: Mapping[str, Any]) -> JsonObject:
-    """What of ``entry`` a model knows. The rest is left out: models are told on the wire, and it may be secret."""
+    """What of ``entry`` a model knows. The rest is left out: models are sent over the wire, and it may be secret."""
     return {_FIELDS[key]: value for key, value in entry.items() if key in _FIELDS}
 
 

@@ -1,7 +1,7 @@
 """A demonstration that needs no key and no network: it answers from patterns, and it calls tools for real.
 
-It is no language model and says so. What it does follows from the last user message and what came after it alone, so
-the same conversation always goes on in the same way.
+It is no language model, and its answers tell so. What it does follows from the last user message and what came after
+it alone, so the same conversation always goes on in the same way.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from indus_nb.providers.protocol import Context, StreamOptions, ToolSpec
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, TextStart, ThinkingStart, ToolCallStart
 from indus_nb.wire import JsonObject
 
-_LONGEST_REQUEST = 4000
-_MOST_STEPS = 20
-_MOST_LINES = 20
-_MOST_CHARACTERS = 2000
+_MAX_REQUEST_CHARACTERS = 4000
+_MAX_STEPS = 20
+_MAX_LINES = 20
+_MAX_OUTPUT_CHARACTERS = 2000
 _CHARACTERS_PER_TOKEN = 4
 
 
@@ -48,7 +48,13 @@ class OfflineProvider:
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
-        """Answer the last user message: one tool call for each step of it, then a report of what came back."""
+        """Answer the last user message: one tool call for each step of it, then a report of what came back.
+
+        Args:
+            model: The offline model.
+            context: What it is shown; its last user message and what follows it count.
+            options: Only whether it thinks counts.
+        """
         for event in _events(model, context, thinks=options.thinking != "off"):
             yield event
             await asyncio.sleep(0)  # between any two deltas others get their turn, and an abort its chance
@@ -92,7 +98,7 @@ class _Call:
 class _Step:
     """One thing asked for: in words, as the title of its outcome, and as calls of which the first possible is made."""
 
-    wish: str
+    action: str
     title: str
     calls: tuple[_Call, ...]
 
@@ -114,27 +120,27 @@ def _fits(tool: ToolSpec | None, arguments: JsonObject) -> bool:
 def _reply_to(context: Context) -> _Reply:
     tools = {tool.name: tool for tool in context.tools}
     request, results = _current_turn(context.messages)
-    parts = _parts(request)[:_MOST_STEPS] if len(request) <= _LONGEST_REQUEST else []
+    parts = _parts(request)[:_MAX_STEPS] if len(request) <= _MAX_REQUEST_CHARACTERS else []
     understood = [(part, _understand(part)) for part in parts]
     steps = [step for _, step in understood if step is not None]
     possible = [(step, call) for step in steps if (call := step.possible(tools))]
     if len(results) < len(possible):
         step, call = possible[len(results)]
-        thought = f"Step {len(results) + 1} of {len(possible)}: {step.wish}. The tool for that is {call.tool}."
-        return _Reply(thought, f"I {step.wish}.", call)
-    said = [
+        thought = f"Step {len(results) + 1} of {len(possible)}: {step.action}. The tool for that is {call.tool}."
+        return _Reply(thought, f"I {step.action}.", call)
+    paragraphs = [
         _outcome(possible[number][0].title if number < len(possible) else _code(result.tool_name), result)
         for number, result in enumerate(results)
     ]
-    said += [
-        f"I cannot {step.wish}: none of the tools that do it is switched on ({_names(step)})."
+    paragraphs += [
+        f"I cannot {step.action}: none of the tools that do it is switched on ({_names(step)})."
         for step in steps
         if not step.possible(tools)
     ]
-    if not said:
+    if not paragraphs:
         return _Reply("None of my patterns fits this request, so I say what I can do.", _introduction(tools))
-    said += [f"I did not understand {_code(part)}." for part, step in understood if step is None]
-    return _Reply(f"{len(results)} calls are done; I report what came back.", "\n\n".join(said))
+    paragraphs += [f"I did not understand {_code(part)}." for part, step in understood if step is None]
+    return _Reply(f"{len(results)} calls are done; I report what came back.", "\n\n".join(paragraphs))
 
 
 def _current_turn(messages: Sequence[ModelMessage]) -> tuple[str, list[ToolResultMessage]]:
@@ -239,9 +245,9 @@ def _parts(request: str) -> list[str]:
 
 
 def _understand(part: str) -> _Step | None:
-    wish = re.sub(r"(?:\s*[!?]+|(?<=[\w`\"')])[.]+)$", "", part)
+    request = re.sub(r"(?:\s*[!?]+|(?<=[\w`\"')])[.]+)$", "", part)
     for pattern, step in _PATTERNS:
-        found = re.fullmatch((_POLITE + pattern).replace(" ", r"\s+"), wish, re.IGNORECASE | re.DOTALL)
+        found = re.fullmatch((_POLITE + pattern).replace(" ", r"\s+"), request, re.IGNORECASE | re.DOTALL)
         if found and (understood := step(found.groupdict(""))):
             return understood
     return None
@@ -324,7 +330,7 @@ def _outcome(title: str, result: ToolResultMessage) -> str:
 
 
 def _clipped(output: str) -> str:
-    lines = output[:_MOST_CHARACTERS].split("\n")[:_MOST_LINES]
+    lines = output[:_MAX_OUTPUT_CHARACTERS].split("\n")[:_MAX_LINES]
     shown = "\n".join(lines)
     left = len(output) - len(shown)
     return f"{shown}\n… {left} more characters" if left > 0 else shown

@@ -1,7 +1,7 @@
 """OpenAI's two APIs over the official SDK: chat completions, which many servers speak, and OpenAI's own responses.
 
-``_ask`` sends one request and lets an ``Answer`` make events of what comes back. How a request fails is told in words
-that a user, and a retry, can act on.
+``_ask`` sends one request and lets an ``Answer`` make events of what comes back. Failures are described in
+words that a user, and a retry, can act on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,13 @@ class OpenAICompletionsProvider(_SdkProvider):
     """Reaches models by chat completions, at OpenAI's or any other server. See ``openai_completions`` for its kinds."""
 
     def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
-        """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
+        """Send one request and yield the answer; see ``Provider.stream``. Retries are the caller's.
+
+        Args:
+            model: The model to ask.
+            context: System prompt, messages and tools, as the session holds them.
+            options: Key, thinking level, limits and callbacks.
+        """
         answer = openai_completions.CompletionsAnswer(model)
         request = _Request("/chat/completions", openai_completions.request_body, model, context, options)
         return _ask(request, answer, options.idle_timeout or self._idle_timeout)
@@ -65,7 +71,13 @@ class OpenAIResponsesProvider(_SdkProvider):
     """Reaches models by the Responses API, which is OpenAI's own."""
 
     def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
-        """Ask once and yield the answer; see ``Provider.stream``. Nothing is asked twice: retries are the caller's."""
+        """Send one request and yield the answer; see ``Provider.stream``. Retries are the caller's.
+
+        Args:
+            model: The model to ask.
+            context: System prompt, messages and tools, as the session holds them.
+            options: Key, thinking level, limits and callbacks.
+        """
         answer = openai_responses.ResponsesAnswer(model)
         request = _Request("/responses", openai_responses.request_body, model, context, options)
         return _ask(request, answer, options.idle_timeout or self._idle_timeout)
@@ -107,13 +119,13 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
             async with events:
                 await check_stream(events.response.headers, events.response.aiter_bytes())
                 async for event in events:
-                    for told in answer.take(event):
-                        yield told
+                    for update in answer.handle(event):
+                        yield update
                     if answer.complete:
                         break
         early = f"The stream from {where} ended early, before the answer was complete. Try again; "
         problem = answer.problem or (None if answer.whole else f"{early}what had arrived is kept.")
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong with a request is data, says the protocol
+    except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
         lost_after_all = answer.whole and _is_transport(error)
         problem = answer.problem if lost_after_all else _sentence(error, model, where, idle_timeout, reached=reached)
         if problem and isinstance(status := getattr(error, "status_code", None), int):
@@ -123,8 +135,8 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
     if problem:
         yield answer.growing.fail(hide_shapes(problem, secrets))
     else:
-        for told in answer.end():
-            yield told
+        for update in answer.end():
+            yield update
         yield answer.growing.finish(answer.stop_reason)
 
 
@@ -150,7 +162,7 @@ def _is_openai(url: str) -> bool:
 
 
 def _client(key: str, base_url: str, headers: Mapping[str, str], idle_timeout: float) -> openai.AsyncOpenAI:
-    # One client for each request: kept connections would outlive the event loop, and nobody could close them then.
+    # One client for each request: kept connections would outlive the event loop, and nothing could close them then.
     try:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Omit, Timeout
     except ModuleNotFoundError as error:
@@ -158,7 +170,7 @@ def _client(key: str, base_url: str, headers: Mapping[str, str], idle_timeout: f
             f'The {error.name} package, which reaches this model, is not installed: pip install "indus_nb[openai]".'
         ) from error
 
-    # What the environment says for OpenAI is nobody else's business.
+    # What the environment sets for OpenAI is not for other servers.
     is_openai = _is_openai(base_url)
     ambient = "" if is_openai else os.environ.get("OPENAI_CUSTOM_HEADERS", "")
     unwanted: dict[str, Any] = {line.partition(":")[0].strip(): Omit() for line in ambient.split("\n") if ":" in line}
@@ -227,12 +239,14 @@ def _reason(body: object, *, with_number: bool = False) -> str | None:
         return f"error: {one_line(body)}" if body.strip() and not body.lstrip().startswith("<") else None
     if not isinstance(body, dict):
         return None
-    told = cast("JsonObject", body)
-    told = object_in(told, "error") or told
-    said: object = told.get("message") or told.get("detail") or told.get("error") or "no reason given"
+    fields = cast("JsonObject", body)
+    fields = object_in(fields, "error") or fields
+    message: object = fields.get("message") or fields.get("detail") or fields.get("error") or "no reason given"
     names = [
-        name for name in (told.get("type"), told.get("status"), told.get("code")) if name and isinstance(name, str)
+        name
+        for name in (fields.get("type"), fields.get("status"), fields.get("code"))
+        if name and isinstance(name, str)
     ]
     named = one_line(" ".join(dict.fromkeys(names))) or "error"
-    number = f"{told['code']} " if with_number and isinstance(told.get("code"), int) else ""
-    return f"{number}{named}: {one_line(said if isinstance(said, str) else json.dumps(said))}"
+    number = f"{fields['code']} " if with_number and isinstance(fields.get("code"), int) else ""
+    return f"{number}{named}: {one_line(message if isinstance(message, str) else json.dumps(message))}"

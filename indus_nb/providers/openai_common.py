@@ -21,7 +21,12 @@ FILTERED = "The provider's content filter stopped the answer. Rephrase the reque
 
 
 def effort(model: Model, options: StreamOptions) -> str | None:
-    """What the thinking level is called in a request; ``None`` when nothing is to be said of it."""
+    """Return what the thinking level is called in a request; ``None`` when the request must not name one.
+
+    Args:
+        model: The model, whose ``thinking_level_map`` and ``compat`` count.
+        options: The thinking level.
+    """
     if not model.reasoning or (model.compat or {}).get("supportsReasoningEffort") is False:
         return None
     names: dict[ThinkingLevel, str | None] = {"off": None, "xhigh": model.top_effort}
@@ -29,7 +34,12 @@ def effort(model: Model, options: StreamOptions) -> str | None:
 
 
 def answer_limit(model: Model, options: StreamOptions) -> int | None:
-    """The most tokens that may come, thinking included; ``None`` leaves it to the server, which knows best."""
+    """Return the limit of an answer in tokens, thinking included; ``None`` leaves it to the server.
+
+    Args:
+        model: The model, whose own limit counts.
+        options: The limit without thinking, the thinking level and its budgets.
+    """
     if options.max_tokens is None:
         return None
     thinking = 0
@@ -44,7 +54,12 @@ def image_url(image: ImageContent) -> str:
 
 
 def is_own(message: AssistantMessage, model: Model) -> bool:
-    """Whether ``model`` said ``message`` by this API, so that what it signed is good for it."""
+    """Whether ``message`` is an answer of ``model`` by this API, so that what it signed is valid for it.
+
+    Args:
+        message: An earlier answer.
+        model: The model to ask now.
+    """
     return (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
 
 
@@ -56,7 +71,7 @@ class BadEventError(ValueError):
 
 
 class StreamedError(Exception):
-    """An error that the server told of in the stream; ``fields`` are its message, code and type."""
+    """An error that the server reported in the stream; ``fields`` are its message, code and type."""
 
     def __init__(self, fields: JsonObject) -> None:
         super().__init__("an error in the stream")
@@ -64,10 +79,15 @@ class StreamedError(Exception):
 
 
 class Answer(ABC):
-    """An answer while it comes: takes the API's events as plain objects and tells what follows from each.
+    """An answer while it arrives: makes our events of the API's, which come as plain objects.
 
-    ``whole`` says that only counts can follow, ``complete`` that nothing does, and ``problem`` why an answer that came
-    in order is none.
+    Attributes:
+        growing: The message so far.
+        started: Whether its first event was emitted.
+        whole: Whether nothing but counts can follow.
+        complete: Whether nothing follows.
+        stop_reason: Why it ended; final after ``end``.
+        problem: Why an answer that arrived in order is a failure all the same.
     """
 
     def __init__(self, model: Model) -> None:
@@ -80,17 +100,24 @@ class Answer(ABC):
         self._cost = model.cost
 
     @abstractmethod
-    def take(self, event: object) -> Iterable[AssistantMessageEvent]:
-        """What ``event`` adds to the answer; raises ``BadEventError`` or ``StreamedError``."""
+    def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
+        """Return what ``event`` adds to the answer; raises ``BadEventError`` or ``StreamedError``."""
 
     @abstractmethod
     def end(self) -> Iterable[AssistantMessageEvent]:
         """The ends of what is still open; ``stop_reason`` is final afterwards."""
 
     def count(self, *, prompt: int, cached: int, written: int, output: int, total: int) -> None:
-        """Set the usage; ``prompt`` includes ``cached`` and ``written``.
+        """Set the usage.
 
         Not every server counts the tokens of thinking in ``output``, but all count them in ``total``.
+
+        Args:
+            prompt: Tokens of the request, ``cached`` and ``written`` among them.
+            cached: Tokens that were read from the prompt cache.
+            written: Tokens that were written to it.
+            output: Tokens of the answer.
+            total: All tokens.
         """
         self.growing.usage = self._cost.usage(
             input=max(0, prompt - cached - written),
@@ -101,7 +128,15 @@ class Answer(ABC):
 
 
 def text_in(fields: JsonObject, name: str) -> str:
-    """The text of that name, empty when there is none; raises ``BadEventError`` for anything else."""
+    """Return a text of an event, empty when there is none.
+
+    Args:
+        fields: An object of the event.
+        name: The field.
+
+    Raises:
+        BadEventError: The field is anything else.
+    """
     value: object = fields.get(name)
     if value is None:
         return ""
@@ -111,19 +146,37 @@ def text_in(fields: JsonObject, name: str) -> str:
 
 
 def number_in(fields: object, name: str) -> int:
-    """The whole number of that name, else 0."""
+    """Return a whole number above 0 of an event, else 0.
+
+    Args:
+        fields: An object of the event, or anything else.
+        name: The field.
+    """
     value: object = cast("JsonObject", fields).get(name) if isinstance(fields, dict) else None
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def object_in(fields: JsonObject, name: str) -> JsonObject:
-    """The object of that name, empty when there is none."""
+    """Return an object of an event, empty when there is none.
+
+    Args:
+        fields: An object of the event.
+        name: The field.
+    """
     value: object = fields.get(name)
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
 def list_in(fields: JsonObject, name: str) -> list[object]:
-    """The list of that name, empty when there is none; raises ``BadEventError`` for anything else."""
+    """Return a list of an event, empty when there is none.
+
+    Args:
+        fields: An object of the event.
+        name: The field.
+
+    Raises:
+        BadEventError: The field is anything else.
+    """
     value: object = fields.get(name)
     if value is None:
         return []
@@ -133,6 +186,6 @@ def list_in(fields: JsonObject, name: str) -> list[object]:
 
 
 def refusal(explanation: str) -> str:
-    """What to say of an answer that was refused."""
-    said = one_line(explanation)
-    return f"The model refused to answer.{f' {said}' if said else ''} Rephrase the request, or take another model."
+    """The sentence for an answer that the model refused to give."""
+    reason = one_line(explanation)
+    return f"The model refused to answer.{f' {reason}' if reason else ''} Rephrase the request, or take another model."

@@ -1,14 +1,14 @@
 """OpenAI's chat completions, and the many servers that speak them: Ollama, vLLM, llama.cpp, OpenRouter, Groq, Gemini.
 
-https://platform.openai.com/docs/api-reference/chat. What a server does otherwise is told by its models' ``compat``:
+https://platform.openai.com/docs/api-reference/chat. What a server does otherwise is declared by its models' ``compat``:
 
 - ``{"maxTokensField": "max_tokens"}``: what the limit of an answer is called, by default ``max_completion_tokens``
 - ``{"supportsReasoningEffort": false}``: it refuses ``reasoning_effort``
-- ``{"supportsUsageInStreaming": false}``: it refuses ``stream_options``, and does not tell what was used
+- ``{"supportsUsageInStreaming": false}``: it refuses ``stream_options``, and does not report what was used
 - ``{"requiresToolResultName": true}``: the result of a tool is sent with the tool's name
 - ``{"replayReasoning": false}``: it refuses to be sent the reasoning that led to its tool calls
 
-What it accepts besides is told in ``indus_nb.providers.rules``.
+What it accepts besides is declared in ``indus_nb.providers.rules``.
 """
 
 from __future__ import annotations
@@ -56,9 +56,12 @@ _STOP_REASONS: Mapping[str, StopReason] = {"length": "length", "tool_calls": "to
 
 
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
-    """The JSON body of a streaming request: model, limit, thinking, tools and messages.
+    """Write the JSON body of a streaming request.
 
-    ``context`` is one that conforms to the API's rules.
+    Args:
+        model: The model to ask.
+        context: What it is shown; it conforms to the API's rules, see ``conforming``.
+        options: Thinking level and limits.
     """
     compat = model.compat or {}
     body: JsonObject = {"model": model.id, "stream": True, "messages": list(_messages(context, model))}
@@ -188,8 +191,8 @@ class CompletionsAnswer(Answer):
         self._details: dict[str, JsonObject] = {}  # what is signed of a call, by its id
         self._refusal: list[str] = []
 
-    def take(self, event: object) -> Iterator[AssistantMessageEvent]:
-        """What a chunk of the answer adds; see ``Answer``."""
+    def handle(self, event: object) -> Iterator[AssistantMessageEvent]:
+        """Return what a chunk adds to the answer; see ``Answer``."""
         chunk = _object(event)
         if not self.started:
             self.started = True
@@ -225,14 +228,14 @@ class CompletionsAnswer(Answer):
             self.stop_reason = "toolUse" if self._calls else "stop"  # servers do not agree on what ends a call
 
     def _add(self, delta: JsonObject) -> Iterator[AssistantMessageEvent]:
-        for name in _REASONING_FIELDS:  # a server that sends both says the same in them
+        for name in _REASONING_FIELDS:  # a server that sends both sends the same in them
             thought: object = delta.get(name)
             if isinstance(thought, str) and thought:
                 self._reasoning_field = self._reasoning_field or name
-                yield from self._say("thinking", thought)
+                yield from self._append("thinking", thought)
                 break
         if text := text_in(delta, "content"):
-            yield from self._say("text", text)
+            yield from self._append("text", text)
         if refused := text_in(delta, "refusal"):
             self._refusal.append(refused)
         for piece in list_in(delta, "tool_calls"):
@@ -244,7 +247,7 @@ class CompletionsAnswer(Answer):
                 case _:
                     pass
 
-    def _say(self, kind: Literal["text", "thinking"], text: str) -> Iterator[AssistantMessageEvent]:
+    def _append(self, kind: Literal["text", "thinking"], text: str) -> Iterator[AssistantMessageEvent]:
         if self._prose is None or self._prose[0] != kind:
             yield from self._close_prose()
             opened = self.growing.open_text() if kind == "text" else self.growing.open_thinking()

@@ -44,7 +44,7 @@ from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 
-_SMALLEST_LIMIT = 16
+_MIN_OUTPUT_TOKENS = 16
 _PHASES = ("commentary", "final_answer")
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
 _THINKING_DELTAS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
@@ -58,15 +58,18 @@ _UNDERSTOOD = {*_TEXT_DELTAS, *_THINKING_DELTAS, _ARGUMENTS_DELTA, *_ITEMS, *_EN
 
 
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
-    """The JSON body of a streaming request: model, limit, reasoning, instructions, tools and the conversation.
+    """Write the JSON body of a streaming request.
 
-    ``context`` is one that conforms to the API's rules.
+    Args:
+        model: The model to ask.
+        context: What it is shown; it conforms to the API's rules, see ``conforming``.
+        options: Thinking level and limits.
     """
     body: JsonObject = {"model": model.id, "stream": True, "store": False, "input": list(_items(context, model))}
     if context.system_prompt.strip():
         body["instructions"] = context.system_prompt
     if (limit := answer_limit(model, options)) is not None:
-        body["max_output_tokens"] = max(limit, _SMALLEST_LIMIT)
+        body["max_output_tokens"] = max(limit, _MIN_OUTPUT_TOKENS)
     if model.reasoning:
         body["include"] = ["reasoning.encrypted_content"]
     if (wanted := effort(model, options)) is not None:
@@ -158,12 +161,12 @@ def _reasoning_item(signature: str) -> JsonObject | None:
 class _OpenItem:
     kind: str  # the type of the item
     index: int | None = None  # of its block, once there is one
-    told: bool = False  # whether something of it came in deltas
+    streamed: bool = False  # whether something of it came in deltas
     parted: bool = False  # whether what comes next begins a part
 
 
 class ResponsesAnswer(Answer):
-    """The answer so far. Each item becomes a block; what the API adds to its items is passed over."""
+    """The answer so far. Each item becomes a block; what the API adds to its items is skipped."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -171,8 +174,8 @@ class ResponsesAnswer(Answer):
         self._call_ids: set[str] = set()
         self._refusal: list[str] = []
 
-    def take(self, event: object) -> Iterator[AssistantMessageEvent]:
-        """What an event adds; see ``Answer``."""
+    def handle(self, event: object) -> Iterator[AssistantMessageEvent]:
+        """Return what an event adds to the answer; see ``Answer``."""
         if not self.started:
             self.started = True
             yield self.growing.start()
@@ -184,7 +187,7 @@ class ResponsesAnswer(Answer):
             case {"type": "response.output_item.done", "output_index": int(number), "item": {**item}}:
                 yield from self._finish(number, item)
             case {"type": "response.reasoning_summary_part.added", "output_index": int(number)}:
-                self._item(number).parted = self._item(number).told
+                self._item(number).parted = self._item(number).streamed
             case {"type": str(kind), "response": {**response}} if kind in _ENDS:
                 self._stop(kind, response)
             case {"type": "response.created", "response": {**response}}:
@@ -227,13 +230,13 @@ class ResponsesAnswer(Answer):
         if kind == "response.refusal.delta":
             self._refusal.append(delta)
         elif kind in _TEXT_DELTAS:
-            yield from self._say(item, "message", delta)
+            yield from self._extend(item, "message", delta)
         elif kind in _THINKING_DELTAS:
-            yield from self._say(item, "reasoning", delta)
+            yield from self._extend(item, "reasoning", delta)
         else:
-            yield from self._say(item, "function_call", delta)
+            yield from self._extend(item, "function_call", delta)
 
-    def _say(
+    def _extend(
         self, item: _OpenItem, kind: Literal["message", "reasoning", "function_call"], text: str
     ) -> Iterator[AssistantMessageEvent]:
         if item.kind != kind:
@@ -245,7 +248,7 @@ class ResponsesAnswer(Answer):
             item.index = opened.content_index
             yield opened
         yield self.growing.append(item.index, f"\n\n{text}" if item.parted else text)
-        item.told, item.parted = True, False
+        item.streamed, item.parted = True, False
 
     def _finish(self, number: int, fields: JsonObject) -> Iterator[AssistantMessageEvent]:
         if number not in self._open:
@@ -253,19 +256,19 @@ class ResponsesAnswer(Answer):
         item = self._item(number)
         match item.kind:
             case "message":
-                if not item.told:
-                    yield from self._say(item, "message", _whole_text(fields, "content"))
+                if not item.streamed:
+                    yield from self._extend(item, "message", _whole_text(fields, "content"))
                 yield from self._close(number)
                 block = self.growing.block(item.index) if item.index is not None else None
                 if isinstance(block, TextContent) and (phase := text_in(fields, "phase")):
                     block.text_signature = phase
             case "reasoning":
-                if not item.told:
-                    yield from self._say(item, "reasoning", _whole_text(fields, "summary"))
+                if not item.streamed:
+                    yield from self._extend(item, "reasoning", _whole_text(fields, "summary"))
                 yield from self._finish_reasoning(number, fields)
             case "function_call":
-                if not item.told:
-                    yield from self._say(item, "function_call", text_in(fields, "arguments"))
+                if not item.streamed:
+                    yield from self._extend(item, "function_call", text_in(fields, "arguments"))
                 yield from self._close(number)
             case _:
                 del self._open[number]
@@ -278,7 +281,7 @@ class ResponsesAnswer(Answer):
                 opened = self.growing.open_thinking()
                 item.index = opened.content_index
                 yield opened
-        yield from self._close(number, signature, redacted=None if item.told else True)
+        yield from self._close(number, signature, redacted=None if item.streamed else True)
 
     def _close(
         self, number: int, signature: str | None = None, *, redacted: bool | None = None

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 
 def preload_in_background(preload: Callable[[], object]) -> None:
-    """Call ``preload`` in a thread that nobody waits for.
+    """Call ``preload`` in a thread of its own and return at once.
 
-    What it cannot do goes unsaid here: the first request needs the same, and its answer says what is wrong.
+    Its failures are ignored: the first request needs the same, and its answer reports what is wrong.
     """
 
     def quietly() -> None:

@@ -1,8 +1,9 @@
 """What to make of a request that the API refused all the same: who is at fault, and how the session goes on.
 
-The API names a place in the request (``messages.12.content.0``, ``tools[3]``), which nobody but this program knows.
-``explain`` says what stands there, and remembers a part that a session can do without (an image, a thought, a tool), so
-that ``conforming`` leaves it out of the requests to come. For anything else it says how to go back to before it.
+The API names a place in the request (``messages.12.content.0``, ``tools[3]``), which only this program knows.
+``explain`` describes what stands there, and remembers a part that a session can do without (an image, a thought, a
+tool), so that ``conforming`` leaves it out of the requests to come. For anything else it names the way to go back to
+before it.
 """
 
 from __future__ import annotations
@@ -40,18 +41,23 @@ _refused: OrderedDict[tuple[str, str, object], None] = OrderedDict()
 
 
 def refused(model: Model, part: ImageContent | ThinkingContent | ToolSpec) -> bool:
-    """Whether the model's server refused a request for this part of it, as long as this process lives."""
+    """Whether the model's server refused a request because of this part, since this process began.
+
+    Args:
+        model: The model, by its provider and URL.
+        part: An image, thinking, or a tool with its sound schema.
+    """
     return bool(_refused) and (model.provider, model.base_url, _key(part)) in _refused
 
 
 def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
-    """Say what in a refused request was at fault, and how to go on; empty when the API did not name it.
+    """Describe what in a refused request was at fault, and how to go on; empty when the API did not name it.
 
     Args:
-        status: the status of the answer
-        reason: the API's words, with the name of the parameter if it gave one
-        body: the request
-        model: whose provider refused it
+        status: The HTTP status of the answer.
+        reason: The API's words, with the name of the parameter if it gave one.
+        body: The request.
+        model: The model whose provider refused it.
     """
     if status not in _STATUSES:
         return ""

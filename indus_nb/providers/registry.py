@@ -119,7 +119,7 @@ class ModelRegistry:
         return [model for model in self.models if model.provider in keyed or self.is_keyless(model)]
 
     def first_available(self) -> Model | None:
-        """The model to take when nothing is said: of the first provider with a key. The offline one is never it."""
+        """The model to take when none is named: of the first provider with a key, never the offline one."""
         return next((model for model in self.available() if model.api != "offline"), None)
 
     def find(self, wanted: str, provider: str | None = None) -> Model:

@@ -18,8 +18,8 @@ from indus_nb.providers.catalog import Model
 
 ALL_IMAGE_TYPES = frozenset(IMAGE_TYPES)
 MAX_TOOL_NAME = 64
-SMALLEST_BUDGET = 1024
-"""Tokens of thinking below which the Messages API takes no budget."""
+MIN_THINKING_TOKENS = 1024
+"""The smallest budget of thinking that the Messages API accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ImageLimits:
 class ApiRules:
     """What a request must be like so that it is not refused.
 
-    ``result_images`` says where the images of tool results stand: within them, outside of failed ones, or outside of
+    ``result_images`` is where the images of tool results stand: within them, outside of failed ones, or outside of
     all. With ``signed_thinking`` only thinking that the model itself signed is replayed as such, and never as the last
     block of a message. ``max_call_id`` is the longest id of a tool call, 0 where it must be nine letters and digits.
     """
@@ -70,7 +70,7 @@ _RULES: Mapping[str, ApiRules] = {
 
 
 def rules_of(model: Model) -> ApiRules:
-    """The rules of the model's API, with what its ``compat`` says of the server."""
+    """Return the rules of the model's API, changed by what its ``compat`` declares of the server."""
     rules = _RULES[model.api]
     compat: Mapping[str, Any] = model.compat or {}
     images = replace(

@@ -1,4 +1,4 @@
-"""The one check of what a model is told of a tool: its name and the JSON schema of its arguments.
+"""The one check of how a tool is described to a model: its name and the JSON schema of its arguments.
 
 One tool that an API refuses makes it refuse every request. What can be repaired is repaired for requests
 (``sound_schema``); a tool whose schema cannot is rejected by name where it is registered (``check_tool``). The rules
@@ -51,7 +51,7 @@ _MAX_REMEMBERED = 1024
 
 
 class SchemaError(ValueError):
-    """A schema that no repair makes acceptable; the text is a clause that says why."""
+    """A schema that no repair makes acceptable; the text is a clause with the reason."""
 
 
 def check_tool(spec: ToolSpec) -> None:
@@ -78,7 +78,7 @@ _remembered: OrderedDict[int, tuple[object, JsonObject]] = OrderedDict()
 
 
 def sound_schema(schema: object) -> JsonObject:
-    """Return the schema as every API takes it: of an object, with properties, without choices at the top.
+    """Return the schema as every API accepts it: of an object, with properties, without choices at the top.
 
     The schema itself is returned if nothing is wrong with it. Choices at the top (``anyOf``, ``oneOf``, ``allOf``) are
     merged so that whatever they allow stays allowed:
@@ -203,7 +203,7 @@ def _checked(schema: object, where: str, depth: int) -> object:
     checked: JsonObject = {}
     for key, value in given.items():
         if (value is None and key not in ("const", "default")) or (key == "enum" and value == []):
-            continue  # said by servers that leave nothing out
+            continue  # sent by servers that leave nothing out
         if key == "items" and isinstance(value, list):  # until draft 2019-09
             checked["prefixItems"] = _each(cast("list[object]", value), f"{where}.{key}", depth)
         elif key in _BOUNDS:

@@ -43,7 +43,7 @@ from indus_nb.wire import JsonObject, WireModel, dump
 
 _CHARACTERS_PER_TOKEN = 4
 _IMAGE_CHARACTERS = 4800
-_LONGEST_RESULT = 2000
+_MAX_RESULT_CHARACTERS = 2000
 _BRANCH_TOKENS = 2048
 _UNKNOWN_WINDOW = 128_000
 
@@ -370,9 +370,19 @@ class Summariser:
         *,
         replace_instructions: bool = False,
     ) -> tuple[str, JsonObject, Usage] | None:
-        """The summary of entries that are left, its details and its price; ``None`` when they say nothing.
+        """Summarise the entries of a branch that is left; the newest ones count when not all fit.
 
-        The newest entries count when not all fit. Raises ``CompactionError`` when the model fails.
+        Args:
+            entries: the entries, oldest first.
+            settings: how much of the model's context is reserved.
+            instructions: what matters most in the summary.
+            replace_instructions: whether these are all that the model is given besides the entries.
+
+        Returns:
+            The summary, its details for the entry, and its price; ``None`` when there is nothing to summarise.
+
+        Raises:
+            CompactionError: The model failed.
         """
         budget = (self.model.context_window or _UNKNOWN_WINDOW) - settings.reserve_tokens
         files = FileNames()
@@ -465,4 +475,4 @@ def _call(call: ToolCall) -> str:
 
 
 def _shortened(text: str) -> str:
-    return textcut.head(text, _LONGEST_RESULT, "\n[... {left} more characters]")
+    return textcut.head(text, _MAX_RESULT_CHARACTERS, "\n[... {left} more characters]")

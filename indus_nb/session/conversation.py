@@ -1,4 +1,8 @@
-"""What is said in a session on the way to its leaf, as the model and a reader see it."""
+"""The messages of a session on the way to its leaf, as the model and a reader see them.
+
+What this module promises: messages of a file are parsed when they are first needed. Opening a long session, and sending
+its messages to a reader, does not wait for that.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,8 @@ class ContextUsage(WireModel):
 class Conversation:
     """The messages that a session goes on from.
 
-    Those of a file are understood when somebody looks at them: opening a long session, and handing its messages on to
-    a reader, does not wait for that.
+    Args:
+        stored: where they are in the session file.
     """
 
     def __init__(self, stored: StoredContext) -> None:
@@ -53,7 +57,7 @@ class Conversation:
         self.messages[:] = [message for message in self.messages if message is not answer]
 
     def newest_first(self) -> Iterator[Message]:
-        """The messages backwards; those that nobody asks for are not looked at."""
+        """Return the messages backwards; each is parsed when the iterator comes to it."""
         return self._stored.newest_first() if self._messages is None else reversed(self._messages)
 
     @property
@@ -84,7 +88,7 @@ class Conversation:
         return [message for entry in self._stored.entries if (message := _as_written(entry)) is not None]
 
     def _is_stale(self) -> bool:
-        """Whether nobody answered since the latest compaction: what was counted before it says nothing any more."""
+        """Whether no answer came since the latest compaction: tokens that were counted before it are meaningless."""
         summary = self._first()
         if not isinstance(summary, CompactionSummaryMessage):
             return False

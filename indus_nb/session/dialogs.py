@@ -1,4 +1,4 @@
-"""Questions to the user and signs for them, whoever shows them.
+"""Dialogs with the user and signs for them, independent of the front end that renders them.
 
 A session owns its dialogs. Hosts (an RPC client, a notebook) are attached to show them; a host that comes later is
 shown what is still open, and the first answer counts.
@@ -22,7 +22,7 @@ WidgetPlacement = Literal["aboveEditor", "belowEditor"]
 
 
 class UiFrame(WireModel):
-    """What a host is told; field names are those of the wire in snake_case."""
+    """A UI request for a host; field names are those of the wire in snake_case."""
 
     type: Literal["extension_ui_request"] = "extension_ui_request"
     id: str
@@ -39,7 +39,7 @@ class Select(UiFrame):
 
 
 class Confirm(UiFrame):
-    """Say yes or no."""
+    """A question that is answered with yes or no."""
 
     method: Literal["confirm"] = "confirm"
     title: str
@@ -65,7 +65,7 @@ class Editor(UiFrame):
 
 
 Answer: TypeAlias = str | bool | None
-"""What the user chose, wrote or said; ``None`` when the dialog was dismissed."""
+"""What the user chose or wrote; ``None`` when the dialog was dismissed."""
 Dialog = Select | Confirm | Input | Editor
 
 
@@ -116,14 +116,14 @@ class SetEditorText(UiFrame):
 
 
 class SetWorkingMessage(UiFrame):
-    """What is said to go on during a run. No method of RPC: clients are not told."""
+    """What is shown to go on during a run. No method of RPC: it is not sent to clients."""
 
     method: Literal["setWorkingMessage"] = "setWorkingMessage"
     text: str | None = None
 
 
 class Host(Protocol):
-    """Somebody who shows frames; called on the session's event loop, and must not raise."""
+    """Renders UI requests. Called on the session's event loop; must not raise."""
 
     def __call__(self, frame: UiFrame, /) -> None:
         """Show it, or stop showing it."""
@@ -139,7 +139,7 @@ class Pause(Protocol):
 
 
 clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
-"""The clock of whoever runs; a dialog that it opens makes it stand still."""
+"""The clock of the running handler; a dialog that it opens makes it stand still."""
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class _TerminalUi:
         return lambda: None
 
     def get_editor_text(self) -> str:
-        """Always empty: nobody tells what the user is writing."""
+        """Always empty: no front end reports what the user is writing."""
         return ""
 
     def get_tools_expanded(self) -> bool:
@@ -199,14 +199,14 @@ class _TerminalUi:
         """Always ``None``."""
 
     def set_theme(self, _theme: Any) -> JsonObject:
-        """Say that it cannot be done."""
+        """Return that it cannot be done."""
         return {"success": False, "error": f"Theme switching not supported in {self._place}"}
 
     _place = "this interface"
 
 
 class Ui(_TerminalUi):
-    """One session's dialogs and signs. Without a host dialogs answer themselves at once, with what no user said.
+    """One session's dialogs and signs. Without a host dialogs are dismissed at once.
 
     ``timeout`` is in seconds; out of time, aborted by ``signal`` or with the run, a dialog answers ``None`` (a
     ``confirm``: ``False``).
@@ -220,7 +220,7 @@ class Ui(_TerminalUi):
 
     @property
     def has_host(self) -> bool:
-        """Whether anybody shows dialogs."""
+        """Whether a host renders dialogs."""
         return bool(self._hosts)
 
     @property
@@ -234,15 +234,15 @@ class Ui(_TerminalUi):
         return [(each.frame, None if each.until is None else max(0.0, each.until - _now())) for each in waiting]
 
     def attach(self, host: Host, *, asks: bool = True, place: str | None = None) -> Callable[[], None]:
-        """Show ``host`` everything from now on, and what stands or is open already.
+        """Send ``host`` every request from now on, and what stands or is open already.
 
         Args:
-            host: Called with each frame.
-            asks: Off where nobody could answer; then it is shown signs only.
-            place: What the interface is called in sentences about what it cannot do.
+            host: called with each frame.
+            asks: whether the user can answer there; otherwise it is sent signs only.
+            place: what the interface is called in sentences about what it cannot do.
 
         Returns:
-            What ends that.
+            A function that detaches it.
         """
         self._place = place or self._place
         hosts = self._hosts if asks else self._watchers
@@ -266,7 +266,17 @@ class Ui(_TerminalUi):
         timeout: float | None = None,  # noqa: ASYNC109 - the dialog shows it
         signal: AbortSignal | None = None,
     ) -> str | None:
-        """One of ``options`` as the user chooses."""
+        """Let the user choose.
+
+        Args:
+            title: the question.
+            options: what there is to choose from.
+            timeout: seconds until the dialog is dismissed.
+            signal: dismisses it when an abort is requested.
+
+        Returns:
+            The chosen option; ``None`` when the dialog was dismissed.
+        """
         frame = Select(id=_new_id(), title=title, options=list(options), timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) and answer in frame.options else None
@@ -279,7 +289,17 @@ class Ui(_TerminalUi):
         timeout: float | None = None,  # noqa: ASYNC109 - the dialog shows it
         signal: AbortSignal | None = None,
     ) -> bool:
-        """Whether the user says yes."""
+        """Ask the user a question that is answered with yes or no.
+
+        Args:
+            title: the question.
+            message: what it is about.
+            timeout: seconds until the dialog is dismissed.
+            signal: dismisses it when an abort is requested.
+
+        Returns:
+            Whether the user agreed.
+        """
         frame = Confirm(id=_new_id(), title=title, message=message, timeout=_milliseconds(timeout))
         return await self._ask(frame, timeout, signal) is True
 
@@ -291,18 +311,45 @@ class Ui(_TerminalUi):
         timeout: float | None = None,  # noqa: ASYNC109 - the dialog shows it
         signal: AbortSignal | None = None,
     ) -> str | None:
-        """A line that the user writes."""
+        """Let the user write a line.
+
+        Args:
+            title: the question.
+            placeholder: shown in the empty field.
+            timeout: seconds until the dialog is dismissed.
+            signal: dismisses it when an abort is requested.
+
+        Returns:
+            The line; ``None`` when the dialog was dismissed.
+        """
         frame = Input(id=_new_id(), title=title, placeholder=placeholder, timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) else None
 
     async def editor(self, title: str, prefill: str | None = None, *, signal: AbortSignal | None = None) -> str | None:
-        """A text that the user writes, beginning with ``prefill``."""
+        """Let the user edit a text.
+
+        Args:
+            title: the question.
+            prefill: the text to begin with.
+            signal: dismisses the dialog when an abort is requested.
+
+        Returns:
+            The text; ``None`` when the dialog was dismissed.
+        """
         answer = await self._ask(Editor(id=_new_id(), title=title, prefill=prefill), None, signal)
         return answer if isinstance(answer, str) else None
 
     def answer(self, dialog_id: str, answer: Answer) -> bool:
-        """Answer an open dialog, ``None`` to dismiss it; tells whether it was still open."""
+        """Answer an open dialog.
+
+        Args:
+            dialog_id: its id.
+            answer: what the user chose or wrote; ``None`` to dismiss it.
+
+        Returns:
+            Whether it was still open.
+        """
         dialog = self._open.get(dialog_id)
         if dialog is None or dialog.answer.done():
             return False
@@ -318,7 +365,7 @@ class Ui(_TerminalUi):
         self.answer(str(frame.get("id")), answer if isinstance(answer, str | bool) else None)
 
     def cancel_all(self) -> None:
-        """Answer every open dialog with what no user said."""
+        """Dismiss every open dialog."""
         for dialog in tuple(self._open.values()):
             if not dialog.answer.done():
                 dialog.answer.set_result(None)
@@ -356,7 +403,7 @@ class Ui(_TerminalUi):
         self._stand(("status", key), SetStatus(id=_new_id(), status_key=key, status_text=text), stays=text is not None)
 
     def set_working_message(self, message: str | None = None) -> None:
-        """Say what goes on, until ``None`` or the end of the run; a notebook's panel shows it, other hosts do not."""
+        """Show what goes on, until ``None`` or the end of the run; only a notebook's panel renders it."""
         if message is not None or ("working", "") in self._standing:
             frame = SetWorkingMessage(id=_new_id(), text=message)
             self._stand(("working", ""), frame, stays=message is not None)

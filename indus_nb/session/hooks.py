@@ -1,4 +1,4 @@
-"""Where others may look at a session and change what it does. What is here leaves everything as it is."""
+"""Where extensions may look at a session and change what it does; the hooks here leave everything as it is."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class RunStart:
     system_prompt: str
     messages: list[CustomMessage] = field(default_factory=list[CustomMessage])
     before: list[CustomMessage] = field(default_factory=list[CustomMessage])
-    """Those that stand before what the user said."""
+    """Those that stand before the user's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchChange:
-    """A wish to go on from another entry of the session."""
+    """A request to go on from another entry of the session."""
 
     target_id: str
     old_leaf_id: str | None
@@ -55,7 +55,7 @@ class BranchChange:
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """How that wish is met. ``summary`` (text and details) takes the place of one that a model would write."""
+    """How that request is met. ``summary`` (text and details) takes the place of one that a model would write."""
 
     cancel: bool = False
     summary: tuple[str, JsonObject] | None = None
@@ -80,10 +80,10 @@ class SessionHooks(RunHooks):
         return {}
 
     async def event(self, event: SessionEvent) -> None:
-        """Something happened; nobody else has seen it yet, and it is not saved."""
+        """Handle an event, before it is saved and published."""
 
     def problems(self) -> list[str]:
-        """What is wrong with those who look, a sentence each."""
+        """Return what is wrong with the extensions, a sentence each."""
         return []
 
     def renderer(self, custom_type: str) -> Callable[..., Any] | None:
@@ -91,7 +91,7 @@ class SessionHooks(RunHooks):
         return None
 
     def check_flags(self) -> None:
-        """Raise ``UsageError`` for options of the command line that nobody understands."""
+        """Raise ``UsageError`` for options of the command line that no extension has registered."""
 
     def is_command(self, text: str) -> bool:
         """Whether ``text`` calls a command."""

@@ -76,7 +76,7 @@ class SessionParts:
         stored = store.context()
         self.state = state = SessionState(settings, registry, store, Conversation(stored), model, thinking_level)
         state.problems += store.warnings
-        self.on_shutdown: Callable[[], None] = lambda: None  # whoever owns the process may end it then
+        self.on_shutdown: Callable[[], None] = lambda: None  # the owner of the process may end it then
         self.save_problem: str | None = None  # what ``close`` could not put into the session's own file
         self.watchers: list[RunWatcher] = []
         self.ui = Ui()
@@ -271,7 +271,7 @@ class SessionParts:
 
     @property
     def chosen_tools(self) -> Sequence[str] | None:
-        """The names that somebody chose; ``None`` for the usual tools."""
+        """The names of the chosen tools; ``None`` for the usual ones."""
         return self.toolbox.chosen
 
     @property

@@ -26,7 +26,7 @@ class Equipment:
 
     Args:
         tools: the session's own tools by name.
-        active: the names of those that are offered unless somebody chooses others.
+        active: the names of those that are offered unless others are chosen.
         load_resources: finds the user's resources, given more places to look for skills and for prompt templates;
             called when resources are first needed.
         write_prompt: returns the system prompt for the tools that are offered.
@@ -97,7 +97,7 @@ class Toolbox:
 
     @property
     def chosen(self) -> Sequence[str] | None:
-        """The names that somebody chose; ``None`` for the usual tools."""
+        """The names of the chosen tools; ``None`` for the usual ones."""
         return self._chosen
 
     @property

@@ -199,12 +199,12 @@ class Turns:
         return task
 
     def settle(self) -> None:
-        """Say that the run has ended, and that nothing is known yet to follow it."""
+        """Enter ``SETTLING``: the run has ended, and nothing is known yet to follow it."""
         if self._activity is not Activity.SETTLING:
             self._move(Activity.SETTLING)
 
     def resume(self) -> None:
-        """Say that another run follows."""
+        """Enter ``RUNNING`` again: another run follows."""
         if self._activity is not Activity.RUNNING:
             self._move(Activity.RUNNING)
 

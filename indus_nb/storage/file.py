@@ -50,9 +50,9 @@ class WriterLock:
 
     The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems let
     nobody read a locked first byte). The operating system drops the lock when its owner dies. Where it knows no locks,
-    ``warning`` says so and nobody is kept out.
+    ``warning`` says so and no other program is kept out.
 
-    Raises ``SessionLockedError`` when somebody else holds it, and ``SessionFileError`` when no lock file can be made.
+    Raises ``SessionLockedError`` when another program holds it, and ``SessionFileError`` when no lock file can be made.
     """
 
     def __init__(self, session_file: Path) -> None:
@@ -110,7 +110,7 @@ class WriterLock:
         _held.discard(self)
         if file is None:
             return
-        with suppress(OSError):  # systems that cannot remove an open file keep it, which harms nobody
+        with suppress(OSError):  # systems that cannot remove an open file keep it, which does no harm
             if _identity(os.fstat(file.fileno())) == _identity_at(self._path):
                 self._path.unlink()
         file.close()
@@ -235,7 +235,7 @@ class SessionFile:
             lasting: whether they, and all before them, shall also survive a power cut; this waits for the disk
 
         Raises:
-            SessionFileError: it could not be written, or somebody else changed the file meanwhile
+            SessionFileError: it could not be written, or another program changed the file meanwhile
         """
         self._check_ours()
         before = self._size
@@ -298,7 +298,7 @@ class SessionFile:
             self._lock.release()
 
     def is_ours(self) -> bool:
-        """Whether the file is still there, and nobody else wrote to it."""
+        """Whether the file is still there, and no other program wrote to it."""
         try:
             self._check_ours()
         except SessionFileError:

@@ -175,7 +175,7 @@ class SessionStore:
 
     @property
     def session_id(self) -> str:
-        """The session's id, a UUID of version 7 unless chosen by somebody."""
+        """The session's id, a UUID of version 7 unless it was chosen."""
         return self.header["id"]
 
     @property
@@ -354,7 +354,7 @@ class SessionStore:
                 raise SessionFileError(self.path, self._refusal)
             if self._file is not None:
                 self._file.append(line, lasting=_ends_a_step(message))
-            elif kind in ("message", "session_info"):  # a name too is something that the user said
+            elif kind in ("message", "session_info"):  # a name, too, comes from the user
                 self._begin(self.path, line)
         self._add(entry)
         self.on_added(entry)

@@ -367,7 +367,9 @@ def test_the_notebook_follows_the_end_until_the_reader_scrolls_up(cell: Stage) -
 
 def test_code_of_a_call_can_become_a_cell_and_the_page_tells_of_cells(cell: Stage) -> None:
     cell.do(
-        "call = blocks.Call('python', {'code': 'total = 1\\nprint(total)'}, state='done')\n"
+        "from indus_nb.tools.description import CallDescription\n"
+        "described = CallDescription('python', code='total = 1\\nprint(total)')\n"
+        "call = blocks.Call('python', {}, described, state='done')\n"
         "live.put('a', blocks.call(call)['text/html']); live.send()"
     )
     button = cell.root.get_by_role("button", name="To cell")
@@ -614,9 +616,7 @@ def test_models_names_and_sessions_are_chosen(panel: Stage) -> None:
     name.fill("Better")
     name.press("Enter")
     panel.hears(kind="rename", name="Better")
-    assert [message for message in panel.heard() if message["kind"] == "rename"] == [
-        {"kind": "rename", "name": "Better"}
-    ]
+    assert [message["name"] for message in panel.heard() if message["kind"] == "rename"] == ["Better"]
     for button, kind in (("New", "new"), ("Compact", "compact")):
         panel.root.get_by_role("button", name=button).click()
         panel.hears(kind=kind)

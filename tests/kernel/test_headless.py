@@ -45,22 +45,22 @@ BAD = ("%load_ext indus_nb", "%agent --provider nobody hello", "print('done')")
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "notes.txt").touch()
-    nbformat.write(notebook(*GOOD), folder / "good.ipynb")
-    nbformat.write(notebook(*BAD), folder / "bad.ipynb")
-    nbformat.write(notebook(*ASKING), folder / "asking.ipynb")
-    return folder
+def directory(tmp_path: Path) -> Path:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    (directory / "notes.txt").touch()
+    nbformat.write(notebook(*GOOD), directory / "good.ipynb")
+    nbformat.write(notebook(*BAD), directory / "bad.ipynb")
+    nbformat.write(notebook(*ASKING), directory / "asking.ipynb")
+    return directory
 
 
-def call(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def call(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a program of this environment."""
-    environment = private_environment(folder.parent)
+    environment = private_environment(directory.parent)
     return subprocess.run(
         [str(BIN / command[0]), *command[1:]],
-        cwd=folder,
+        cwd=directory,
         env={**environment, "PATH": f"{BIN}{os.pathsep}{environment['PATH']}"},
         capture_output=True,
         text=True,
@@ -75,7 +75,7 @@ def transcript(path: Path) -> list[str]:
     return [output.data["text/plain"] for output in cell.outputs if "data" in output]
 
 
-def assert_nobody_was_asked(made: nbformat.NotebookNode, folder: Path) -> None:
+def assert_no_user_was_asked(made: nbformat.NotebookNode, directory: Path) -> None:
     """Every dialog answered what no user said, and what needed a yes was refused with the reason."""
     (told, *_), refused = (
         [output.data["text/plain"] for output in cell.outputs if "data" in output] for cell in made.cells[2:4]
@@ -84,7 +84,7 @@ def assert_nobody_was_asked(made: nbformat.NotebookNode, folder: Path) -> None:
     assert any("✗ bash  touch unasked" in text and "nobody can be asked" in text for text in refused)
     assert "left out: nobody is there" in made.cells[4].outputs[0].data["text/plain"]
     assert made.cells[5].outputs[0].text == "done\n"
-    assert not (folder / "unasked").exists()
+    assert not (directory / "unasked").exists()
 
 
 def assert_has_no_widget(made: nbformat.NotebookNode) -> None:
@@ -100,40 +100,40 @@ def assert_is_a_transcript(shown: list[str]) -> None:
     assert not any("waiting for" in text for text in shown)
 
 
-def test_nbclient_keeps_the_transcript_in_the_outputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in private_environment(folder.parent).items():
+def test_nbclient_keeps_the_transcript_in_the_outputs(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in private_environment(directory.parent).items():
         monkeypatch.setenv(name, value)
     made = notebook(*GOOD)
-    NotebookClient(made, timeout=60, resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(made, timeout=60, resources={"metadata": {"path": str(directory)}}).execute()
     assert_is_a_transcript([output.data["text/plain"] for output in made.cells[1].outputs])
     assert made.cells[2].outputs[0].text == "done\n"
     assert_has_no_widget(made)
 
 
-def test_nbclient_asks_nobody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in private_environment(folder.parent).items():
+def test_nbclient_answers_no_question(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in private_environment(directory.parent).items():
         monkeypatch.setenv(name, value)
     made = notebook(*ASKING)
-    NotebookClient(made, timeout=60, resources={"metadata": {"path": str(folder)}}).execute()
-    assert_nobody_was_asked(made, folder)
+    NotebookClient(made, timeout=60, resources={"metadata": {"path": str(directory)}}).execute()
+    assert_no_user_was_asked(made, directory)
     assert_has_no_widget(made)
 
 
-def test_nbclient_stops_at_a_cell_that_failed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in private_environment(folder.parent).items():
+def test_nbclient_stops_at_a_cell_that_failed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in private_environment(directory.parent).items():
         monkeypatch.setenv(name, value)
     made = notebook(*BAD)
     with pytest.raises(CellExecutionError, match="Unknown provider: nobody"):
-        NotebookClient(made, timeout=60, resources={"metadata": {"path": str(folder)}}).execute()
+        NotebookClient(made, timeout=60, resources={"metadata": {"path": str(directory)}}).execute()
     assert made.cells[1].outputs[0].output_type == "error"
     assert not made.cells[2].outputs
 
 
-def test_nbconvert_executes_and_what_it_makes_of_it_reads_well(folder: Path) -> None:
-    done = call(folder, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "good.ipynb")
+def test_nbconvert_executes_and_what_it_makes_of_it_reads_well(directory: Path) -> None:
+    done = call(directory, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "good.ipynb")
     assert done.returncode == 0, done.stderr
-    made = nbformat.read(folder / "good.ipynb", as_version=4)
-    assert_is_a_transcript(transcript(folder / "good.ipynb"))
+    made = nbformat.read(directory / "good.ipynb", as_version=4)
+    assert_is_a_transcript(transcript(directory / "good.ipynb"))
     assert_has_no_widget(made)
 
     def converted(kind: str, source: nbformat.NotebookNode = made, **settings: Any) -> str:
@@ -153,36 +153,36 @@ def test_nbconvert_executes_and_what_it_makes_of_it_reads_well(folder: Path) -> 
     compile(script, "good.py", "exec")
 
 
-def test_nbconvert_asks_nobody(folder: Path) -> None:
-    done = call(folder, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "asking.ipynb")
+def test_nbconvert_answers_no_question(directory: Path) -> None:
+    done = call(directory, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "asking.ipynb")
     assert done.returncode == 0, done.stderr
-    made = nbformat.read(folder / "asking.ipynb", as_version=4)
-    assert_nobody_was_asked(made, folder)
+    made = nbformat.read(directory / "asking.ipynb", as_version=4)
+    assert_no_user_was_asked(made, directory)
     assert_has_no_widget(made)
 
 
-def test_nbconvert_fails_with_the_cell(folder: Path) -> None:
-    done = call(folder, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "bad.ipynb")
+def test_nbconvert_fails_with_the_cell(directory: Path) -> None:
+    done = call(directory, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "bad.ipynb")
     assert done.returncode != 0
     assert "Unknown provider: nobody" in done.stderr
 
 
-def test_papermill_keeps_the_transcript(folder: Path) -> None:
-    done = call(folder, "papermill", "good.ipynb", "out.ipynb")
+def test_papermill_keeps_the_transcript(directory: Path) -> None:
+    done = call(directory, "papermill", "good.ipynb", "out.ipynb")
     assert done.returncode == 0, done.stderr
-    assert_is_a_transcript(transcript(folder / "out.ipynb"))
-    assert_has_no_widget(nbformat.read(folder / "out.ipynb", as_version=4))
+    assert_is_a_transcript(transcript(directory / "out.ipynb"))
+    assert_has_no_widget(nbformat.read(directory / "out.ipynb", as_version=4))
 
 
-def test_papermill_asks_nobody(folder: Path) -> None:
-    done = call(folder, "papermill", "asking.ipynb", "out.ipynb")
+def test_papermill_answers_no_question(directory: Path) -> None:
+    done = call(directory, "papermill", "asking.ipynb", "out.ipynb")
     assert done.returncode == 0, done.stderr
-    made = nbformat.read(folder / "out.ipynb", as_version=4)
-    assert_nobody_was_asked(made, folder)
+    made = nbformat.read(directory / "out.ipynb", as_version=4)
+    assert_no_user_was_asked(made, directory)
     assert_has_no_widget(made)
 
 
-def test_papermill_fails_with_the_cell(folder: Path) -> None:
-    done = call(folder, "papermill", "bad.ipynb", "out.ipynb")
+def test_papermill_fails_with_the_cell(directory: Path) -> None:
+    done = call(directory, "papermill", "bad.ipynb", "out.ipynb")
     assert done.returncode != 0
     assert "Unknown provider: nobody" in done.stderr

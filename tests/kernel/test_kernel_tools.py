@@ -61,7 +61,7 @@ def test_what_code_shows_is_in_its_card_and_not_in_the_cell(claude: Kernel, api:
     assert "42" in card
 
 
-def test_a_failure_is_told_from_the_users_frame_on(claude: Kernel, api: MessagesApi) -> None:
+def test_a_traceback_begins_with_the_users_frame(claude: Kernel, api: MessagesApi) -> None:
     claude.run("def broken():\n    return 1 / 0")
     result = python(claude, api, "broken()")
     assert result["is_error"]
@@ -475,7 +475,7 @@ def test_code_that_waits_does_not_begin_when_the_run_is_aborted(claude: Kernel, 
     assert claude.run("print(begun)").streams == "[]\n"
 
 
-def test_the_cells_that_the_user_ran_are_told_with_the_next_prompt_once(claude: Kernel, api: MessagesApi) -> None:
+def test_the_cells_that_the_user_ran_are_sent_with_the_next_prompt_once(claude: Kernel, api: MessagesApi) -> None:
     api.add(Reply("Yes."))
     claude.run("%agent before")
     claude.run("sauce = 41 + 1\nprint('printed', 'so')\nimport sys; print('on stderr', file=sys.stderr)\nsauce")
@@ -495,7 +495,7 @@ def test_the_cells_that_the_user_ran_are_told_with_the_next_prompt_once(claude: 
     assert json.dumps(api.requests[-1].body["messages"][-1]).count("sauce") == 0
 
 
-def test_cells_are_told_in_bounds(claude: Kernel, api: MessagesApi) -> None:
+def test_cells_are_sent_within_limits(claude: Kernel, api: MessagesApi) -> None:
     for number in range(25):
         claude.run(f"print('{number}:' + 'x' * 3000 + ':end{number}')")
     claude.run("'y' * 100_000\n" + "# long\n" * 2000)
@@ -508,7 +508,7 @@ def test_cells_are_told_in_bounds(claude: Kernel, api: MessagesApi) -> None:
     assert "earlier cells are left out here.)" in told
 
 
-def test_variables_are_told_when_they_changed(claude: Kernel, api: MessagesApi) -> None:
+def test_variables_are_sent_when_they_changed(claude: Kernel, api: MessagesApi) -> None:
     claude.run("%reset -f")
     claude.run("import pandas as pd\nsales = pd.DataFrame({'price': [1.5]})\npassword = 'hunter2'")
     api.add(Reply("One."), Reply("Two."), Reply("Three."))
@@ -535,7 +535,7 @@ def test_what_the_agent_defined_is_not_the_users(claude: Kernel, api: MessagesAp
     assert "The user's variables now:\nagents: int · 3\nmine: int · 1" in told_before(api)
 
 
-def test_another_conversation_is_told_what_it_does_not_know(claude: Kernel, api: MessagesApi) -> None:
+def test_another_conversation_gets_what_it_does_not_know(claude: Kernel, api: MessagesApi) -> None:
     claude.run("known_to_one = 1")
     api.add(Reply("One."), Reply("Two."))
     claude.run("%agent one")
@@ -543,7 +543,7 @@ def test_another_conversation_is_told_what_it_does_not_know(claude: Kernel, api:
     assert "known_to_one = 1" in told_before(api)
 
 
-def test_telling_can_be_switched_off(claude: Kernel, api: MessagesApi) -> None:
+def test_cells_and_variables_are_not_sent_if_that_is_switched_off(claude: Kernel, api: MessagesApi) -> None:
     configure(claude, tellCells=False, tellVariables=False)
     try:
         api.requests.clear()

@@ -25,22 +25,22 @@ QUESTION = "1-4, or nothing to dismiss: "
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "notes.txt").touch()
-    return folder
+def directory(tmp_path: Path) -> Path:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    (directory / "notes.txt").touch()
+    return directory
 
 
 class Terminal:
     """Somebody who types; lines are numbered as the program numbers them."""
 
-    def __init__(self, folder: Path, program: str) -> None:
+    def __init__(self, directory: Path, program: str) -> None:
         command, *arguments = PROGRAMS[program]
-        environment = private_environment(folder.parent)
+        environment = private_environment(directory.parent)
         environment |= {"TERM": "dumb", "PATH": f"{BIN}{os.pathsep}{environment['PATH']}"}
         self.process = pexpect.spawn(
-            str(BIN / command), arguments, cwd=str(folder), env=environment, encoding="utf-8", timeout=20
+            str(BIN / command), arguments, cwd=str(directory), env=environment, encoding="utf-8", timeout=20
         )
         self._line = 1
 
@@ -59,8 +59,8 @@ class Terminal:
 
 
 @pytest.fixture(params=PROGRAMS)
-def terminal(folder: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    terminal = Terminal(folder, request.param)
+def terminal(directory: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    terminal = Terminal(directory, request.param)
     try:
         terminal.type("%load_ext indus_nb")
         yield terminal
@@ -79,7 +79,7 @@ def test_a_transcript_is_printed_once(terminal: Terminal) -> None:
     assert "<" not in shown
 
 
-def test_a_question_is_answered_where_it_is_asked(terminal: Terminal, folder: Path) -> None:
+def test_a_question_is_answered_where_it_is_asked(terminal: Terminal, directory: Path) -> None:
     terminal.type("%agent --provider offline --approve writes run touch made")
     for answer, made in (("4", False), ("1", True)):
         terminal.process.expect_exact("I run `touch made`.")
@@ -91,7 +91,7 @@ def test_a_question_is_answered_where_it_is_asked(terminal: Terminal, folder: Pa
             terminal.process.expect_exact("✗ bash  touch made")
             terminal.type("%agent run touch made")
     terminal.process.expect_exact("✓ bash  touch made")
-    assert (folder / "made").exists()
+    assert (directory / "made").exists()
 
 
 def test_an_interrupt_stops_the_agent_and_the_terminal_goes_on(terminal: Terminal) -> None:
@@ -107,7 +107,7 @@ def test_an_interrupt_stops_the_agent_and_the_terminal_goes_on(terminal: Termina
     terminal.process.expect_exact("42")
 
 
-def test_what_goes_on_is_not_written_where_somebody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_line_is_not_written_while_the_user_types(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stdout", stream)
@@ -125,15 +125,15 @@ def test_a_panel_is_refused_with_what_to_do_instead(terminal: Terminal) -> None:
     assert "A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent." in shown
 
 
-def test_a_plain_ipython_without_a_terminal_prints_each_block_once(folder: Path) -> None:
+def test_a_plain_ipython_without_a_terminal_prints_each_block_once(directory: Path) -> None:
     program = "\n".join(
         f"get_ipython().run_line_magic({magic!r}, {line!r})"
         for magic, line in (("load_ext", "indus_nb"), ("agent", "--provider offline list the files here"))
     )
     done = subprocess.run(
         [str(BIN / "ipython"), "--colors=NoColor", "-c", program],
-        cwd=folder,
-        env=private_environment(folder.parent),
+        cwd=directory,
+        env=private_environment(directory.parent),
         capture_output=True,
         text=True,
         timeout=60,

@@ -25,8 +25,9 @@ from indus_nb.events import (
     TurnStart,
 )
 from indus_nb.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage, UserMessage
-from indus_nb.notebook.page.widget import Live
-from indus_nb.notebook.view.cell import CellView, LiveDrawing
+from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.notebook.view.cell import CellView
+from indus_nb.notebook.view.growing import LiveDrawing
 from indus_nb.notebook.view.output import TerminalScreen
 from indus_nb.notebook.view.transcript import Renderer, Transcript
 from indus_nb.streaming import GrowingMessage
@@ -385,7 +386,7 @@ def test_data_that_is_no_base64_is_never_in_an_image() -> None:
 )
 def test_what_an_extension_draws_wrongly_is_told_in_words_and_ends_nothing(drawn: object) -> None:
     run = Run(renderer=lambda _: lambda _message: drawn)
-    live = Live("panel", lambda _: None, lambda work: work())
+    live = AgentWidget("panel", lambda _: None, lambda work: work())
     run.feed(MessageEnd(message=CustomMessage(custom_type="x", content="words \ud83d", display=True)))
     for block in run.transcript.blocks:
         LiveDrawing(live).draw(block)

@@ -136,7 +136,10 @@ def _parsed(path: Path, data: bytes) -> JsonObject:
 
 
 def parse_cell(given: object) -> Cell | None:
-    """Make a cell of its JSON, as files and front ends write it; ``None`` for anything but an object."""
+    """Make a cell of its JSON, as files and front ends write it.
+
+    ``None`` for anything but an object.
+    """
     if not isinstance(given, dict):
         return None
     value = cast("Mapping[str, object]", given)
@@ -154,7 +157,10 @@ def parse_cell(given: object) -> Cell | None:
 
 
 def joined_text(text: object) -> str:
-    """Return a text that a notebook holds whole or as a list of lines; empty for anything else."""
+    """Return a text that a notebook holds whole or as a list of lines.
+
+    Anything else is empty.
+    """
     if isinstance(text, list):
         return "".join(part for part in cast("list[object]", text) if isinstance(part, str))
     return text if isinstance(text, str) else ""
@@ -181,7 +187,9 @@ class Traces:
 
 
 def find_notebook(traces: Traces) -> NotebookFile:
-    """Find and read the notebook that left these traces, also if it was renamed within its directory.
+    """Find and read the notebook that left these traces.
+
+    It is also found if it was renamed within its directory.
 
     Raises:
         ToolError: It is not known which file it is, or the file cannot be read.

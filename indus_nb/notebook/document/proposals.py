@@ -107,7 +107,10 @@ class CellProposals:
         return f"The user accepted it. {outcome} The user was told that it belongs {meant}."
 
     async def insert(self, code: str) -> bool:
-        """Insert code that the user chose as a cell below the running one; ``False`` if that is not possible."""
+        """Insert code that the user chose as a cell below the running one.
+
+        Returns ``False`` if that is not possible.
+        """
         below = self._below_this_run()
         new = await self._apply("insert_cell", {"after": below.last_id, "type": "code", "source": code})
         if new is not None:

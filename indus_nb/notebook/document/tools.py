@@ -44,5 +44,8 @@ class NotebookTools:
         )
 
     async def insert(self, code: str) -> bool:
-        """Insert code that the user chose as a cell below the running one; ``False`` if that is not possible."""
+        """Insert code that the user chose as a cell below the running one.
+
+        Returns ``False`` if that is not possible.
+        """
         return await self._proposals.insert(code)

@@ -1,8 +1,14 @@
-"""The thread that the agent lives in, and how a cell waits for it.
+"""The thread that the agent's event loop runs in, and how a cell waits for it.
 
-The agent's event loop runs in one daemon thread of its own, so that it survives whatever the kernel's main thread is
-busy with. A cell that wants something of it stays on the main thread, where output belongs to the cell, and serves an
-inbox of jobs that the agent's thread fills: there it draws, and there alone may run what needs the main thread.
+What this module promises:
+
+- **One loop, one daemon thread**, whatever the kernel's main thread is busy with. It ends with ``close``, its tasks
+  before it.
+- **A cell waits on its own thread** (`AgentThread.drive`), where output belongs to the cell. Meanwhile it executes the
+  jobs that the agent leaves in its `Inbox`, in order, and calls ``tick`` at least 20 times a second.
+- **An interrupt ends the wait** within ten seconds, three if it is repeated: the work is cancelled and waited for.
+- **A failure of the waiting thread ends the work**, which must not go on unwatched.
+- **Not in a forked process**, where this thread does not exist.
 """
 
 from __future__ import annotations
@@ -30,8 +36,9 @@ _PATIENCE_WHEN_PRESSED = 3.0
 class Inbox(queue.Queue[Callable[[], None]]):
     """Jobs that the agent's thread leaves for the thread that waits.
 
-    ``interrupts`` grows with every SIGINT while that thread waits. Drawing goes on then, but a job that runs code of
-    the user's or asks the user must not begin any more: the agent hears of the interrupt only a moment later.
+    Attributes:
+        interrupts: Grows with every SIGINT while that thread waits. Drawing goes on then, but a job that runs code or
+            asks the user must not begin any more: the agent is cancelled only a moment later.
     """
 
     def __init__(self) -> None:
@@ -50,14 +57,22 @@ class AgentThread:
         threading.Thread(target=self._serve, name="indus_nb agent", daemon=True).start()
 
     def drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox, tick: Callable[[], None]) -> T:
-        """Run ``work()`` on the agent's loop, and return what it returns or raise what it raises.
+        """Run work on the agent's loop and wait for it, executing jobs on the calling thread.
 
-        Meanwhile the calling thread executes the jobs in ``inbox``, in order, and calls ``tick`` at least 20 times a
-        second. Jobs that are in the inbox before ``work`` ends are executed before this returns.
+        Jobs that are in the inbox before the work ends are executed before this returns. An interrupt cancels the work,
+        which gets ten seconds to end in order, or three when interrupted again.
 
-        An interrupt cancels the work, which gets the time it needs to end in order, and then raises ``Interrupted``.
-        When it does not end, the call gives up after ten seconds, or after three when interrupted again. Raises
-        ``UsageError`` in a forked process, where the agent's thread is not.
+        Args:
+            work: Makes the coroutine.
+            inbox: The jobs to execute.
+            tick: Called at least 20 times a second.
+
+        Returns:
+            What the coroutine returns; what it raises is raised.
+
+        Raises:
+            Interrupted: The user interrupted the wait.
+            UsageError: This is a forked process, where the agent's thread is not.
         """
         self._check_process()
         running = _Work(work, self._loop, inbox)
@@ -88,11 +103,14 @@ class AgentThread:
         return running.result()
 
     def call(self, work: Callable[[], object]) -> None:
-        """Have ``work`` called in the agent's thread, and do not wait for it."""
+        """Call ``work`` in the agent's thread, without waiting for it."""
         self._loop.call_soon_threadsafe(work)
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Have ``work()`` run in the agent's thread to its end, and do not wait for it; it sees the cell's context."""
+        """Run ``work()`` in the agent's thread, without waiting for it.
+
+        It runs in the context of the calling cell.
+        """
         self._check_process()
 
         def create() -> None:
@@ -110,7 +128,7 @@ class AgentThread:
             )
 
     def ask(self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T:
-        """What ``work()`` returns in the agent's thread.
+        """Run ``work()`` in the agent's thread, and return what it returns.
 
         Args:
             work: Makes the coroutine.
@@ -126,14 +144,17 @@ class AgentThread:
             asked.cancel()
 
     def close(self) -> None:
-        """End the thread once its tasks, which are cancelled, have ended; it drives nothing any more."""
+        """End the thread.
+
+        Its tasks are cancelled, and have ended by then; it drives nothing any more.
+        """
         self._closed = True
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._closed:
-            # A task that raises one of these stops the loop; its waiter is told, and the others shall go on.
+            # A task that raises one of these stops the loop; whoever waits for it gets it, and the others must go on.
             with contextlib.suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
         tasks = asyncio.all_tasks(self._loop)

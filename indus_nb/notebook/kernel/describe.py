@@ -18,14 +18,14 @@ from typing import Any, cast
 from indus_nb import textcut
 from indus_nb.redaction import hide, is_secret_name, secrets_of
 
-LONGEST_TEXT = 20_000
-_LONGEST_LINE = 300
-_LONGEST_SUMMARY = 1500
+MAX_TEXT_CHARACTERS = 20_000
+_MAX_LINE_CHARACTERS = 300
+_MAX_SUMMARY_CHARACTERS = 1500
 _ROWS = 10
 _COLUMNS = 20
 _CELL = 40
 _ITEMS = 6
-_MOST_LISTED = 100
+_MAX_LISTED = 100
 _CELLS_TO_COUNT = 2_000_000
 _VALUES_TO_COMPARE = 10_000_000
 _BY = "\N{MULTIPLICATION SIGN}"
@@ -50,7 +50,10 @@ _TELLING_REPR = frozenset({"datetime", "decimal", "fractions", "uuid", "pathlib"
 
 
 def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """``isinstance`` without asking the value: it may lie about its class, or load something to tell it."""
+    """Do what ``isinstance`` does, without asking the value.
+
+    It may lie about its class, or load something to answer.
+    """
     return issubclass(type(value), kinds)
 
 
@@ -59,9 +62,14 @@ def _without_secrets(text: str) -> str:
 
 
 def describe(value: object, name: str = "") -> str:
-    """A variable in a line: its type, how much it holds, and a short view; a few hundred characters at most.
+    """Describe a variable in a line: its type, how much it holds, and a short view. Never raises.
 
-    The value stays hidden if ``name`` looks like a secret's. Never raises.
+    Args:
+        value: Its value.
+        name: Its name; if that looks like a secret's the value stays hidden.
+
+    Returns:
+        A few hundred characters at most.
 
     >>> describe([1, 2, 3])
     'list of 3 · [1, 2, 3]'
@@ -72,26 +80,28 @@ def describe(value: object, name: str = "") -> str:
     try:
         if is_secret_name(name) and not is_a(value, (ModuleType, FunctionType, type)):
             return f"{kind} {_HIDDEN_VALUE}"
-        return _cut(_without_secrets(_line(value, kind)), _LONGEST_LINE)
+        return _cut(_without_secrets(_line(value, kind)), _MAX_LINE_CHARACTERS)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all there is to say
         return kind
 
 
 def for_prompt(value: object) -> str:
-    """What stands for a value in a prompt: a text as it is, a frame with its schema and first rows, and so on.
+    """Write a value for a prompt. Never raises.
 
-    Never longer than 20,000 characters and a note; most values take some lines. Never raises.
+    A text is written as it is, a frame with its schema and first rows, and so on.
+
+    The text has 20,000 characters and a note at most; most values take some lines.
     """
     if type(value) is str:
-        return _cut(value, LONGEST_TEXT)
+        return _cut(value, MAX_TEXT_CHARACTERS)
     try:
-        return _cut(_long(value), LONGEST_TEXT)
+        return _cut(_long(value), MAX_TEXT_CHARACTERS)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all there is to say
         return f"<{_type_name(value)}>"
 
 
 def is_frame(value: object) -> bool:
-    """Whether ``for_prompt`` shows a value as a table."""
+    """Return whether ``for_prompt`` shows a value as a table."""
     return bool(_families(value) & (_FRAMES | _SERIES))
 
 
@@ -100,9 +110,14 @@ _NO_DATA = ("typing", "indus_nb")
 
 
 def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> str:
-    """The user's variables, the newest first, a line for each that holds data; about 1,500 characters at most.
+    """List the user's variables, the newest first, with a line for each that holds data.
 
-    Empty without variables. Names in ``hidden``, and names that begin with an underscore, are not the user's.
+    Args:
+        namespace: The namespace, in the order in which names were bound.
+        hidden: Names that are not the user's; so are those that begin with an underscore.
+
+    Returns:
+        About 1,500 characters at most; empty without variables.
     """
     lines: list[str] = []
     named: dict[str, list[str]] = {"functions": [], "classes": [], "modules": []}
@@ -118,8 +133,8 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> st
             continue
         else:
             lines.append(f"{name}: {_cut(describe(value, name), 120)}")
-    ends = [_cut(f"{what}: {', '.join(names)}", _LONGEST_SUMMARY // 5) for what, names in named.items() if names]
-    room = _LONGEST_SUMMARY - sum(len(end) + 1 for end in ends)
+    ends = [_cut(f"{what}: {', '.join(names)}", _MAX_SUMMARY_CHARACTERS // 5) for what, names in named.items() if names]
+    room = _MAX_SUMMARY_CHARACTERS - sum(len(end) + 1 for end in ends)
     shown: list[str] = []
     for line in lines:
         room -= len(line) + 1
@@ -134,9 +149,18 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> st
 def listing(
     namespace: Mapping[str, object], hidden: Collection[str], pattern: str, agents: Collection[str] = ()
 ) -> str:
-    """What the tool ``variables`` answers: the one variable called ``pattern``, or a line for each that matches it.
+    """Write the answer of the tool ``variables``.
 
-    ``pattern`` is a part of a name, or a name with ``*`` and ``?``. Names in ``agents`` are marked.
+    It shows one variable in full, or a line for each that matches.
+
+    Args:
+        namespace: The namespace, in the order in which names were bound.
+        hidden: Names that are not the user's; so are those that begin with an underscore.
+        pattern: The name of the one variable, or else a part of names, or a name with ``*`` and ``?``.
+        agents: Names that the agent's code bound, which are marked.
+
+    Returns:
+        The text for the model.
     """
     users = _users(namespace, hidden)
     exact = [pair for pair in users if pair[0] == pattern]
@@ -149,10 +173,10 @@ def listing(
     found = [(n, v) for n, v in users if (fnmatch.fnmatchcase(n, pattern) if wild else pattern in n)]
     lines = [
         f"{name}{' (made by you)' if name in agents else ''}: {describe(value, name)}{_size(value)}"
-        for name, value in found[:_MOST_LISTED]
+        for name, value in found[:_MAX_LISTED]
     ]
-    if len(found) > _MOST_LISTED:
-        lines.append(f"… and {len(found) - _MOST_LISTED} more. Give a pattern to see others.")
+    if len(found) > _MAX_LISTED:
+        lines.append(f"… and {len(found) - _MAX_LISTED} more. Give a pattern to see others.")
     if not lines:
         return f"No variable matches {pattern!r}." if users and pattern else "There are no variables yet."
     return "\n".join(lines)
@@ -170,20 +194,20 @@ def _users(namespace: Mapping[str, object], hidden: Collection[str]) -> list[tup
 
 
 def _line(value: Any, kind: str) -> str:
-    if told := _picture(value) or _code(value):
-        return told
+    if shown := _picture(value) or _code(value):
+        return shown
     if _families(value) & _FRAMES:
         schema = _schema(value)
-        told = ", ".join(f"{name} {dtype}" for name, dtype in schema)
+        shown = ", ".join(f"{name} {dtype}" for name, dtype in schema)
         more = " …" if _shape(value)[1] > len(schema) else ""
-        return f"{kind} of shape {_shape(value)} · {told}{more}"
+        return f"{kind} of shape {_shape(value)} · {shown}{more}"
     shape = _shape(value)
     if shape:
         dtype = _known(value, "dtype")
         columns: dict[Any, Any] = _plain_attribute(value, "dtypes", dict) or {}
-        told = ", ".join(f"{name} {dtype}" for name, dtype in islice(columns.items(), _COLUMNS))
-        told = told or ("" if dtype is None else str(dtype))
-        return f"{kind} of shape {shape}{f' · {told}' if told else ''}"
+        shown = ", ".join(f"{name} {dtype}" for name, dtype in islice(columns.items(), _COLUMNS))
+        shown = shown or ("" if dtype is None else str(dtype))
+        return f"{kind} of shape {shape}{f' · {shown}' if shown else ''}"
     size = f" of {len(value)}" if _is_container(value) or type(value) in (str, bytes, bytearray) else ""
     view = _short(value)
     return f"{kind}{size}" if view.startswith("<") else f"{kind}{size} · {view}"
@@ -257,7 +281,7 @@ def _size(value: Any) -> str:
         else:
             size = _known(value, "nbytes")
         return "" if size is None else f" · {_bytes(int(size))}"
-    except Exception:  # noqa: BLE001 - the object's own code failed: so its size is not told
+    except Exception:  # noqa: BLE001 - the object's own code failed: so its size is left out
         return ""
 
 
@@ -298,9 +322,9 @@ def _picture(value: Any) -> str | None:
 
 def _long(value: Any) -> str:
     families = _families(value)
-    for kinds, told in ((_FRAMES, _frame), (_SERIES, _series), (_ARRAYS, _array)):
+    for kinds, view in ((_FRAMES, _frame), (_SERIES, _series), (_ARRAYS, _array)):
         if families & kinds:
-            return told(value)
+            return view(value)
     if is_a(value, FunctionType):
         with contextlib.suppress(OSError, TypeError):
             return inspect.getsource(value.__code__)
@@ -372,20 +396,20 @@ def _series(series: Any) -> str:
     length = len(series)
     name = getattr(series, "name", None)
     dtype = series.type if ("pyarrow", "ChunkedArray") in families else series.dtype
-    told = f"{_type_name(series)}{f' {_cell(name)}' if name is not None else ''}: {length} values, {dtype}"
+    shown = f"{_type_name(series)}{f' {_cell(name)}' if name is not None else ''}: {length} values, {dtype}"
     first = series[:_ROWS]
     if ("pandas", "Series") in families:
         if length <= _CELLS_TO_COUNT:
-            told += f", {int(series.isna().sum())} null"
+            shown += f", {int(series.isna().sum())} null"
         pairs = series.iloc[:_ROWS].items()
         return "\n".join(
-            [told, "", *_table(None, [[_cell(key), _cell(value)] for key, value in pairs]), *_more(length)]
+            [shown, "", *_table(None, [[_cell(key), _cell(value)] for key, value in pairs]), *_more(length)]
         )
     if ("pandas", "Index") not in families:
         count: Any = series.null_count
-        told += f", {count if isinstance(count, int) else count()} null"
+        shown += f", {count if isinstance(count, int) else count()} null"
     values = first.to_pylist() if hasattr(first, "to_pylist") else first.tolist() if hasattr(first, "tolist") else first
-    return f"{told}\n{', '.join(_cell(value) for value in values)}{' …' if length > _ROWS else ''}"
+    return f"{shown}\n{', '.join(_cell(value) for value in values)}{' …' if length > _ROWS else ''}"
 
 
 def _table(header: list[str] | None, rows: list[list[str]]) -> list[str]:
@@ -399,24 +423,24 @@ def _more(rows: int) -> list[str]:
 def _cell(value: Any) -> str:
     if type(value) is float:
         return f"{value:.6g}"
-    text = value[:_LONGEST_LINE] if type(value) is str else _short(value, text=_CELL)
+    text = value[:_MAX_LINE_CHARACTERS] if type(value) is str else _short(value, text=_CELL)
     return _cut(" ".join(text.split()), _CELL, note=False)
 
 
 def _array(array: Any) -> str:
     shape = _shape(array)
-    told = f"{_type_name(array)} of shape {shape}, {array.dtype}{_size(array)}"
+    shown = f"{_type_name(array)} of shape {shape}, {array.dtype}{_size(array)}"
     if 0 in shape:
-        return told
+        return shown
     first = array
     while len(first.shape) > 1:
         first = first[0]
     values = first[:8].tolist() if first.shape else [first.item()]
     more = " …" if len(values) < _product(shape) else ""
-    told += f"\nfirst values: {', '.join(_cell(value) for value in values)}{more}"
+    shown += f"\nfirst values: {', '.join(_cell(value) for value in values)}{more}"
     if type(array).__module__ == "numpy" and array.dtype.kind in "iuf" and array.size <= _VALUES_TO_COMPARE:
-        told += f"\nmin {_cell(array.min().item())}, max {_cell(array.max().item())}"
-    return told
+        shown += f"\nmin {_cell(array.min().item())}, max {_cell(array.max().item())}"
+    return shown
 
 
 def _product(shape: Sequence[int]) -> int:
@@ -452,15 +476,15 @@ def _short(value: Any, *, items: int = _ITEMS, depth: int = 3, text: int = 120) 
         more = [f"… {len(value) - items} more"] if len(value) > items else []
         if isinstance(value, dict):
             pairs = islice(cast("dict[Any, Any]", value).items(), items)
-            told = [f"{inner(key)}: {'…' if _is_secret_key(key) else inner(part)}" for key, part in pairs]
-            return "{" + ", ".join(told + more) + "}"
+            shown = [f"{inner(key)}: {'…' if _is_secret_key(key) else inner(part)}" for key, part in pairs]
+            return "{" + ", ".join(shown + more) + "}"
         opening, closing = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
         parts = [inner(part) for part in islice(cast("Iterable[Any]", value), items)]
         return f"{opening}{', '.join(parts + more)}{closing}"
     if depth > 0 and _is_record(value):
         names = [field.name for field in dataclasses.fields(value) if field.repr]
-        told = [f"{name}={'…' if is_secret_name(name) else inner(_held(value, name))}" for name in names[:items]]
-        return f"{type(value).__name__}({', '.join(told)})"
+        shown = [f"{name}={'…' if is_secret_name(name) else inner(_held(value, name))}" for name in names[:items]]
+        return f"{type(value).__name__}({', '.join(shown)})"
     return _picture(value) or f"<{_type_name(value)}>"
 
 

@@ -1,19 +1,24 @@
-"""Which of the user's variables a piece of code would overwrite, delete or change, as far as its text tells."""
+"""Which of the user's variables a piece of code would overwrite, delete or change, as far as its text tells.
+
+Python's own ``symtable`` says which names are global in which part of the code. The syntax tree says what happens to
+them, and to the values that they name, in which order.
+"""
 
 from __future__ import annotations
 
 import ast
 import fnmatch
 import re
+import symtable
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TypeGuard
 
-_LONGEST_CODE = 200_000
-_MOST_NAMED = 8
-_DEEPEST_QUOTE = 3
+_MAX_CODE_CHARACTERS = 200_000
+_MAX_NAMED = 8
+_MAX_QUOTE_DEPTH = 3
 _CODE_IN_MAGICS = frozenset({"time", "capture", "prun", "memit", "timeit"})
 """Magics whose code runs in the user's namespace."""
 _TIMEIT_OPTIONS = re.compile(r"\s*(?:-(?:[nrtp]\s*\d+|[tcoqv]+)\s+)*")
@@ -40,20 +45,30 @@ _ARRAYS = frozenset({"ndarray", "Tensor", "Series", "DataFrame"})
 _TENSORS = frozenset({"Tensor", "Parameter"})
 _WHOLE = frozenset({"globals", "locals", "vars"})
 """Functions that give the namespace itself, called without an argument."""
+_COMPREHENSIONS = {
+    ast.ListComp: "listcomp",
+    ast.SetComp: "setcomp",
+    ast.DictComp: "dictcomp",
+    ast.GeneratorExp: "genexpr",
+}
+"""What ``symtable`` calls them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Names of the user's, in the order in which the code comes to them; each stands in one list only."""
+    """Names of the user's that code touches.
+
+    They are in the order in which the code comes to them, each in one list only.
+    """
 
     deleted: list[str] = field(default_factory=list[str])
     overwritten: list[str] = field(default_factory=list[str])
     changed: list[str] = field(default_factory=list[str])
     perhaps_any: bool = False
-    """Whether it also reaches names that its text does not tell."""
+    """Whether the code also reaches names that its text does not contain."""
 
     def warning(self) -> str | None:
-        """A sentence or two for the user, ``None`` if there is nothing to warn of.
+        """Return a sentence or two for the user, ``None`` if there is nothing to warn of.
 
         >>> Touched(deleted=["x"], overwritten=["df", "y"]).warning()
         'This deletes your variable x and overwrites your variables df and y.'
@@ -67,17 +82,25 @@ class Touched:
             )
             if names
         ]
-        told = [f"This {_joined(parts)}."] if parts else []
+        sentences = [f"This {_joined(parts)}."] if parts else []
         if self.perhaps_any:
-            told.append("Which variables it overwrites or deletes cannot be told from its text.")
-        return " ".join(told) or None
+            sentences.append("Which variables it overwrites or deletes cannot be told from its text.")
+        return " ".join(sentences) or None
 
 
 def touched(code: str, namespace: Mapping[str, object], transform: Callable[[str], str] = lambda code: code) -> Touched:
-    r"""What ``code`` would do to the variables in ``namespace``, which holds the user's and no others.
+    r"""Find out what code would do to the user's variables. Never raises.
 
-    ``transform`` turns what IPython adds to Python into Python. What functions from elsewhere do to their arguments is
-    not known but for some; code that cannot be parsed touches nothing. Never raises.
+    What functions from elsewhere do to their arguments is known of some only. Code that cannot be parsed touches
+    nothing.
+
+    Args:
+        code: The code.
+        namespace: The user's variables, and no others.
+        transform: Turns what IPython adds to Python into Python.
+
+    Returns:
+        The names that it deletes, overwrites or changes.
 
     >>> touched("df = df.dropna()\ndel x", {"df": 1, "x": 2})
     Touched(deleted=['x'], overwritten=['df'], changed=[], perhaps_any=False)
@@ -91,16 +114,57 @@ def touched(code: str, namespace: Mapping[str, object], transform: Callable[[str
     return Touched(deleted, overwritten, changed, seen.by_computed_names and bool(namespace))
 
 
-@dataclass(slots=True)
 class _Scope:
-    """A function, class, lambda or comprehension: the names that are its own, and those declared global in it."""
+    """A module, function, class, lambda or comprehension of the code.
 
-    own: set[str]
-    shared: set[str] = field(default_factory=set[str])
-    passing: bool = False
-    """Whether ``:=`` reaches out of it."""
-    changed: set[str] = field(default_factory=set[str])
-    """Those of its own names whose values are changed."""
+    Names that it binds are bound in the user's namespace if it is ``outermost``, or declares them global. ``changed``
+    are those of its own names whose values are changed.
+    """
+
+    def __init__(
+        self, table: symtable.SymbolTable | None, *, outermost: bool = False, comprehension: bool = False
+    ) -> None:
+        self.outermost = outermost
+        self.comprehension = comprehension
+        self.changed: set[str] = set()
+        self._table = table
+        self._inner: dict[tuple[str, int], deque[symtable.SymbolTable]] = {}
+        for inner in _inner_tables(table):
+            self._inner.setdefault((inner.get_name().strip("<>"), inner.get_lineno()), deque()).append(inner)
+
+    def inner(self, name: str, line: int) -> _Scope:
+        """The next scope within this one that begins in that line.
+
+        Comprehensions and lambdas are named by their kind.
+        """
+        tables = self._inner.get((name, line))
+        return _Scope(tables.popleft() if tables else None, comprehension=name in _COMPREHENSIONS.values())
+
+    def binds_globally(self, name: str) -> bool:
+        symbol = self._symbol(name)
+        return self.outermost or (symbol is not None and symbol.is_declared_global())
+
+    def owns(self, name: str) -> bool | None:
+        """Whether the name is its own; ``None`` if a scope around it decides that."""
+        symbol = self._symbol(name)
+        if symbol is None or self._table is None or self._table.get_type() == "module":
+            return None
+        return False if symbol.is_global() else True if symbol.is_local() else None
+
+    def _symbol(self, name: str) -> symtable.Symbol | None:
+        try:
+            return self._table.lookup(name) if self._table is not None else None
+        except KeyError:
+            return None
+
+
+def _inner_tables(table: symtable.SymbolTable | None) -> Iterator[symtable.SymbolTable]:
+    """The functions and classes directly within, also within scopes of type parameters, which newer Pythons have."""
+    for inner in table.get_children() if table is not None else ():
+        if inner.get_type() in ("function", "class"):
+            yield inner
+        else:
+            yield from _inner_tables(inner)
 
 
 class _Names(ast.NodeVisitor):
@@ -123,41 +187,46 @@ class _Names(ast.NodeVisitor):
         self._changing: dict[str, set[str | int]] = {}
         """Functions of the code, and which of their arguments they change."""
 
-    def read(self, code: str) -> None:
-        if len(code) > _LONGEST_CODE:
+    def read(self, code: str, *, outermost: bool = True) -> None:
+        if len(code) > _MAX_CODE_CHARACTERS:
             return
+        around = [*self._scopes]
         try:
-            self.visit(ast.parse(self._transform(code)))
+            code = self._transform(code)
+            tree = ast.parse(code)
+            self._scopes.append(_Scope(symtable.symtable(code, "<code>", "exec"), outermost=outermost))
+            self.visit(tree)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return  # such code will not run either
         except Exception:  # noqa: BLE001 - a transformer of the user's failed
             return
+        finally:
+            self._scopes = around
 
-    def _read_quoted(self, code: object) -> None:
-        """Look at code that stands in the code."""
-        if isinstance(code, str) and self._quoted < _DEEPEST_QUOTE:
+    def _read_quoted(self, code: object, *, outermost: bool = True) -> None:
+        """Look at code that is quoted in the code."""
+        if isinstance(code, str) and self._quoted < _MAX_QUOTE_DEPTH:
             self._quoted += 1
-            self.read(code)
+            self.read(code, outermost=outermost and self._scopes[-1].outermost)
             self._quoted -= 1
 
     # What binds and deletes names
 
     def _bind(self, name: str) -> None:
-        if not self._scopes or name in self._scopes[-1].shared:
+        if self._scopes[-1].binds_globally(name):
             self.bound.append(name)
             self._also.pop(name, None)
 
     def _delete(self, name: str) -> None:
-        if not self._scopes or name in self._scopes[-1].shared:
+        if self._scopes[-1].binds_globally(name):
             self.deleted.append(name)
 
-    def _is_global(self, name: str) -> bool:
+    def _owner(self, name: str) -> _Scope | None:
+        """The scope that the name belongs to; ``None`` if it is global."""
         for scope in reversed(self._scopes):
-            if name in scope.shared:
-                return True
-            if name in scope.own:
-                return False
-        return True
+            if (owns := scope.owns(name)) is not None:
+                return scope if owns else None
+        return None
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Store):
@@ -167,8 +236,9 @@ class _Names(ast.NodeVisitor):
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
-        around = [scope for scope in self._scopes if not scope.passing]
-        if not around or node.target.id in around[-1].shared:
+        # It binds outside of comprehensions; newer Pythons, which inline these, do not say so in their tables.
+        around = next(scope for scope in reversed(self._scopes) if not scope.comprehension)
+        if around.binds_globally(node.target.id):
             self.bound.append(node.target.id)
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -186,7 +256,7 @@ class _Names(ast.NodeVisitor):
     visit_AsyncFor = visit_For  # noqa: N815 - as NodeVisitor wants it
 
     def _note_also(self, target: ast.AST, value: ast.expr) -> None:
-        if isinstance(target, ast.Name) and isinstance(value, ast.Name) and not self._scopes:
+        if isinstance(target, ast.Name) and isinstance(value, ast.Name) and self._scopes[-1].outermost:
             self._also.setdefault(target.id, []).extend(self._named(value.id))
 
     def visit_Import(self, node: ast.Import) -> None:
@@ -214,7 +284,7 @@ class _Names(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._bind(node.name)
         self._visit_all([*node.decorator_list, *_defaults(node.args)])
-        inside = self._visit_inside(node.body, {argument.arg for argument in _arguments(node.args)})
+        inside = self._visit_inside(node.name, node, node.body)
         if inside.changed:
             positional = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
             self._changing[node.name] = {
@@ -228,24 +298,22 @@ class _Names(ast.NodeVisitor):
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._bind(node.name)
         self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
-        self._visit_inside(node.body)
+        self._visit_inside(node.name, node, node.body)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self._visit_all(_defaults(node.args))
-        self._visit_inside([node.body], {argument.arg for argument in _arguments(node.args)})
+        self._visit_inside("lambda", node, [node.body])
 
     def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
-        own = {part.id for generator in node.generators for part in ast.walk(generator.target) if _is_stored(part)}
-        self._scopes.append(_Scope(own, passing=True))
-        self.generic_visit(node)
-        self._scopes.pop()
+        first, *others = node.generators
+        self.visit(first.iter)  # which Python evaluates outside
+        elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        self._visit_inside(_COMPREHENSIONS[type(node)], node, [*elements, first.target, *first.ifs, *others])
 
     visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp  # noqa: N815 - as NodeVisitor wants them
 
-    def _visit_inside(self, body: Sequence[ast.AST], own: Iterable[str] = ()) -> _Scope:
-        parts = [part for statement in body for part in ast.walk(statement)]
-        shared = {name for part in parts if isinstance(part, ast.Global) for name in part.names}
-        scope = _Scope({*own, *(name for part in parts for name in _bound_by(part))} - shared, shared)
+    def _visit_inside(self, name: str, node: ast.stmt | ast.expr, body: Sequence[ast.AST]) -> _Scope:
+        scope = self._scopes[-1].inner(name, node.lineno)
         self._scopes.append(scope)
         self._visit_all(body)
         self._scopes.pop()
@@ -342,13 +410,13 @@ class _Names(ast.NodeVisitor):
             node = node.value
         if not isinstance(node, ast.Name):
             return
-        if self._is_global(node.id):
+        owner = self._owner(node.id)
+        if owner is not None:
+            owner.changed.add(node.id)
+        else:
             self.changed += (
                 name for name in self._named(node.id) if not issubclass(type(self._namespace.get(name)), ModuleType)
             )
-        else:
-            scope = next(scope for scope in reversed(self._scopes) if node.id in scope.own)
-            scope.changed.add(node.id)
 
     # What reaches the namespace itself
 
@@ -411,41 +479,14 @@ class _Names(ast.NodeVisitor):
             case _:
                 self.bound += _KEPT_BY_MAGIC.findall(line) if len(texts) > 1 else []
         if magic == "timeit":
-            own = self._scopes  # what it binds is its own
-            self._scopes = [*own, _Scope(set())]
-            for text in texts:
-                self._read_quoted(_TIMEIT_OPTIONS.sub("", text, count=1))
-            self._scopes = own
+            for text in texts:  # what it binds is its own
+                self._read_quoted(_TIMEIT_OPTIONS.sub("", text, count=1), outermost=False)
         elif magic in _CODE_IN_MAGICS and texts:
             self._read_quoted(texts[-1])
 
     def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
             self.visit(node)
-
-
-def _is_stored(node: ast.AST) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-
-
-def _bound_by(node: ast.AST) -> Iterator[str]:
-    """The names that a node binds, at whatever depth of a function it stands."""
-    match node:
-        case ast.Name(id=name, ctx=ast.Store()):
-            yield name
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-            yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
-        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-            yield name
-        case _:
-            pass
-
-
-def _arguments(given: ast.arguments) -> list[ast.arg]:
-    rest = [argument for argument in (given.vararg, given.kwarg) if argument is not None]
-    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *rest]
 
 
 def _defaults(given: ast.arguments) -> list[ast.expr]:
@@ -494,9 +535,9 @@ def _matching(pattern: str, names: Mapping[str, object]) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    if len(names) <= _MOST_NAMED:
+    if len(names) <= _MAX_NAMED:
         return _joined(names)
-    return _joined([*names[: _MOST_NAMED - 1], f"{len(names) - _MOST_NAMED + 1} others"])
+    return _joined([*names[: _MAX_NAMED - 1], f"{len(names) - _MAX_NAMED + 1} others"])
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -1,7 +1,13 @@
-"""Code of the model's, run as a cell of the user's would, with all that it shows taken away from the user's cells.
+"""Code of the model's, run as a cell of the user's would be, with all that it shows kept out of the user's cells.
 
-What code prints, displays, and gives as its result is told apart by the context that it runs in and the thread that
-writes, so cells and threads of the user's show what they show where they always did.
+What this module promises:
+
+- **The code runs in the user's namespace**, with magics, top-level ``await``, and the events that every cell triggers.
+- **What it prints, displays and returns goes to its `Execution`**, and to no cell: told apart by the context in which
+  it runs and the thread that writes. Cells and threads of the user's show what they show where they always did.
+- **What it shows is bounded**: eight images, the end of the text (all of which is in a file), few frames of tracebacks.
+- **Nothing it raises escapes.** It is kept as ``error``, also an interrupt and ``SystemExit``; ``exit()`` is refused.
+- **Everything is put back**: streams, routes and callbacks, also those that the code replaced.
 """
 
 from __future__ import annotations
@@ -26,19 +32,27 @@ from indus_nb.notebook.kernel.main_thread import Job, running, work_here
 from indus_nb.tools.bash import PlainText
 from indus_nb.tools.truncate import GrowingTail
 
-_MOST_IMAGES = 8
-_LARGEST_IMAGE = 64 << 20
-_LONGEST_HTML = 4000
+_MAX_IMAGES = 8
+_MAX_IMAGE_BYTES = 64 << 20
+_MAX_HTML_CHARACTERS = 4000
 _NOTHING = (None, None)
-_MOST_LIBRARY_FRAMES = 6
-_MOST_FRAMES = 20
+_MAX_LIBRARY_FRAMES = 6
+_MAX_FRAMES = 20
 
 
 class Execution:
-    """One run of ``code``, to be done by ``MainThread``; what came of it so far can be read from any thread.
+    """One run of code, to be done by ``MainThread``.
 
-    ``on_text`` is called on whatever thread there is when there is more to read, once until ``text`` was asked for;
-    ``on_end`` on the main thread. ``number`` gives the one that the code will have in the history.
+    What came of it so far can be read from any thread.
+
+    Attributes:
+        code: The code.
+        tail: What was printed.
+        images: The images that were displayed, as bytes.
+        more_images: How many there were beyond that.
+        error: What it raised.
+        before: The names in the namespace before it ran, with the ids of what they were bound to.
+        after: The same, after it ran.
     """
 
     def __init__(
@@ -51,6 +65,16 @@ class Execution:
         on_text: Callable[[], None],
         on_end: Callable[[Execution], None],
     ) -> None:
+        """Make a run of code, which begins nothing yet.
+
+        Args:
+            shell: The IPython shell.
+            code: The code, as in a cell.
+            number: Gives the number that the code will have in the history.
+            routes: Where prints and displays of the shell go.
+            on_text: Called on any thread when there is more to read: once, until ``text`` is called.
+            on_end: Called on the main thread when the code has ended.
+        """
         self.code = code
         self.tail = GrowingTail("python")
         self.images: list[bytes] = []
@@ -58,7 +82,6 @@ class Execution:
         self.error: BaseException | None = None
         self.before: dict[str, int] = {}
         self.after: dict[str, int] = {}
-        """The names in the namespace before and after, with the ids of what they are bound to."""
         self._shell = shell
         self._number = number
         self._routes = routes
@@ -66,7 +89,7 @@ class Execution:
         self._on_end = on_end
         self._plain = PlainText()
         self._lock = threading.Lock()
-        self._told = False
+        self._notified = False
         self._job: Job | None = None
         self._displayed: dict[str, int] = {}
         self._parts: list[CodeType] = []
@@ -76,22 +99,22 @@ class Execution:
 
     @property
     def how(self) -> Literal["done", "failed", "interrupted"]:
-        """How it ended."""
+        """How the code ended."""
         if self.error is None:
             return "done"
         by_interrupt = isinstance(self.error, KeyboardInterrupt | asyncio.CancelledError)
         return "interrupted" if by_interrupt and self._job is not None and self._job.ended_by else "failed"
 
     def text(self) -> Any:
-        """What was printed so far, or the end of it: a ``Truncation``."""
+        """Return what was printed so far, or the end of it: a ``Truncation``."""
         with self._lock:
-            self._told = False
+            self._notified = False
             return self.tail.shown()
 
     # On the main thread
 
     def prepare(self) -> bool:
-        """Compile the code; tells whether something in it is awaited at top level."""
+        """Compile the code; return whether something in it is awaited at top level."""
         shell = self._shell
         # What the cell that waits has drawn so far stays in it.
         inline: Any = sys.modules.get("matplotlib_inline.backend_inline")
@@ -119,7 +142,7 @@ class Execution:
         return parts
 
     async def run(self, job: Job) -> None:
-        """Run it; what it raises is kept as ``error``."""
+        """Run the code; what it raises is kept as ``error``."""
         self._job = job
         shell = self._shell
         info = SimpleNamespace(
@@ -133,7 +156,7 @@ class Execution:
         result = SimpleNamespace(
             info=info, result=None, execution_count=None, error_before_exec=None, error_in_exec=None
         )
-        self._routes.lay()
+        self._routes.install()
         streams = sys.stdout, sys.stderr
         self.before = self._names()
         shell.events.register("pre_run_cell", self._cell_begins)
@@ -161,7 +184,7 @@ class Execution:
             shell.events.trigger("post_run_cell", result)
             shell.events.unregister("pre_run_cell", self._cell_begins)
             shell.events.unregister("post_run_cell", self._cell_ends)
-            self._take_pages()
+            self._show_pages()
             sys.stdout, sys.stderr = streams  # the user's cells print there
         if self.error is not None and self.how != "interrupted":
             self.write(traceback_of(self.error, shell))
@@ -185,7 +208,7 @@ class Execution:
         bundle, _ = self._shell.display_formatter.format(value)
         self.show(bundle or {"text/plain": describe.describe(value)})
 
-    def _take_pages(self) -> None:
+    def _show_pages(self) -> None:
         """Show the help texts that the front end would show beside the cell."""
         manager: Any = getattr(self._shell, "payload_manager", None)
         if manager is None:
@@ -201,26 +224,31 @@ class Execution:
     # What the code shows
 
     def write(self, text: str) -> int:
-        """Take what is printed."""
+        """Store what is printed."""
         job = self._job
         if job is None:
             return len(text)
         with job.interrupts.postponed(), self._lock:
             self.tail.append(self._plain.feed(text.encode(errors="replace")))
-            tell, self._told = not self._told, True
-        if tell:
+            notify, self._notified = not self._notified, True
+        if notify:
             self._on_text()
         return len(text)
 
     def show(self, bundle: Mapping[str, Any], display_id: str | None = None) -> None:
-        """Take what is displayed; under a ``display_id`` in the place of what was there."""
+        """Store what is displayed.
+
+        Args:
+            bundle: A MIME bundle; of one without an image the text is stored.
+            display_id: The display whose image it replaces.
+        """
         image = _image(bundle)
         if image is None:
             text = _text(bundle)
             self.write(text if text.endswith("\n") else f"{text}\n")
         elif display_id in self._displayed:
             self.images[self._displayed[display_id]] = image
-        elif len(self.images) < _MOST_IMAGES and len(image) <= _LARGEST_IMAGE:
+        elif len(self.images) < _MAX_IMAGES and len(image) <= _MAX_IMAGE_BYTES:
             if display_id:
                 self._displayed[display_id] = len(self.images)
             self.images.append(image)
@@ -228,13 +256,25 @@ class Execution:
             self.more_images += 1
 
     def clear(self) -> None:
-        """Take back the images; what was printed stays."""
+        """Drop the images; what was printed stays."""
         self.images.clear()
         self._displayed.clear()
         self.more_images = 0
 
     def format(self, value: Any, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """The bundle for a value: tables in short, figures as images whatever the user's cells show them as."""
+        """Make the bundle for a value.
+
+        Tables are shown in short, figures as images whatever the user's cells show them as.
+
+        Args:
+            value: The value.
+            plain: The formatter's own method.
+            *args: What it is called with.
+            **kwargs: What it is called with.
+
+        Returns:
+            The bundle and its metadata.
+        """
         if describe.is_frame(value):
             return {"text/plain": describe.for_prompt(value)}, {}
         bundle, metadata = plain(value, *args, **kwargs)
@@ -248,22 +288,28 @@ class Execution:
 
 
 class Routes:
-    """Where prints and displays go: of a job's code to its ``Execution``, of anything else where they always went.
+    """Where prints and displays go.
 
-    ``hear`` is called with what others print.
+    Those of a job's code go to its ``Execution``, those of anything else where they always went.
+
+    Attributes:
+        on_print: Called with what others print.
     """
 
     def __init__(self, shell: Any) -> None:
-        self.hear: Callable[[str], None] | None = None
+        self.on_print: Callable[[str], None] | None = None
         self._shell = shell
-        self._laid: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
+        self._replaced: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
         self._answered: bool | None = None
 
-    def lay(self) -> None:
-        """See to it that whatever is printed and displayed to now asks here first. Called again and again."""
+    def install(self) -> None:
+        """Route streams and displays through here, as they are now.
+
+        Called before every cell; what is routed already stays as it is.
+        """
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None and not self._is_heard(stream):
-                self._lay(stream, "write", self._listening(stream.write))
+            if stream is not None and not self._passes_here(stream):
+                self._replace(stream, "write", self._listening(stream.write))
         publisher, formatter = self._shell.display_pub, self._shell.display_formatter
         for owner, name, inside in (
             (publisher, "publish", _publish),
@@ -272,13 +318,16 @@ class Routes:
             (self._shell, "_showtraceback", _show_traceback),
             (self._shell, "ask_exit", _refuse_exit),
         ):
-            if self._laid.get(owner, {}).get(name, _NOTHING)[0] is not _own(owner).get(name, _NOTHING):
-                self._lay(owner, name, _routed(getattr(owner, name), inside))
+            if self._replaced.get(owner, {}).get(name, _NOTHING)[0] is not _own(owner).get(name, _NOTHING):
+                self._replace(owner, name, _routed(getattr(owner, name), inside))
 
     def remove(self) -> None:
-        """Put everything back, but for what others stand in front of: until it is called again, without them."""
-        self.hear = None
-        for owner, routes in self._laid.items():
+        """Put everything back.
+
+        What others have wrapped since stays: call this again once they have gone.
+        """
+        self.on_print = None
+        for owner, routes in self._replaced.items():
             for name, (route, before) in tuple(routes.items()):
                 if _own(owner).get(name) is not route:
                     continue
@@ -288,8 +337,8 @@ class Routes:
                 else:
                     setattr(owner, name, before)
 
-    def _is_heard(self, stream: Any) -> bool:
-        """Whether what is written there comes by here: IPython wraps a stream's ``write`` while a cell runs."""
+    def _passes_here(self, stream: Any) -> bool:
+        """Whether what is written there passes here: IPython wraps a stream's ``write`` while a cell runs."""
         self._answered = False
         try:
             stream.write("")
@@ -309,17 +358,17 @@ class Routes:
             if running and isinstance(execution := work_here(), Execution):
                 return execution.write(str(text))
             written = before(text, *more)
-            if self.hear is not None:
-                self.hear(text)
+            if self.on_print is not None:
+                self.on_print(text)
             return written
 
         return write
 
-    def _lay(self, owner: Any, name: str, route: Callable[..., Any]) -> None:
+    def _replace(self, owner: Any, name: str, route: Callable[..., Any]) -> None:
         held = _own(owner).get(name)
         try:
             setattr(owner, name, route)
-            self._laid.setdefault(owner, {})[name] = route, held
+            self._replaced.setdefault(owner, {})[name] = route, held
         except (TypeError, AttributeError):
             return  # a stream of a kind that cannot be listened to
 
@@ -400,7 +449,11 @@ def _text(bundle: Mapping[str, Any]) -> str:
             return text
     html = bundle.get("text/html")
     if isinstance(html, str):
-        return html if len(html) <= _LONGEST_HTML else f"{html[:_LONGEST_HTML]}… ({len(html)} characters of HTML)"
+        return (
+            html
+            if len(html) <= _MAX_HTML_CHARACTERS
+            else f"{html[:_MAX_HTML_CHARACTERS]}… ({len(html)} characters of HTML)"
+        )
     return f"[shown: {', '.join(bundle)}]"
 
 
@@ -419,37 +472,43 @@ class _Trimmed(traceback.StackSummary):
         return lines
 
 
-def traceback_of(error: BaseException, shell: Any, libraries: int = _MOST_LIBRARY_FRAMES) -> str:
-    """The traceback of an error as the user's code sees it: without the frames of IPython and of ours.
+def traceback_of(error: BaseException, shell: Any, libraries: int = _MAX_LIBRARY_FRAMES) -> str:
+    """Format the traceback of an error without the frames of IPython and of this package.
 
-    Of frames in libraries the last ``libraries`` stay.
+    Args:
+        error: The error.
+        shell: The IPython shell, which knows the numbers of cells.
+        libraries: How many frames of libraries to keep, the last ones.
+
+    Returns:
+        The traceback, with its causes.
     """
-    told = traceback.TracebackException.from_exception(error)
-    _trim(told, shell, libraries, set())
-    return "".join(told.format())
+    described = traceback.TracebackException.from_exception(error)
+    _trim(described, shell, libraries, set())
+    return "".join(described.format())
 
 
-def _trim(told: traceback.TracebackException, shell: Any, libraries: int, seen: set[int]) -> None:
-    if id(told) in seen:
+def _trim(described: traceback.TracebackException, shell: Any, libraries: int, seen: set[int]) -> None:
+    if id(described) in seen:
         return
-    seen.add(id(told))
-    frames = [frame for frame in told.stack if not frame.filename.startswith(_NOT_TOLD)]
+    seen.add(id(described))
+    frames = [frame for frame in described.stack if not frame.filename.startswith(_HIDDEN_FRAMES)]
     own = [frame for frame in frames if _is_cell(frame) or not _is_library(frame)]
     others = [frame for frame in frames if _is_library(frame) and not _is_cell(frame)]
-    if len(own) > _MOST_FRAMES:  # of a recursion without end its begin and its end say enough
-        own = own[: _MOST_FRAMES // 2] + own[-_MOST_FRAMES // 2 :]
+    if len(own) > _MAX_FRAMES:  # of a recursion without end its begin and its end say enough
+        own = own[: _MAX_FRAMES // 2] + own[-_MAX_FRAMES // 2 :]
     shown = {id(frame) for frame in own + others[max(len(others) - libraries, 0) :]}
     kept = [_named(frame, shell) for frame in frames if id(frame) in shown]
     trimmed = _Trimmed(kept)
     trimmed.left_out = len(frames) - len(kept)
-    told.stack = trimmed
-    for other in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
+    described.stack = trimmed
+    for other in (described.__cause__, described.__context__, *(getattr(described, "exceptions", None) or ())):
         if other is not None:
             _trim(other, shell, libraries, seen)
 
 
 def _named(frame: traceback.FrameSummary, shell: Any) -> traceback.FrameSummary:
-    """The frame with its cell's number in the place of a file that nobody knows."""
+    """The frame with its cell's number in the place of a temporary file."""
     name: Callable[[str], Any] = getattr(shell.compile, "format_code_name", lambda _: None)
     cell = name(frame.filename)
     if not cell:
@@ -466,10 +525,10 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
     return frame.filename.startswith(("<frozen", *_LIBRARIES))
 
 
-def _folder_of(module: str) -> str:
+def _directory_of(module: str) -> str:
     spec = find_spec(module)
     return f"{Path(spec.origin).parent}{os.sep}" if spec is not None and spec.origin else "\0"
 
 
 _LIBRARIES = (f"{Path(os.__file__).parent}{os.sep}", *(f"{path}{os.sep}" for path in sys.path if "-packages" in path))
-_NOT_TOLD = (_folder_of("IPython"), _folder_of("ipykernel"), f"{Path(__file__).parents[1]}{os.sep}")
+_HIDDEN_FRAMES = (_directory_of("IPython"), _directory_of("ipykernel"), f"{Path(__file__).parents[1]}{os.sep}")

@@ -42,7 +42,10 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def counted(interrupts: list[int]) -> Generator[None]:
-    """Add the signal's number to ``interrupts`` with every interrupt within this context, and raise nothing."""
+    """Count interrupts within this context, and raise nothing.
+
+    Each adds the signal's number to ``interrupts``.
+    """
     if not _on_main_thread():
         yield
         return
@@ -58,7 +61,10 @@ def counted(interrupts: list[int]) -> Generator[None]:
 
 
 def repeat() -> None:
-    """Interrupt again, on the main thread: for whoever handled interrupts before the code that was ended."""
+    """Interrupt again, on the main thread.
+
+    This is for whoever handled interrupts before the code that was ended.
+    """
     signal.raise_signal(signal.SIGINT)
 
 
@@ -109,7 +115,9 @@ class CodeInterrupts:
                 sys.settrace(None)
 
     def keep_routed(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Install the handler again whenever the kernel, which ignores interrupts between cells, has put its own back.
+        """Install the handler again whenever the kernel has put its own back.
+
+        The kernel ignores interrupts between cells.
 
         Args:
             loop: The kernel's loop, which looks 20 times a second while interrupts are routed here.
@@ -181,7 +189,10 @@ class CodeInterrupts:
         return signal.getsignal(signal.SIGINT) == self._on_interrupt
 
     def send(self) -> None:
-        """Interrupt the code; while a cell of the user's runs and the code awaits, cancel it instead."""
+        """Interrupt the code.
+
+        While a cell of the user's runs and the code awaits, its task is cancelled instead.
+        """
         if self.is_reached:
             _interrupt_main_thread()
         elif self.task is not None:

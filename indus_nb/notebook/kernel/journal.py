@@ -15,9 +15,9 @@ from indus_nb.notebook.kernel.main_thread import work_here
 from indus_nb.redaction import hide, secrets_of
 from indus_nb.tools.bash import PlainText
 
-MOST_CELLS = 20
-MOST_CHARACTERS = 8000
-_LONGEST_PART = 2000
+MAX_CELLS = 20
+MAX_CHARACTERS = 8000
+_MAX_PART_CHARACTERS = 2000
 _OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
 
 
@@ -34,34 +34,34 @@ class Cell:
 
 
 class _Tail:
-    """The end of what is printed; ``take`` is called at every write, and costs next to nothing."""
+    """The end of what is printed; ``append`` is called at every write, and costs next to nothing."""
 
     def __init__(self) -> None:
-        self._pieces: deque[str] = deque(maxlen=2 * _LONGEST_PART)
+        self._pieces: deque[str] = deque(maxlen=2 * _MAX_PART_CHARACTERS)
         self._add = self._pieces.append
 
-    def take(self, text: str) -> None:
-        self._add(text if len(text) <= _LONGEST_PART else text[-_LONGEST_PART - 1 :])
+    def append(self, text: str) -> None:
+        self._add(text if len(text) <= _MAX_PART_CHARACTERS else text[-_MAX_PART_CHARACTERS - 1 :])
 
     def text(self) -> str:
         whole = "".join(self._pieces)
-        return whole if len(whole) <= _LONGEST_PART else f"…{whole[-_LONGEST_PART:]}"
+        return whole if len(whole) <= _MAX_PART_CHARACTERS else f"…{whole[-_MAX_PART_CHARACTERS:]}"
 
 
 class Journal:
-    """Watches the user's cells, and remembers the last ones."""
+    """Watches the user's cells, and remembers the last 20."""
 
     def __init__(self, shell: Any, routes: Routes) -> None:
         self._shell = shell
         self._routes = routes
         self._tail: _Tail | None = None
-        self._cells: deque[Cell] = deque(maxlen=MOST_CELLS)
+        self._cells: deque[Cell] = deque(maxlen=MAX_CELLS)
         self._count = 0
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         for event, callback in (("pre_run_cell", self._begin), ("post_run_cell", self._end)):
             with contextlib.suppress(ValueError):
                 self._shell.events.unregister(event, callback)
@@ -72,46 +72,46 @@ class Journal:
         return self._count
 
     def since(self, index: int) -> str:
-        """The cells behind the one of that index, for the model; empty without any."""
+        """Write the cells after the one of that index for the model; empty without any."""
         cells = [cell for cell in self._cells if cell.index > index]
         if not cells:
             return ""
-        told: deque[str] = deque()
-        room = MOST_CHARACTERS
+        texts: deque[str] = deque()
+        room = MAX_CHARACTERS
         for cell in reversed(cells):
-            text = _told(cell)
+            text = _as_text(cell)
             if len(text) > room:
                 break
             room -= len(text)
-            told.appendleft(text)
-        left_out = min(self._count - index, self._count) - len(told)
+            texts.appendleft(text)
+        left_out = min(self._count - index, self._count) - len(texts)
         note = [f"({left_out} earlier cells are left out here.)"] if left_out else []
-        return "\n\n".join(["The user ran these cells since the last message:", *note, *told])
+        return "\n\n".join(["The user ran these cells since the last message:", *note, *texts])
 
     def _begin(self, info: Any) -> None:
         if work_here() is not None:
             return
-        self._routes.lay()
+        self._routes.install()
         self._tail = _Tail() if _is_users(info) else None
-        self._routes.hear = self._hearing(self._tail) if self._tail is not None else None
+        self._routes.on_print = self._listener(self._tail) if self._tail is not None else None
 
-    def _hearing(self, tail: _Tail) -> Callable[[str], None]:
+    def _listener(self, tail: _Tail) -> Callable[[str], None]:
         shell = self._shell
         if hasattr(shell, "kernel"):
-            return tail.take
+            return tail.append
 
-        def take(text: str) -> None:
-            # A terminal prints results and tracebacks too; they are told otherwise.
+        def append(text: str) -> None:
+            # A terminal prints results and tracebacks too; the model gets them otherwise.
             if not (getattr(shell.displayhook, "is_active", False) or getattr(shell, "showing_traceback", False)):
-                tail.take(text)
+                tail.append(text)
 
-        return take
+        return append
 
     def _end(self, result: Any) -> None:
         if work_here() is not None:
             return
         tail, self._tail = self._tail, None
-        self._routes.hear = None
+        self._routes.on_print = None
         info = getattr(result, "info", None)  # a cell that was interrupted while it awaited has no result
         if info is None or not _is_users(info):
             return
@@ -135,7 +135,7 @@ def _is_users(info: Any) -> bool:
     return bool(getattr(info, "store_history", True) and code.strip() and not code.lstrip().startswith(_OURS))
 
 
-def _told(cell: Cell) -> str:
+def _as_text(cell: Cell) -> str:
     head = "Cell:" if cell.number is None else f"Cell [{cell.number}]:"
     parts = [f"{head}\n{_fenced(cell.code, 'python')}"]
     if cell.printed:
@@ -156,9 +156,13 @@ def _fenced(text: str, language: str = "") -> str:
 
 def _beginning(text: str) -> str:
     text = text.strip("\n")
-    return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}\n… ({len(text) - _LONGEST_PART} characters)"
+    return (
+        text
+        if len(text) <= _MAX_PART_CHARACTERS
+        else f"{text[:_MAX_PART_CHARACTERS]}\n… ({len(text) - _MAX_PART_CHARACTERS} characters)"
+    )
 
 
 def _end_of(text: str) -> str:
     text = text.rstrip("\n")
-    return text if len(text) <= _LONGEST_PART else f"… {text[-_LONGEST_PART:]}"
+    return text if len(text) <= _MAX_PART_CHARACTERS else f"… {text[-_MAX_PART_CHARACTERS:]}"

@@ -36,7 +36,10 @@ class Work(Protocol):
     """Something to do on the main thread."""
 
     def prepare(self) -> bool:
-        """Get ready, also on the main thread; return whether ``run`` has to wait for something on a loop."""
+        """Get ready, also on the main thread.
+
+        Returns whether ``run`` has to wait for something on a loop.
+        """
         ...
 
     async def run(self, job: Job) -> None:
@@ -45,7 +48,10 @@ class Work(Protocol):
 
 
 def work_here() -> Work | None:
-    """Return the work that the caller is a part of: it runs in its context, or in a thread that it started."""
+    """Return the work that the caller is a part of.
+
+    The caller runs in its context, or in a thread that it started.
+    """
     job = _current_job.get()
     if job is None and running and threading.get_ident() not in running[-1].threads_before:
         job = running[-1]
@@ -129,7 +135,10 @@ class Job:
         return self._move(JobState.PREPARING, JobState.RUNNING)
 
     def finish(self) -> None:
-        """Let interrupts end nothing from now on: all that could be ended has ended. On the main thread."""
+        """Let interrupts end nothing from now on.
+
+        Called on the main thread, once all that could be ended has ended.
+        """
         # Without the lock: to wait for it could be interrupted. No other thread leads out of this state.
         if self.state is JobState.RUNNING:
             self.state = JobState.FINISHING
@@ -224,7 +233,10 @@ class Job:
         self._agent.call_later(_INSIST_SECONDS if self.interrupts.raised else _PATIENCE_SECONDS, self.interrupt, why)
 
     async def withdraw(self) -> None:
-        """Do not begin it, or end it and wait a while for that, unless a cell of the user's is in its way."""
+        """Do not begin it, or end it.
+
+        The end is waited for a while, unless a cell of the user's is in its way.
+        """
         if self._move(JobState.WAITING, JobState.WITHDRAWN):
             return
         self._move(JobState.PREPARING, JobState.WITHDRAWN)
@@ -257,7 +269,7 @@ class Job:
 
 
 class MainThread:
-    """The kernel's main thread, as the agent may have work done there. Made on that thread."""
+    """The kernel's main thread, as the agent has work done there. Made on that thread."""
 
     def __init__(self, shell: Any) -> None:
         self.inbox: Inbox | None = None
@@ -277,7 +289,10 @@ class MainThread:
         return self.inbox is None and self._cell_runs
 
     def close(self, afterwards: Callable[[], None]) -> None:
-        """Stop watching the user's cells; ``afterwards`` is called once the cell that runs has ended."""
+        """Stop watching the user's cells.
+
+        ``afterwards`` is called once the cell that runs has ended.
+        """
         for event, callback in (("pre_run_cell", self._cell_begins), ("post_run_cell", self._cell_ends)):
             with contextlib.suppress(ValueError):
                 self._shell.events.unregister(event, callback)
@@ -300,7 +315,9 @@ class MainThread:
                         job.fail(error)
 
     async def do(self, work: Work, seconds: float | None = None) -> Job:
-        """Have work done, and wait for its end. Called on the agent's loop; if it is cancelled the work is ended.
+        """Have work done, and wait for its end.
+
+        Called on the agent's loop; if that task is cancelled the work is ended.
 
         Args:
             work: What to do.
@@ -388,7 +405,7 @@ class MainThread:
             self._soon()
 
     def _soon(self) -> None:
-        """Go on with what waits, once the kernel has told the front end of the cell's end."""
+        """Go on with what waits, once the kernel has sent the end of the cell to the front end."""
         if self._loop is None:
             self._settle()
         elif self._waiting or self._between:

@@ -54,7 +54,7 @@ class VariablesArguments(Arguments):
 
 
 class UserKernel:
-    """One shell. ``inbox`` is where the main thread takes jobs from while a cell waits for the agent, else ``None``."""
+    """The kernel of one shell, and the tools ``python`` and ``variables`` that work in it."""
 
     tools = ("python", "variables")
 
@@ -70,24 +70,24 @@ class UserKernel:
 
     @property
     def inbox(self) -> Inbox | None:
-        """Where the main thread takes jobs from now."""
+        """Where the main thread takes jobs from while a cell waits for the agent; else ``None``."""
         return self._main.inbox
 
     @contextlib.contextmanager
     def serving(self, inbox: Inbox) -> Generator[None]:
-        """Within this context the calling thread takes jobs from ``inbox``."""
+        """Place jobs in ``inbox``, which the calling thread serves within this context."""
         with self._main.serving(inbox):
             yield
 
     def close(self) -> None:
-        """Do not look at the user's cells any more."""
+        """Stop watching the user's cells."""
         self._journal.close()
         self._routes.remove()
         # IPython puts back what a stream had when the cell began: that may be ours.
         self._main.close(afterwards=self._routes.remove)
 
     def __call__(self, api: ExtensionApi) -> None:
-        """Lend a session the tools, and tell its model of the cells that ran since it was last asked."""
+        """Add the tools to a session, and send its model the cells that ran since it was last asked."""
         api.register_tool(
             FunctionTool(
                 name="python",
@@ -150,8 +150,8 @@ class UserKernel:
             return {"code": arguments.code, "executionSeconds": round(time.monotonic() - began, 3)}
 
         def shown(text: str) -> ToolOutput:
-            told = clean_text(hide_known(text, secrets_of(), mark="…"))
-            return ToolOutput(content=[TextContent(text=told)] if told else [], details=details())
+            cleaned = clean_text(hide_known(text, secrets_of(), mark="…"))
+            return ToolOutput(content=[TextContent(text=cleaned)] if cleaned else [], details=details())
 
         async def report() -> None:
             while True:
@@ -170,7 +170,7 @@ class UserKernel:
             execution.tail.close()
 
     def _warn(self, arguments: PythonArguments) -> str | None:
-        """What the user should know of the code before allowing it."""
+        """A warning for the user who is to allow the code."""
         return touched(arguments.code, self._users(), self._shell.transform_cell).warning()
 
     def _keep(self, execution: Execution) -> None:
@@ -213,12 +213,12 @@ class UserKernel:
         self._agents = {name: known for name, known in self._agents.items() if id(held.get(name)) == known}
         return {name: value for name, value in held.items() if name not in self._agents}
 
-    # What the model is told
+    # What the model is sent with a prompt
 
     def _tell(self, _event: object, ctx: Context) -> Mapping[str, Any] | None:
         """The cells that this conversation does not know yet, and the variables if they changed since.
 
-        What it knows stands in its own messages: so a fork, or another branch, is told what is new to it.
+        What it knows stands in its own messages: so a fork, or another branch, gets what is new to it.
         """
         wanted = self._settings.notebook
         known = self._known(ctx)

@@ -270,7 +270,9 @@ def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Off
 def install(
     shell: Any, session: Callable[[], AgentSession | None], arguments: Callable[[str, str], Sequence[str]]
 ) -> Callable[[], None]:
-    """Make Tab offer what ``complete`` finds. IPython before 8.6 completes one line only, and is left as it is.
+    """Make Tab offer what ``complete`` finds.
+
+    IPython before 8.6 completes one line only, and is left as it is.
 
     Args:
         shell: The IPython shell.

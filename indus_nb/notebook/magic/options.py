@@ -97,7 +97,10 @@ class Subcommand:
     manual: str = ""
 
     def argument(self, text: str) -> str | None:
-        """Return the argument in what follows the name, empty for none; ``None`` if this is not the sub-command."""
+        """Return the argument in what follows the name, empty for none.
+
+        ``None`` if the line is not this sub-command.
+        """
         match = re.fullmatch(self.pattern, text, re.DOTALL)
         return None if match is None else match.groupdict().get("argument") or ""
 
@@ -274,7 +277,10 @@ VALUE = re.compile(r"(?:=|\s+)(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<
 
 
 def find_option(name: str) -> Option | None:
-    """Return the option of that name, long or short; a flag for a sub-command that may be written as an option."""
+    """Return the option of that name, long or short.
+
+    For a sub-command that may be written as an option it is a flag.
+    """
     return _BY_NAME.get(name)
 
 

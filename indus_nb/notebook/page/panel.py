@@ -46,7 +46,7 @@ from indus_nb.notebook.kernel.agent_thread import AgentThread
 from indus_nb.notebook.page import defaults, protocol
 from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.cell import LiveDrawing, live_state
+from indus_nb.notebook.view.growing import LiveDrawing, live_state
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut, tree_rows

@@ -25,12 +25,12 @@ OTHER_BRANCH = (
     "ran last have made of them."
 )
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_LARGEST_PICTURE = 2 * 1024 * 1024
+_MAX_PICTURE_CHARACTERS = 2 * 1024 * 1024
 _THINKING_TAIL = 1_000
 _OUTPUT_TAIL = 4_000
 _OPEN_LINES = 20
 _NOTABLE = 0.1
-_LONGEST_LINE = 4_000
+_MAX_LINE_CHARACTERS = 4_000
 _ICONS: dict[CallState, tuple[str, str]] = {
     "writing": ("…", "busy"),
     "waiting": ("…", "busy"),
@@ -45,9 +45,17 @@ _ICONS: dict[CallState, tuple[str, str]] = {
 class Call:
     """A tool call as far as it is known: what the model asked for, and what became of it.
 
-    ``described`` is what its tool says of it; without that its name and arguments describe it. ``written`` counts the
-    characters of arguments that still arrive; ``begun`` says that it reported something; ``seconds`` is the time it ran
-    so far. ``diff`` and ``checklist`` say better than arguments and output what it did.
+    Attributes:
+        name: The tool.
+        arguments: Its arguments, once they are complete.
+        written: How many characters of arguments have arrived, while they do.
+        state: Where the call is in its life cycle.
+        begun: Whether it has reported something.
+        output: Its output so far.
+        diff: What it changed in a file, shown in the place of arguments and output.
+        checklist: The task list that it changed, shown in their place.
+        seconds: How long it has run so far.
+        described: What its tool says of it; without that its name and arguments describe it.
     """
 
     name: str
@@ -63,29 +71,32 @@ class Call:
 
 
 def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
-    """Two bundles of the same kinds of text, one below the other."""
+    """Put two bundles of the same kinds of text one below the other."""
     return {kind: f"{text}\n\n{second[kind]}" for kind, text in first.items()}
 
 
 def can_show(image: ImageContent) -> bool:
-    """Whether an image of a tool's is shown: its bytes are here, of a kind that browsers know, and not too many."""
+    """Return whether an image of a tool's can be shown.
+
+    It must have its bytes, be of a kind that browsers know, and not be too large.
+    """
     data = image.data or ""
-    return image.mime_type in _PICTURES and len(data) <= _LARGEST_PICTURE and markup.is_base64(data)
+    return image.mime_type in _PICTURES and len(data) <= _MAX_PICTURE_CHARACTERS and markup.is_base64(data)
 
 
 def picture(image: ImageContent) -> MimeBundle:
-    """An image that can be shown, as the outputs of cells hold one."""
+    """Draw an image that can be shown, as the outputs of cells hold one."""
     size = f"[image: {image.mime_type}, {len(image.data or '') * 3 // 4:,} bytes]"
     return {str(image.mime_type): image.data or "", "text/plain": size}
 
 
 def answer_html(text: str) -> str:
-    """A piece of an answer, for where nothing but HTML is needed."""
+    """Draw a piece of an answer, where nothing but HTML is needed."""
     return markup.page(markup.element("div", markup.markdown_html(text), "answer", "answer"))
 
 
 def answer(text: str) -> MimeBundle:
-    """A piece of an answer, which is Markdown."""
+    """Draw a piece of an answer, which is Markdown."""
     return {
         "text/html": answer_html(text),
         "text/markdown": markup.tame_markdown(text),
@@ -94,7 +105,12 @@ def answer(text: str) -> MimeBundle:
 
 
 def thinking(text: str, *, growing: bool = False) -> MimeBundle:
-    """A model's reasoning: its end while it grows, folded away when it is whole."""
+    """Draw a model's reasoning.
+
+    Args:
+        text: All of it so far.
+        growing: Whether more will come: its end is shown then, and the whole is folded away afterwards.
+    """
     if not growing:
         return folded("Thinking", text)
     shown = ("… " if len(text) > _THINKING_TAIL else "") + text[-_THINKING_TAIL:]
@@ -102,7 +118,10 @@ def thinking(text: str, *, growing: bool = False) -> MimeBundle:
 
 
 def call(shown: Call) -> MimeBundle:
-    """The card of a tool call: its name, its arguments, and its output or its end so far."""
+    """Draw the card of a tool call.
+
+    It has the name, the arguments, and the output or the end of that so far.
+    """
     icon, icon_style = _ICONS[shown.state]
     described = shown.described or describe_call(shown.name, shown.arguments)
     code = markup.cut((described.code or "").strip("\n"))
@@ -126,8 +145,8 @@ def call(shown: Call) -> MimeBundle:
         body += markup.preformatted(output, "failed-output" if shown.state == "failed" else "output")
     summary = markup.element("summary", "".join(head), "head")
     lines = sum(text.count("\n") for text in (code, arguments, output))
-    told = shown.diff is not None or shown.checklist is not None
-    opened = shown.state != "done" or told or lines < _OPEN_LINES
+    is_change = shown.diff is not None or shown.checklist is not None
+    opened = shown.state != "done" or is_change or lines < _OPEN_LINES
     card = _folded(summary, body, opened=opened) if body else markup.element("div", "".join(head), "head")
 
     shown_output = markup.cut(shown.diff) if shown.diff is not None else output
@@ -154,7 +173,12 @@ def call(shown: Call) -> MimeBundle:
 
 
 def said(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
-    """What the user said, word for word."""
+    """Draw what the user said, word for word.
+
+    Args:
+        text: The text.
+        images: The images that went with it, which are counted.
+    """
     text = markup.cut(text)
     if images:
         text = f"{text}\n[{len(images)} image{'s' if len(images) > 1 else ''}]".lstrip("\n")
@@ -166,7 +190,13 @@ def said(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
 
 
 def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
-    """Markdown that is there for those who want to read it."""
+    """Draw Markdown that is folded away.
+
+    Args:
+        title: What is always shown.
+        text: The Markdown.
+        opened: Whether it is unfolded at first.
+    """
     shown = markup.cut(text, lines=400, characters=20_000)
     body = markup.element("div", markup.markdown_html(shown), "thinking")
     details = _folded(markup.element("summary", markup.escape(title), "head"), body, opened=opened)
@@ -179,18 +209,23 @@ def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
 
 
 def waiting(model: str, seconds: float = 0) -> MimeBundle:
-    """The sign of life while nothing has come yet."""
+    """Draw the line that is shown until the model's first words.
+
+    Args:
+        model: The model's name.
+        seconds: How long it has been waited for.
+    """
     text = f"… waiting for {model}" + (f" · {seconds:.0f} s" if seconds >= 1 else "")
     return _line(text, "waiting")
 
 
 def notice(text: str) -> MimeBundle:
-    """A quiet line."""
+    """Draw a quiet line."""
     return _line(text, "notice")
 
 
 def listing(text: str) -> MimeBundle:
-    """Text in columns."""
+    """Draw text in columns."""
     return {
         "text/html": markup.page(markup.element("div", markup.preformatted(text, "listing"), "card", "notice")),
         "text/markdown": markup.fenced(text),
@@ -199,7 +234,13 @@ def listing(text: str) -> MimeBundle:
 
 
 def usage(model: str, total: Usage, seconds: float, *, ending: str | None = None) -> MimeBundle:
-    """The closing line: model, tokens, cost and time, and how it ended when that was not well.
+    """Draw the closing line of a run.
+
+    Args:
+        model: The model's name.
+        total: Tokens and cost.
+        seconds: How long the run took.
+        ending: How it ended, if that was not well.
 
     >>> usage("m", Usage(input=1200, output=34), 2.5)["text/plain"]
     'm · 1,200 tokens in, 34 out · 2.5 s'
@@ -218,7 +259,7 @@ def usage(model: str, total: Usage, seconds: float, *, ending: str | None = None
 
 
 def error(text: str) -> MimeBundle:
-    """A box that says what went wrong."""
+    """Draw a box that says what went wrong."""
     text = markup.cut(text, lines=60, characters=6_000)
     title = markup.element("span", "✗ Error", "bad")
     return {
@@ -229,7 +270,7 @@ def error(text: str) -> MimeBundle:
 
 
 def _line(text: str, kind: str) -> MimeBundle:
-    text = " ".join(markup.plain(markup.cut(text, characters=_LONGEST_LINE)).split())
+    text = " ".join(markup.plain(markup.cut(text, characters=_MAX_LINE_CHARACTERS)).split())
     return {
         "text/html": markup.page(markup.element("div", markup.escape(text), "quiet", kind)),
         "text/markdown": f"*{markup.tame_line(text)}*",

@@ -1,6 +1,6 @@
-"""A transcript drawn: into the output of a cell, where it stays, and into a widget while it grows.
+"""A run drawn into its cell: finished blocks as displays, which stay, and growing ones in a widget below them.
 
-Only what changed is drawn again, and that a few times a second, so the cost follows the length of what was said.
+Only what changed is drawn again, a few times a second, so the cost follows the length of the text.
 """
 
 from __future__ import annotations
@@ -10,34 +10,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from indus_nb.messages import Usage
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.blocks import MimeBundle
+from indus_nb.notebook.view.growing import LiveDrawing, live_state
 from indus_nb.notebook.view.output import Display, Screen
 from indus_nb.notebook.view.transcript import Block, Card, Line, Prose, Transcript
 from indus_nb.render import markup
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.page.protocol import RunState
     from indus_nb.notebook.page.widget import AgentWidget
 
 _PACE = 0.2
 _LIVE_PACE = 0.08
 _READY_WITHIN = 3.0
-_LONGEST_PIECE = 2_000
 
 
 class StaticDrawing:
-    """Draws blocks as displays that any viewer can show; text that grows is cut into several of them."""
+    """Draws blocks as displays that any viewer can show.
+
+    Text that grows is cut into several of them.
+    """
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._drawn: dict[str, _Drawn] = {}
         self.free: Display | None = None
-        """A display that the next new one takes the place of."""
+        """A display that the next new one replaces."""
 
     def draw(self, block: Block) -> None:
-        """Draw what changed of it; after it was drawn finished it is forgotten."""
+        """Draw what changed of a block; a finished one is drawn for the last time."""
         drawn = self._drawn.setdefault(block.key, _Drawn())
         if drawn.version != block.version or block.finished:
             drawn.version = block.version
@@ -56,11 +57,16 @@ class StaticDrawing:
             del self._drawn[block.key]
 
     def is_growing(self) -> bool:
-        """Whether something is shown that will change."""
+        """Return whether something is shown that will change."""
         return any(drawn.display is not None for drawn in self._drawn.values())
 
     def show(self, bundle: MimeBundle, *, final: bool) -> Display:
-        """A new display, or the one that is free."""
+        """Show a bundle as a new display, or in the one that is free.
+
+        Args:
+            bundle: What to show.
+            final: Whether it will not change any more.
+        """
         display, self.free = self.free, None
         if display is None:
             return self._screen.show(bundle, final=final)
@@ -104,98 +110,12 @@ class _Drawn:
     rest: str = ""
 
 
-class LiveDrawing:
-    """Draws blocks into a widget, where growing text is sent paragraph by paragraph."""
-
-    def __init__(self, live: AgentWidget) -> None:
-        self._live = live
-        self._drawn: dict[str, _Growing] = {}
-
-    def draw(self, block: Block) -> None:
-        """Draw what changed of it."""
-        drawn = self._drawn.setdefault(block.key, _Growing())
-        if drawn.version == block.version:
-            return
-        drawn.version = block.version
-        match block:
-            case Prose(thinking=False):
-                self._draw_answer(block, drawn)
-            case Prose():
-                self._draw_thinking(block, drawn)
-            case Card():
-                shown = "".join(markup.picture(str(image.mime_type), image.data or "") for image in block.pictures())
-                self._live.put(block.key, block.bundle()["text/html"] + shown)
-            case Line():
-                self._live.put(block.key, _html(block.shown))
-            case _:
-                pass
-
-    def drop(self, block: Block) -> None:
-        """Take it away."""
-        drawn = self._drawn.pop(block.key, _Growing())
-        self._live.drop(block.key)
-        for number in range(drawn.pieces + 1):
-            self._live.drop(f"{block.key}.{number}")
-
-    def _draw_answer(self, block: Prose, drawn: _Growing) -> None:
-        text = drawn.rest + "".join(block.pieces[drawn.taken :])
-        drawn.taken = len(block.pieces)
-        whole, drawn.rest = markup.split_answer(text, soft=0, hard=_LONGEST_PIECE)
-        while whole:
-            if whole.strip():
-                self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(whole))
-                drawn.pieces += 1
-            whole, drawn.rest = markup.split_answer(drawn.rest, soft=0, hard=_LONGEST_PIECE)
-        if drawn.rest.strip():
-            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest))
-
-    def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
-        drawn.rest += "".join(block.pieces[drawn.taken :])
-        drawn.taken = len(block.pieces)
-        if drawn.rest.strip():
-            self._live.put(block.key, blocks.thinking(drawn.rest, growing=not block.finished)["text/html"])
-        if block.finished:
-            drawn.rest = ""
-
-
-@dataclass
-class _Growing:
-    version: int = -1
-    taken: int = 0
-    rest: str = ""
-    pieces: int = 0
-
-
-def _html(bundle: MimeBundle) -> str:
-    """What a widget shows of a bundle: an extension may have drawn one without HTML."""
-    return (
-        markup.page(bundle["text/html"]) if "text/html" in bundle else blocks.answer_html(bundle.get("text/plain", ""))
-    )
-
-
-def live_state(transcript: Transcript, spent_before: float) -> RunState:
-    """What a widget's footer tells of a run; ``spent_before`` is what the session had cost by then, in US dollars."""
-    note = transcript.note
-    if note is None and transcript.waiting_since is not None:
-        note = f"waiting for {transcript.name}"
-    return {"note": note or "", "model": transcript.name, **_counts(transcript.usage, spent_before)}
-
-
-def _counts(usage: Usage, spent_before: float) -> RunState:
-    read = usage.input + usage.cache_read + usage.cache_write
-    tokens = f"{read:,} in · {usage.output:,} out" if read or usage.output else ""
-    cost = f"${usage.cost.total:.4f}" if usage.cost.total else ""
-    if spent_before:
-        cost = f"{cost or '$0'} · session ${spent_before + usage.cost.total:.4f}"
-    return {"tokens": tokens, "cost": cost}
-
-
 class CellView:
-    """Draws one run into its cell: what is finished as displays, what grows in a widget below them if there is one.
+    """Draws one run into its cell.
+
+    What is finished is drawn as displays, what grows in a widget below them if there is one.
 
     Without a widget, or when no page is ready within three seconds, what grows is drawn as displays as well.
-    While ``is_held()`` nothing moves, so that a dialog stays where it is. ``spent_before`` is what the session has cost
-    until now, in US dollars.
     """
 
     def __init__(
@@ -207,6 +127,15 @@ class CellView:
         spent_before: float = 0,
         is_held: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Show that the run has begun.
+
+        Args:
+            transcript: The run.
+            screen: The cell's output.
+            live: The widget, if a page may show it.
+            spent_before: What the session has cost until now, in US dollars.
+            is_held: While it is true nothing moves, so that a dialog stays where it is.
+        """
         self._transcript = transcript
         self._shown_at = transcript.clock()
         self._static = StaticDrawing(screen)

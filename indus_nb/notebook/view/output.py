@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from indus_nb.notebook.view.blocks import MimeBundle, joined
 
-_SEPARATE = 30
-_PAGE = 20_000
+_MAX_SEPARATE_DISPLAYS = 30
+_MAX_PAGE_CHARACTERS = 20_000
 _TEXTS = {"text/html", "text/markdown", "text/plain"}
 _CLEAR_LINE = "\r\x1b[K"
 
@@ -28,7 +28,12 @@ class Display(Protocol):
     """One display in a cell's output."""
 
     def update(self, bundle: MimeBundle, *, final: bool) -> None:
-        """Show ``bundle`` instead; after a ``final`` one nothing follows."""
+        """Show something else.
+
+        Args:
+            bundle: What it shows now.
+            final: Whether it will not change any more.
+        """
         ...
 
 
@@ -36,12 +41,17 @@ class Screen(Protocol):
     """Where displays appear."""
 
     def show(self, bundle: MimeBundle, *, final: bool) -> Display:
-        """A new display below the others."""
+        """Add a display below the others.
+
+        Args:
+            bundle: What it shows.
+            final: Whether it will not change any more.
+        """
         ...
 
 
 def screen_of(shell: Any) -> Screen:
-    """The screen of the cell that runs now."""
+    """Return the screen of the cell that runs now."""
     kernel: Any = getattr(shell, "kernel", None)
     if kernel is None:
         return TerminalScreen()
@@ -50,14 +60,20 @@ def screen_of(shell: Any) -> Screen:
 
 
 def can_update(kernel: Any) -> bool:
-    """Whether displays can change later: consoles and qtconsole, which have no server, ignore that."""
+    """Return whether displays can change later.
+
+    Consoles and qtconsole, which have no server, ignore updates.
+    """
     by_vs_code = "__vsc_ipynb_file__" in (kernel.shell.user_ns or {})
     served = "JPY_SESSION_NAME" in os.environ or by_vs_code or "google.colab" in sys.modules
     return served or not asks_for_input(kernel)
 
 
 def asks_for_input(kernel: Any) -> bool:
-    """Whether the front end of the cell that runs now lets code ask for input: somebody is there."""
+    """Return whether the front end of the running cell lets code ask for input.
+
+    If it does, a user is there.
+    """
     content: Any = kernel.get_parent("shell").get("content", {})
     return bool(content.get("allow_stdin", False))
 
@@ -70,7 +86,13 @@ class CellOutput:
         self._parent: Any = shell.kernel.get_parent("shell")
 
     def publish(self, bundle: MimeBundle, display_id: str, *, update: bool) -> None:
-        """Show ``bundle`` as the display of that id."""
+        """Send a display to the front end.
+
+        Args:
+            bundle: What it shows.
+            display_id: Its id.
+            update: Whether a display of that id is there, to be replaced.
+        """
         publisher, transient = self._publisher, {"display_id": display_id}
         if not hasattr(publisher, "pub_socket"):  # captured, as by %%capture
             publisher.publish(data=bundle, transient=transient, update=update)
@@ -83,17 +105,17 @@ class CellOutput:
 class NotebookScreen:
     """The output of one run of a cell.
 
-    JupyterLab shows no more than 50 outputs of a cell until somebody asks for the others. So after the first 30
+    JupyterLab shows no more than 50 outputs of a cell until the user asks for the others. So after the first 30
     displays finished ones move together, as many into one as make a page, and what follows moves up.
     """
 
     def __init__(self, cell: CellOutput) -> None:
         self._cell = cell
         self._displays: list[_NotebookDisplay] = []
-        self._page = _SEPARATE
+        self._page = _MAX_SEPARATE_DISPLAYS
 
     def show(self, bundle: MimeBundle, *, final: bool) -> Display:
-        """A new display below the others."""
+        """Add a display below the others."""
         freed = self._freed_id()
         display = _NotebookDisplay(self._cell, freed or uuid4().hex, bundle, final)
         self._cell.publish(bundle, display.display_id, update=freed is not None)
@@ -110,7 +132,7 @@ class NotebookScreen:
                 self._page += 1
                 continue
             together = joined(page.bundle, following.bundle)
-            if len(together["text/markdown"]) > _PAGE:
+            if len(together["text/markdown"]) > _MAX_PAGE_CHARACTERS:
                 self._page += 1
                 continue
             page.update(together, final=True)
@@ -157,7 +179,7 @@ _typing = threading.Event()
 
 @contextlib.contextmanager
 def free_line() -> Generator[None]:
-    """Keep a terminal's line on what goes on away within this context, where somebody is to type."""
+    """Keep a terminal's status line away within this context, in which the user types."""
     _typing.set()
     if sys.stdout.isatty():
         sys.stdout.write(_CLEAR_LINE)
@@ -168,7 +190,10 @@ def free_line() -> Generator[None]:
 
 
 class TerminalScreen:
-    """A terminal, where nothing can be taken back: what is final is printed, above one line on what goes on."""
+    """A terminal, where nothing can be taken back.
+
+    What is final is printed, above one line on what goes on.
+    """
 
     def __init__(self) -> None:
         self._stream = sys.stdout  # as it is now: a tool's output may be redirected later

@@ -1,7 +1,7 @@
-"""What a run or a whole session amounts to for somebody who watches: blocks, in the order in which they began.
+"""The events of a run, or of a whole session, as blocks in the order in which they began.
 
-A ``Transcript`` takes events and draws nothing. Its blocks say how they look as MIME bundles; ``view`` puts those into
-a cell, or into a widget that shows them while they still grow.
+A ``Transcript`` draws nothing. Its blocks are drawn by ``cell``: into the output of a cell, or into a widget while they
+still grow.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
 
 @dataclass
 class Block:
-    """A part of a transcript. ``version`` grows with every change; a ``finished`` one will not change any more."""
+    """A part of a transcript.
+
+    ``version`` grows with every change; a ``finished`` one will not change any more.
+    """
 
     key: str
     version: int = 0
@@ -89,7 +92,10 @@ class Prose(Block):
 
 @dataclass
 class Card(Block):
-    """A tool call. ``output`` is the latest report; ``started`` is a time of the transcript's clock."""
+    """A tool call.
+
+    ``output`` is the latest report; ``started`` is a time of the transcript's clock.
+    """
 
     call: blocks.Call = field(default_factory=lambda: blocks.Call("", {}))
     output: Sequence[TextContent | ImageContent] = ()
@@ -108,23 +114,33 @@ class Card(Block):
 
 @dataclass
 class Line(Block):
-    """Something that is whole from the beginning: a notice, an error, a message that is not the model's."""
+    """Something that is whole from the beginning.
+
+    It is a notice, an error, or a message that is not the model's.
+    """
 
     shown: MimeBundle = field(default_factory=dict[str, str])
     is_notice: bool = False
 
 
 BlockT = TypeVar("BlockT", bound=Block)
-_SEPARATE = 30
-_LARGEST_NOTICE = 10_000
+_MAX_SEPARATE_BLOCKS = 30
+_MAX_NOTICE_CHARACTERS = 10_000
 
 
 class Transcript:
-    """Takes a session's events; ``blocks`` are those that nobody has taken out after they were finished.
+    """The blocks of a run or of a session.
 
-    ``model`` is what answers: its ``name``, until an answer says its id. ``clock`` counts seconds. ``tools`` gives
-    the session's tools by name, which describe their calls. With ``whole`` it tells a conversation rather than one
-    prompt: what the user says is part of it, and every run has a closing line.
+    Attributes:
+        blocks: Those that were not removed after they were finished.
+        name: The name of the model that was asked.
+        model: The id of the model that answers; ``name`` until it is known.
+        clock: Counts seconds.
+        began: When the run began, by that clock.
+        usage: Tokens and cost of the run.
+        asked: Whether the run has begun.
+        waiting_since: Since when the model is waited for, by the clock.
+        note: What goes on beside the answer.
     """
 
     def __init__(
@@ -136,6 +152,16 @@ class Transcript:
         tools: Callable[[], Mapping[str, Tool]] = dict,
         whole: bool = False,
     ) -> None:
+        """Begin without blocks.
+
+        Args:
+            model: The model's name.
+            clock: Counts seconds.
+            renderer: Finds what draws the messages of an extension.
+            tools: Gives the session's tools by name, which describe their calls.
+            whole: Whether to show a whole conversation rather than one prompt: with what the user says, and a closing
+                line for every run.
+        """
         self.blocks: list[Block] = []
         self.name = self.model = model
         self.clock = clock
@@ -157,7 +183,7 @@ class Transcript:
         self._prompted = False
 
     def feed(self, event: SessionEvent) -> None:
-        """Take note of an event."""
+        """Update the blocks after an event."""
         match event:
             case AgentStart():
                 self._begin()
@@ -181,10 +207,13 @@ class Transcript:
                 pass
 
     def add_notice(self, text: str) -> None:
-        """Add a quiet line. Of many, which an extension may say at once, several share a block."""
+        """Add a quiet line.
+
+        Of many, which an extension may add at once, several share a block.
+        """
         notice = blocks.notice(text)
-        last = self.blocks[-1] if len(self.blocks) > _SEPARATE else None
-        if isinstance(last, Line) and last.is_notice and len(last.shown["text/html"]) < _LARGEST_NOTICE:
+        last = self.blocks[-1] if len(self.blocks) > _MAX_SEPARATE_BLOCKS else None
+        if isinstance(last, Line) and last.is_notice and len(last.shown["text/html"]) < _MAX_NOTICE_CHARACTERS:
             last.shown = blocks.joined(last.shown, notice)
             last.version += 1
         else:
@@ -239,7 +268,7 @@ class Transcript:
         self.asked = True
 
     def end_run(self) -> None:
-        """``close``, and be ready for the next prompt."""
+        """Close the run, and be ready for the next one."""
         self.close()
         self.asked = False
         self._cards.clear()
@@ -297,7 +326,7 @@ class Transcript:
                 self._end_card(card, "not run")
 
     def _show_message(self, message: Message) -> None:
-        """Something that is said by nobody's turn: the user, an extension, a summary, a command of the user's."""
+        """Add a message that is no part of the model's turn: of the user, an extension, a summary, a command."""
         match message:
             case UserMessage():
                 titles = [attachment.title for attachment in message.attachments or ()]
@@ -325,7 +354,7 @@ class Transcript:
         draw = self._renderer(message.custom_type)
         try:
             drawn = draw(message) if draw is not None else None
-        except Exception:  # noqa: BLE001 - what cannot be drawn is told in words
+        except Exception:  # noqa: BLE001 - what cannot be drawn is shown as text
             drawn = None
         return _bundle(drawn, text_of(message.content)) or blocks.answer(text_of(message.content))
 
@@ -350,7 +379,11 @@ class Transcript:
         card.version += 1
 
     def tick(self, *, asking: bool = False) -> None:
-        """Let the time that running calls take show. While ``asking`` the user it does not count for what may wait."""
+        """Update the time that running calls have taken.
+
+        Args:
+            asking: Whether the user is being asked: that time does not count for calls that may wait for the answer.
+        """
         now = self.clock()
         passed, self._ticked = now - self._ticked, now
         for block in self.blocks:

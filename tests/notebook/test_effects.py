@@ -66,6 +66,10 @@ def names(code: str) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
         ("%%bash\nx=1", []),
         ("%timeit -n 10 x = 1", []),
         ("def f():\n    x = 1\n    [y := 1 for _ in x]", []),
+        ("{k: (x := k) for k in y}", ["x"]),
+        ("def f():\n    global x\n    return [(x := i) for i in y]", ["x"]),
+        ("f = lambda: (x := 1)", []),
+        ("def f(): exec('x = 1')", []),
         ("from math import *", ["e"]),
         ("exec('x = 1')", ["x"]),
         ("exec('exec(\\'x = 1\\')')", ["x"]),
@@ -137,6 +141,10 @@ def test_names_that_go_are_deleted(code: str, deleted: list[str]) -> None:
         ("df.append(1); x.update()", []),
         ("pd.options.display.max_rows = 5", []),
         ("df.head()", []),
+        ("def f():\n    items.append(1)\n    def g():\n        items = 2", ["items"]),
+        ("class A:\n    items = 1\n    def m(self):\n        items.append(1)", ["items"]),
+        ("[items for items in items.pop()]", ["items"]),
+        ("def f():\n    items = []\n    [items.append(i) for i in x]", []),
     ],
 )
 def test_values_that_code_reaches_into_are_changed(code: str, changed: list[str]) -> None:

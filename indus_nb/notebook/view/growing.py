@@ -1,0 +1,115 @@
+"""Blocks drawn into a widget while they grow.
+
+Only what changed is sent, and of an answer no more than its last paragraph: so the cost follows the length of the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from indus_nb.messages import Usage
+from indus_nb.notebook.view import blocks
+from indus_nb.notebook.view.blocks import MimeBundle
+from indus_nb.notebook.view.transcript import Block, Card, Line, Prose, Transcript
+from indus_nb.render import markup
+
+if TYPE_CHECKING:
+    from indus_nb.notebook.page.protocol import RunState
+    from indus_nb.notebook.page.widget import AgentWidget
+
+_MAX_PIECE_CHARACTERS = 2_000
+
+
+class LiveDrawing:
+    """Draws blocks into a widget, where growing text is sent paragraph by paragraph."""
+
+    def __init__(self, live: AgentWidget) -> None:
+        self._live = live
+        self._drawn: dict[str, _Growing] = {}
+
+    def draw(self, block: Block) -> None:
+        """Draw what changed of a block."""
+        drawn = self._drawn.setdefault(block.key, _Growing())
+        if drawn.version == block.version:
+            return
+        drawn.version = block.version
+        match block:
+            case Prose(thinking=False):
+                self._draw_answer(block, drawn)
+            case Prose():
+                self._draw_thinking(block, drawn)
+            case Card():
+                shown = "".join(markup.picture(str(image.mime_type), image.data or "") for image in block.pictures())
+                self._live.put(block.key, block.bundle()["text/html"] + shown)
+            case Line():
+                self._live.put(block.key, _html(block.shown))
+            case _:
+                pass
+
+    def drop(self, block: Block) -> None:
+        """Remove a block."""
+        drawn = self._drawn.pop(block.key, _Growing())
+        self._live.drop(block.key)
+        for number in range(drawn.pieces + 1):
+            self._live.drop(f"{block.key}.{number}")
+
+    def _draw_answer(self, block: Prose, drawn: _Growing) -> None:
+        text = drawn.rest + "".join(block.pieces[drawn.taken :])
+        drawn.taken = len(block.pieces)
+        whole, drawn.rest = markup.split_answer(text, soft=0, hard=_MAX_PIECE_CHARACTERS)
+        while whole:
+            if whole.strip():
+                self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(whole))
+                drawn.pieces += 1
+            whole, drawn.rest = markup.split_answer(drawn.rest, soft=0, hard=_MAX_PIECE_CHARACTERS)
+        if drawn.rest.strip():
+            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest))
+
+    def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
+        drawn.rest += "".join(block.pieces[drawn.taken :])
+        drawn.taken = len(block.pieces)
+        if drawn.rest.strip():
+            self._live.put(block.key, blocks.thinking(drawn.rest, growing=not block.finished)["text/html"])
+        if block.finished:
+            drawn.rest = ""
+
+
+@dataclass
+class _Growing:
+    version: int = -1
+    taken: int = 0
+    rest: str = ""
+    pieces: int = 0
+
+
+def _html(bundle: MimeBundle) -> str:
+    """What a widget shows of a bundle: an extension may have drawn one without HTML."""
+    return (
+        markup.page(bundle["text/html"]) if "text/html" in bundle else blocks.answer_html(bundle.get("text/plain", ""))
+    )
+
+
+def live_state(transcript: Transcript, spent_before: float) -> RunState:
+    """Describe a run for a widget's footer.
+
+    Args:
+        transcript: The run so far.
+        spent_before: What the session had cost before it, in US dollars.
+
+    Returns:
+        The part of the widget's state that the footer shows.
+    """
+    note = transcript.note
+    if note is None and transcript.waiting_since is not None:
+        note = f"waiting for {transcript.name}"
+    return {"note": note or "", "model": transcript.name, **_counts(transcript.usage, spent_before)}
+
+
+def _counts(usage: Usage, spent_before: float) -> RunState:
+    read = usage.input + usage.cache_read + usage.cache_write
+    tokens = f"{read:,} in · {usage.output:,} out" if read or usage.output else ""
+    cost = f"${usage.cost.total:.4f}" if usage.cost.total else ""
+    if spent_before:
+        cost = f"{cost or '$0'} · session ${spent_before + usage.cost.total:.4f}"
+    return {"tokens": tokens, "cost": cost}
