@@ -52,16 +52,16 @@ _HOMES = {
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """What ``%load_ext indus_nb`` calls."""
-    from indus_nb.notebook import open_door
+    from indus_nb.notebook import load
 
-    open_door(shell)
+    load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """What ``%unload_ext indus_nb`` calls."""
-    from indus_nb.notebook import close_door
+    from indus_nb.notebook import unload
 
-    close_door(shell)
+    unload(shell)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The notebook's door: ``%load_ext indus_nb`` brings ``%agent`` and ``%%agent``."""
+"""The notebook's interface: ``%load_ext indus_nb`` brings ``%agent`` and ``%%agent``."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
+from indus_nb.notebook.page import defaults
 from indus_nb.providers.preloading import preload_in_background
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from indus_nb.notebook.conversations import Conversations
+    from indus_nb.notebook.kernel.agent_thread import AgentThread
+    from indus_nb.notebook.page.comm_gate import CommGate
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
+class _Loaded:
     conversations: Conversations
     literal_lines: Callable[[list[str]], list[str]]
     stop_completing: Callable[[], None]
 
 
-_doors: WeakKeyDictionary[InteractiveShell, _Door] = WeakKeyDictionary()
+_loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
 
 
 def conversations_of(shell: InteractiveShell) -> Conversations:
-    """What the magics of a shell talk to; they are registered if they are not yet."""
-    if shell not in _doors:
-        open_door(shell)
-    return _doors[shell].conversations
+    """Return what the magics of a shell talk to; they are registered if they are not yet."""
+    if shell not in _loaded:
+        load(shell)
+    return _loaded[shell].conversations
 
 
-def open_door(shell: InteractiveShell) -> None:
+def load(shell: InteractiveShell) -> None:
     """Register the magics with a shell; what the first prompt will need is imported in the background."""
     from IPython.core.magic import no_var_expand
 
@@ -62,29 +65,42 @@ def open_door(shell: InteractiveShell) -> None:
     manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
     shell.input_transformers_cleanup.append(literal_lines)
     atexit.register(conversations.close)
-    _doors[shell] = _Door(
+    _loaded[shell] = _Loaded(
         conversations, literal_lines, install(shell, lambda: conversations.session, conversations.complete_command)
     )
     preload_in_background(partial(_preload, widgets=hasattr(shell, "kernel")))
 
 
-def close_door(shell: InteractiveShell) -> None:
-    """Take back what ``open_door`` did, and let go of the session file."""
+def unload(shell: InteractiveShell) -> None:
+    """Take back what `load` did, and close the sessions."""
     from indus_nb.notebook.kernel.main_thread import work_here
 
     if work_here() is not None:
         raise UsageError("The agent's own code cannot unload the agent. Ask the user to do it.")
-    door = _doors.pop(shell, None)
-    if door is None:
+    loaded = _loaded.pop(shell, None)
+    if loaded is None:
         return
-    door.stop_completing()
+    loaded.stop_completing()
     manager: Any = shell.magics_manager
     for magics in manager.magics.values():
         magics.pop("agent", None)
-    if door.literal_lines in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.remove(door.literal_lines)
-    atexit.unregister(door.conversations.close)
-    door.conversations.close()
+    if loaded.literal_lines in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(loaded.literal_lines)
+    atexit.unregister(loaded.conversations.close)
+    loaded.conversations.close()
+
+
+def _thread_and_gate() -> tuple[AgentThread, CommGate | None]:
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        raise UsageError("A chat panel needs a notebook. Elsewhere use `%agent`, or the session itself.")
+    conversations = conversations_of(shell)
+    return conversations.thread, conversations.comm_gate()
+
+
+defaults.provide(_thread_and_gate)
 
 
 def _preload(*, widgets: bool) -> None:

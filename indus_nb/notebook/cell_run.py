@@ -1,4 +1,4 @@
-"""One prompt in one cell: said to the session, drawn while it is answered, asked about, stopped."""
+"""One prompt in one cell: sent to the session, drawn while it is answered, asked about, stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CellRun:
-    """Says ``text`` to a session and draws what follows; used on the agent's thread, but for making it.
+    """Sends a prompt to a session and draws what follows; used on the agent's thread, but for making it.
 
     ``inbox`` belongs to the cell that waits, ``None`` when none does. ``asks`` says whether somebody is there to be
     asked. A run that has cost ``max_cost`` US dollars is stopped before the next request. ``insert`` puts code into a
@@ -69,6 +69,7 @@ class CellRun:
         session = self._session
         spent = session_stats(session.store.entries).cost
         if self.widget is not None:
+            self.widget.open_dialogs = self._dialogs.open_dialogs
             self.widget.set(background=self._in_background)
         view = self._view = CellView(
             self._transcript,

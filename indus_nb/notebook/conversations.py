@@ -312,7 +312,7 @@ class Conversations:
         return session
 
     def _opened(self, name: str, options: SessionOptions) -> AgentSession:
-        """The session as wished, in the place of the one of that name."""
+        """Open the requested session in the place of the one of that name."""
         try:
             session = open_session(options)
         except SessionLockedError as error:
@@ -326,7 +326,7 @@ class Conversations:
         return session
 
     def _open_anew(self, name: str, options: SessionOptions) -> AgentSession:
-        """The conversation that is open here already, opened with other wishes; as it was, should they be refused."""
+        """The conversation that is open here already, opened with other options; as it was, should they be rejected."""
         previous = self._sessions[name]
         model = previous.model
         as_before = replace(

@@ -147,6 +147,8 @@ class _Open:
     frame: Dialog
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     by_user: bool = False
+    until: float | None = None
+    """When it answers itself, in seconds of the event loop's clock."""
 
 
 class _TerminalUi:
@@ -224,7 +226,12 @@ class Ui(_TerminalUi):
     @property
     def open_dialogs(self) -> Sequence[Dialog]:
         """What the user has not answered yet, oldest first."""
-        return [dialog.frame for dialog in self._open.values()]
+        return [frame for frame, _ in self.open_dialogs_with_time()]
+
+    def open_dialogs_with_time(self) -> list[tuple[Dialog, float | None]]:
+        """What the user has not answered yet, oldest first, with the seconds until each answers itself."""
+        waiting = [dialog for dialog in self._open.values() if not dialog.answer.done()]
+        return [(each.frame, None if each.until is None else max(0.0, each.until - _now())) for each in waiting]
 
     def attach(self, host: Host, *, asks: bool = True, place: str | None = None) -> Callable[[], None]:
         """Send ``host`` every request from now on, and what stands or is open already.
@@ -371,7 +378,7 @@ class Ui(_TerminalUi):
     ) -> Answer:
         if not self._hosts or (signal is not None and signal.requested):
             return None
-        dialog = self._open[frame.id] = _Open(frame)
+        dialog = self._open[frame.id] = _Open(frame, until=None if timeout is None else _now() + timeout)
         running = clock.get()
         self._show(frame)
         try:
@@ -453,6 +460,10 @@ class Ui(_TerminalUi):
         signs = not isinstance(frame, Dialog | Cancel)
         for host in (*self._hosts, *(self._watchers if signs else ())):
             host(frame)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _new_id() -> str:

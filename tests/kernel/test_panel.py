@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import queue
-import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_page import FakePage
 from kernels import Kernel, private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from pictures import DOT
@@ -54,36 +52,19 @@ class Wire:
                 self.take(max(0.001, deadline - time.monotonic()))
             except queue.Empty:
                 seen = "\n\n".join(f"{page.text}\n{page.shown}\n{page.toasts}" for page in self.pages)
-                raise TimeoutError(f"waited in vain; the pages show:\n{seen}") from None
+                raise TimeoutError(f"it did not come; the pages show:\n{seen}") from None
 
 
-@dataclass
-class Page:
-    """What a page makes of the messages to one widget."""
+class Page(FakePage):
+    """A page that speaks to a widget in a kernel."""
 
-    wire: Wire
-    comm_id: str
-    blocks: dict[str, str] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict)
-    dialogs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    toasts: list[str] = field(default_factory=list)
-    downloads: list[dict[str, Any]] = field(default_factory=list)
-    number: int | None = None
-    largest: int = 0
-
-    def __post_init__(self) -> None:
-        self.wire.pages.append(self)
-        self.name = f"page {next(numbers)}"
-        self.tell("ready", page=self.name)
+    def __init__(self, wire: Wire, comm_id: str) -> None:
+        super().__init__(lambda message: wire.send(comm_id, message))
+        self.wire = wire
+        self.comm_id = comm_id
+        wire.pages.append(self)
+        self.tell("ready")
         self.wait_for(lambda: self.number is not None)
-
-    def tell(self, kind: str, **fields: Any) -> None:
-        self.wire.send(self.comm_id, {"kind": kind, **fields})
-
-    def prompt(self, text: str, how: str = "send", images: list[dict[str, str]] | None = None) -> None:
-        for image in images or []:
-            self.tell("image", page=self.name, **image)
-        self.tell("prompt", page=self.name, text=text, how=how)
 
     def wait_for(self, condition: Callable[[], object], timeout: float = 8) -> None:
         self.wire.wait_for(condition, timeout)
@@ -96,53 +77,6 @@ class Page:
         text = f"/{next(numbers)}"
         self.tell("complete", text=text)
         self.wait_for(lambda: self.state.get("completions", {}).get("text") == text)
-
-    @property
-    def text(self) -> str:
-        """What the blocks say, each on a line of its own."""
-        return "\n".join(html.unescape(re.sub(r"<[^>]*>", "", block)).strip() for block in self.blocks.values())
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        """The state, but for what is the same for every session."""
-        return {name: value for name, value in self.state.items() if name not in ("models", "commands")}
-
-    def take(self, message: dict[str, Any]) -> None:
-        self.largest = max(self.largest, len(json.dumps(message)))
-        if message["kind"] == "full":
-            self.blocks, self.state, self.dialogs = {}, {}, {}
-        elif message["kind"] != "patch" or self.number is None or message["n"] <= self.number:
-            return
-        elif message["n"] != self.number + 1:
-            self.tell("resync")
-            return
-        self.number = message["n"]
-        for operation, *given in message["ops"]:
-            getattr(self, f"_{operation}")(*given)
-
-    def _put(self, key: str, block: str) -> None:
-        self.blocks[key] = block
-
-    def _tail(self, key: str, keep: int, rest: str) -> None:
-        units = self.blocks[key].encode("utf-16-le")
-        self.blocks[key] = units[: 2 * keep].decode("utf-16-le") + rest
-
-    def _drop(self, key: str) -> None:
-        self.blocks.pop(key, None)
-
-    def _set(self, state: dict[str, Any]) -> None:
-        self.state |= state
-        if state.get("download"):
-            self.downloads.append(state["download"])
-
-    def _ask(self, frame: dict[str, Any], left: int | None) -> None:
-        self.dialogs[frame["id"]] = frame
-
-    def _unask(self, dialog_id: str) -> None:
-        self.dialogs.pop(dialog_id, None)
-
-    def _toast(self, toast: dict[str, Any]) -> None:
-        self.toasts.append(toast["text"])
 
 
 @pytest.fixture(scope="module")
@@ -490,7 +424,7 @@ def test_a_dialog_is_answered_in_any_panel_and_closes_in_the_others(
     wire.wait_for(lambda: page.dialogs and other.dialogs)
     late = show(kernel, wire)
     late.wait_for(lambda: late.dialogs)
-    (frame,) = other.dialogs.values()
+    ((_, frame, _),) = other.dialogs.values()
     assert "touch made-by-panel" in frame["title"]
     other.tell("answer", id=frame["id"], value=frame["options"][0])
     page.wait_until_idle("Done.")
@@ -558,7 +492,7 @@ def test_images_go_with_a_prompt(page: Page, api: MessagesApi) -> None:
     ],
     ids=lambda content: json.dumps(content)[:60],
 )
-def test_a_wrong_message_is_refused_with_a_word_and_does_nothing(
+def test_a_wrong_message_is_rejected_with_a_sentence_and_does_nothing(
     shared: Page, api: MessagesApi, content: dict[str, Any]
 ) -> None:
     api.requests.clear()
@@ -583,7 +517,7 @@ def test_a_wrong_message_is_refused_with_a_word_and_does_nothing(
     ],
     ids=lambda image: json.dumps(image)[:40],
 )
-def test_a_wrong_image_is_refused_with_a_word_and_the_prompt_with_it(
+def test_a_wrong_image_is_rejected_with_a_sentence_and_the_prompt_with_it(
     shared: Page, api: MessagesApi, image: dict[str, Any]
 ) -> None:
     api.requests.clear()
@@ -643,7 +577,7 @@ def test_a_history_of_long_messages_stays_small_enough_for_a_page(kernel: Kernel
 def test_a_run_that_grows_long_pushes_its_beginning_out(
     kernel: Kernel, page: Page, wire: Wire, api: MessagesApi
 ) -> None:
-    kernel.run("import indus_nb.notebook.page.panel as module\nmodule._MOST_BLOCKS = 10")
+    kernel.run("import indus_nb.notebook.page.panel as module\nmodule._MAX_BLOCKS = 10")
     try:
         api.add(*(Reply(f"Turn {turn}.", ToolUse("ls", {"path": f"gone-{turn}"})) for turn in range(20)), "The end.")
         page.prompt("look around")
@@ -653,7 +587,7 @@ def test_a_run_that_grows_long_pushes_its_beginning_out(
         assert "look around" not in page.text
         assert Page(wire, page.comm_id).text == page.text
     finally:
-        kernel.run("module._MOST_BLOCKS = 600")
+        kernel.run("module._MAX_BLOCKS = 600")
 
 
 def test_what_is_wrong_with_extensions_is_told(kernel: Kernel, wire: Wire) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from fake_page import FakePage
 from kernels import Cell, Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 
@@ -33,23 +34,24 @@ def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
     return kernel
 
 
-class Widget:
-    """A widget of a cell, as a page knows it."""
+class Page(FakePage):
+    """A page that sends to the widget of a cell, and does not look at it."""
 
     def __init__(self, kernel: Kernel, cell: Cell) -> None:
-        cell.wait_for(lambda cell: bool(self._ids(cell)))
-        self._kernel = kernel
-        self._id = self._ids(cell)[0]
+        cell.wait_for(lambda cell: bool(widgets_of(cell)))
+        comm_id = widgets_of(cell)[0]
+        client = kernel._client
 
-    def tell(self, kind: str, **fields: Any) -> None:
-        client = self._kernel._client
-        data = {"method": "custom", "content": {"kind": kind, **fields}}
-        client.shell_channel.send(client.session.msg("comm_msg", {"comm_id": self._id, "data": data}))
+        def send(content: dict[str, Any]) -> None:
+            data = {"method": "custom", "content": content}
+            client.shell_channel.send(client.session.msg("comm_msg", {"comm_id": comm_id, "data": data}))
 
-    @staticmethod
-    def _ids(cell: Cell) -> list[str]:
-        bundles: list[Any] = [bundle for bundles in cell.displays.values() for bundle in bundles]
-        return [bundle[WIDGET]["model_id"] for bundle in bundles if WIDGET in bundle]
+        super().__init__(send)
+
+
+def widgets_of(cell: Cell) -> list[str]:
+    bundles: list[Any] = [bundle for bundles in cell.displays.values() for bundle in bundles]
+    return [bundle[WIDGET]["model_id"] for bundle in bundles if WIDGET in bundle]
 
 
 def within(seconds: float, condition: Callable[[], object]) -> None:
@@ -72,11 +74,11 @@ COMMAND = (
 def test_stop_ends_a_command_that_does_not_end(claude: Kernel) -> None:
     assert claude.run(COMMAND).status == "ok"
     cell = claude.begin("%agent /slow", asks=True)
-    widget = Widget(claude, cell)
-    widget.tell("ready", page="one")
+    page = Page(claude, cell)
+    page.tell("ready")
     cell.wait_for(lambda cell: "begun" in cell.streams)
-    widget.tell("stop")
-    widget.tell("stop")
+    page.tell("stop")
+    page.tell("stop")
     assert cell.finish().status == "error"
     assert cell.error is not None
     assert cell.error["ename"] == "Interrupted"
@@ -87,14 +89,14 @@ def test_stop_ends_a_command_that_does_not_end(claude: Kernel) -> None:
 def test_a_stop_that_comes_too_late_leaves_the_next_run_alone(claude: Kernel, api: MessagesApi) -> None:
     api.add(Reply(ToolUse("bash", {"command": "sleep 0.5"})), Reply("One."))
     first = claude.begin("%agent one", asks=True)
-    widget = Widget(claude, first)
-    widget.tell("ready", page="one")
-    widget.tell("ready", page="the same, loaded again")
+    page = Page(claude, first)
+    page.tell("ready")
+    page.tell("ready", page="the same, loaded again")
     assert first.finish().status == "ok"
     api.add(Reply(ToolUse("bash", {"command": "sleep 1"})), Reply("Two."))
     second = claude.begin("%agent two", asks=True)
     within(5, lambda: len(api.requests) >= 3)
-    widget.tell("stop")
+    page.tell("stop")
     assert second.finish().status == "ok"
     assert "Two." in second.shown
 
@@ -142,7 +144,7 @@ def test_ten_thousand_notices_of_an_extension_do_not_drown_the_page(claude: Kern
         == "ok"
     )
     cell = claude.begin("%agent /shout", asks=True)
-    Widget(claude, cell).tell("ready", page="one")
+    Page(claude, cell).tell("ready")
     assert cell.finish(60).status == "ok"
     assert "notice 9999" in "".join(cell.shown)
     assert sum(map(len, cell.displays.values())) < 3_000

@@ -155,11 +155,21 @@ async def test_messages_are_listed_for_a_fork_and_a_fork_goes_on_before_one_of_t
     assert len([row for row in (await said(session, "fork")).splitlines() if "compute" in row]) == 1
 
 
-async def test_only_a_users_message_can_be_forked(session: AgentSession) -> None:
+async def test_a_fork_at_an_answer_ends_with_it(session: AgentSession) -> None:
     await session.prompt("compute 1 + 1")
-    for entry_id in (session.store.leaf_id, "00000000"):
-        with pytest.raises(UsageError, match="`%agent fork` lists those messages"):
-            await said(session, f"fork {entry_id}")
+    path, answer = session.store.path, session.store.leaf_id
+    await session.prompt("compute 2 + 2")
+    assert f"ends with {answer}" in await said(session, f"fork {answer}")
+    assert session.store.path != path
+    assert "compute 2 + 2" not in await said(session, "fork")
+
+
+async def test_an_unknown_entry_cannot_be_forked(session: AgentSession) -> None:
+    await session.prompt("compute 1 + 1")
+    path = session.store.path
+    with pytest.raises(UsageError, match="`%agent fork` lists your messages"):
+        await said(session, "fork 00000000")
+    assert session.store.path == path
 
 
 async def test_the_tree_shows_branches_labels_and_where_the_conversation_stands(session: AgentSession) -> None:

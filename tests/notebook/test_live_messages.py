@@ -1,4 +1,4 @@
-"""What a widget tells a page, whose part is played here by a few lines of Python."""
+"""What a widget sends a page and what it does with a page's messages."""
 
 from __future__ import annotations
 
@@ -7,58 +7,21 @@ import time
 from typing import Any
 
 import pytest
+from fake_page import FakePage
 from hypothesis import given
 from hypothesis import strategies as st
 
 from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.session.dialogs import Ui
 from indus_nb.wire import JsonObject
-
-
-class Page:
-    """Does with patches what a page does; counts text as pages do, in units of UTF-16."""
-
-    def __init__(self, live: AgentWidget) -> None:
-        self.messages: list[JsonObject] = []
-        self.blocks: dict[str, bytes] = {}
-        self.state: JsonObject = {}
-        self.dialogs: dict[str, Any] = {}
-        self.toasts: list[str] = []
-        live._widget.send = self.take
-
-    def take(self, message: JsonObject) -> None:
-        self.messages.append(message)
-        if message["kind"] == "full":
-            self.blocks, self.state, self.dialogs, self.toasts = {}, {}, {}, []
-        for operation in message.get("ops", ()):
-            match operation:
-                case ["put", key, html]:
-                    self.blocks[key] = html.encode("utf-16-le")
-                case ["tail", key, keep, html]:
-                    self.blocks[key] = self.blocks[key][: 2 * keep] + html.encode("utf-16-le")
-                case ["drop", key]:
-                    del self.blocks[key]
-                case ["set", state]:
-                    self.state.update(state)
-                case ["ask", frame, left]:
-                    self.dialogs[frame["id"]] = left
-                case ["unask", dialog_id]:
-                    self.dialogs.pop(dialog_id, None)
-                case ["toast", toast]:
-                    self.toasts.append(toast["text"])
-                case _:
-                    raise AssertionError(operation)
-
-    @property
-    def shown(self) -> list[tuple[str, str]]:
-        return [(key, html.decode("utf-16-le")) for key, html in self.blocks.items()]
 
 
 def live_and_page(
     heard: list[protocol.PanelRequest] | None = None, kind: protocol.WidgetKind = "panel"
-) -> tuple[AgentWidget, Page]:
+) -> tuple[AgentWidget, FakePage]:
     live = AgentWidget(kind, (heard if heard is not None else []).append, lambda work: work())
-    return live, Page(live)
+    return live, FakePage.of(live)
 
 
 def say(live: AgentWidget, **message: Any) -> None:
@@ -99,7 +62,7 @@ def test_a_page_has_the_blocks_in_their_order_whatever_happened(actions: list[tu
             case _:
                 say(live, kind="resync")
     live.send()
-    assert page.shown == list(model.items())
+    assert list(page.blocks.items()) == list(model.items())
     numbers = [message["n"] for message in page.messages if message["kind"] == "patch"]
     assert numbers == list(range(1, len(numbers) + 1))
     live.close()
@@ -120,51 +83,61 @@ def test_only_the_end_of_a_growing_block_is_sent_and_nothing_twice() -> None:
     live.send()
     assert len(page.messages) == 2
     assert len(str(page.messages[1])) < 200
-    assert page.shown == [("a", text + "more and more</p>")]
+    assert list(page.blocks.items()) == [("a", text + "more and more</p>")]
     assert page.state == {"note": "busy", "cost": "$2"}
     live.close()
 
 
-def test_a_late_page_is_shown_everything_that_stands() -> None:
+async def test_a_late_page_is_shown_everything_that_stands() -> None:
     live, page = live_and_page()
+    ui = Ui()
+    ui.attach(lambda shown: live.signal(shown.to_wire()))
+    live.open_dialogs = ui.open_dialogs_with_time
+    asked = asyncio.create_task(ui.select("?", ["a"], timeout=60))
+    answered = asyncio.create_task(ui.confirm("?", ""))
+    await asyncio.sleep(0)
+    first, second = page.dialogs
+    ui.answer(second, answer=True)  # and what waits for it does not know yet
     live.put("a", "<p>a</p>")
     live.set(started_ms_ago=5000, note="x")
-    live.signal(frame("select", id="1", title="?", options=["a"], timeout=60_000))
-    live.signal(frame("confirm", id="2", title="?", message=""))
-    live.signal(frame("cancel", id="3", targetId="2"))
     live.signal(frame("notify", id="4", message="hello", notifyType="info"))
     live.signal(frame("setStatus", id="5", statusKey="k", statusText="s"))
     live.signal(frame("setWidget", id="6", widgetKey="w", widgetLines=["l"], widgetPlacement="belowEditor"))
     live.signal(frame("unheard_of", id="7"))
     assert not live.ready.is_set()
-    asked = time.monotonic()
-    while (passed := 1000 * (time.monotonic() - asked)) < 5:
+    began = time.monotonic()
+    while (passed := 1000 * (time.monotonic() - began)) < 5:
         pass
     say(live, kind="ready", page="one")
     assert live.ready.is_set()
     assert not live.reloaded
     assert page.messages[-1]["kind"] == "full"
-    assert page.shown == [("a", "<p>a</p>")]
-    assert list(page.dialogs) == ["1"]
-    assert 0 < page.dialogs["1"] <= 60_000 - int(passed)
+    assert list(page.blocks.items()) == [("a", "<p>a</p>")]
+    assert list(page.dialogs) == [first]
+    assert 0 < (page.dialogs[first].left or 0) <= 60_000 - int(passed)
     assert 5000 + int(passed) <= page.state["started_ms_ago"]
     assert page.toasts == ["hello"]
     assert page.state["status"] == {"k": "s"}
     assert page.state["widgets"] == {"w": {"lines": ["l"], "placement": "belowEditor"}}
     say(live, kind="ready", page="two")
     assert live.reloaded
+    ui.cancel_all()
+    assert (await asked, await answered) == (None, True)
     live.close()
 
 
-def test_the_first_answer_counts_and_ends_the_dialog_on_every_page() -> None:
-    heard: list[Any] = []
-    live, page = live_and_page(heard)
-    live.signal(frame("select", id="1", title="?", options=["a", "b"]))
-    say(live, kind="answer", id="1", value="a")
-    say(live, kind="answer", id="1", value="b")
-    say(live, kind="answer", id="nothing", value=None)
-    assert [(answer.id, answer.value) for answer in heard] == [("1", "a")]
+async def test_the_first_answer_counts_and_ends_the_dialog_on_every_page() -> None:
+    ui = Ui()
+    live = AgentWidget("cell", lambda message: ui.answer(message.id, message.value), lambda work: work())
+    page = FakePage.of(live)
+    ui.attach(lambda shown: live.signal(shown.to_wire()))
+    asked = asyncio.create_task(ui.select("?", ["a", "b"]))
+    await asyncio.sleep(0)
+    (dialog,) = page.dialogs
+    for dialog_id, value in ((dialog, "a"), (dialog, "b"), ("nothing", None)):
+        say(live, kind="answer", id=dialog_id, value=value)
     assert page.dialogs == {}
+    assert await asked == "a"
     live.close()
 
 
@@ -268,7 +241,6 @@ def test_an_answer_that_makes_no_sense_dismisses_its_dialog(value: object) -> No
     live, page = live_and_page(heard)
     live.signal(frame("confirm", id="1", title="?", message=""))
     say(live, kind="answer", id="1", value=value)
-    say(live, kind="answer", id="1", value=True)
     assert [(answer.id, answer.value) for answer in heard] == [("1", None)]
     assert page.dialogs == {}
     live.close()
@@ -280,12 +252,13 @@ def test_signs_that_follow_each_other_closely_are_few_messages() -> None:
         live.signal(frame("notify", id="n", message=f"notice {number}", notifyType="info"))
         live.signal(frame("setStatus", id="s", statusKey=f"key {number}", statusText="busy"))
     live.signal(frame("confirm", id="1", title="?", message=""))
-    assert page.dialogs == {"1": None}
+    assert [each.left for each in page.dialogs.values()] == [None]
     assert page.toasts[-1] == "notice 9999"
     assert len(page.state["status"]) == 10_000
     assert len(page.messages) < 200
-    say(live, kind="ready", page="late")
-    assert page.toasts == [f"notice {number}" for number in range(9_995, 10_000)]
+    late = FakePage.of(live)
+    late.tell("ready")
+    assert late.toasts == [f"notice {number}" for number in range(9_995, 10_000)]
     live.close()
 
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 
 import pytest
+from fake_page import FakePage
 
 from indus_nb.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, TurnStart
 from indus_nb.messages import Cost, Usage
@@ -47,8 +48,7 @@ class Run:
         self.now = 0.0
         self.held = False
         self.live = AgentWidget("cell", lambda message: None, lambda work: work())
-        self.sent: list[dict] = []
-        self.live._widget.send = self.sent.append
+        self.page = FakePage.of(self.live)
         self.sheet = Sheet()
         self.transcript = Transcript("Model M", lambda: self.now)
         self.view = CellView(self.transcript, self.sheet, self.live, is_held=lambda: self.held)
@@ -70,26 +70,12 @@ class Run:
         return self.sheet.kinds()
 
     def ready(self, page: str = "one") -> None:
-        self.live._on_message(None, {"kind": "ready", "page": page}, [])
+        self.page.tell("ready", page=page)
 
     def close(self) -> list[str]:
         self.transcript.close()
         self.view.close()
         return self.sheet.kinds()
-
-
-def blocks_of(sent: list[dict]) -> dict[str, str]:
-    shown: dict[str, str] = {}
-    for message in sent:
-        for operation in message.get("ops", ()):
-            match operation:
-                case ["put", key, html]:
-                    shown[key] = html
-                case ["tail", key, keep, html]:
-                    shown[key] = shown[key][:keep] + html
-                case ["drop", key]:
-                    del shown[key]
-    return shown
 
 
 def test_what_grows_is_in_the_widget_and_what_is_finished_stands_above_it() -> None:
@@ -99,10 +85,10 @@ def test_what_grows_is_in_the_widget_and_what_is_finished_stands_above_it() -> N
     index = run.update(run.growing.open_text())
     run.update(run.growing.append(index, "Hello"))
     assert run.tick() == ["widget"]
-    assert "Hello" in "".join(blocks_of(run.sent).values())
+    assert "Hello" in "".join(run.page.blocks.values())
     run.update(run.growing.close(index))
     assert run.tick() == ["Hello", "widget"]
-    assert blocks_of(run.sent) == {}
+    assert run.page.blocks == {}
     assert [text.split(" · ")[0] for text in run.close()] == ["Hello", "Model M"]
 
 
@@ -139,7 +125,7 @@ def test_a_page_that_was_loaded_again_keeps_the_widget_with_all_that_came_since(
     run.tick()
     assert run.sheet.kinds() == ["widget"]
     run.close()
-    shown = "".join(blocks_of(run.sent).values())
+    shown = "".join(run.page.blocks.values())
     assert "Before" in shown
     assert "indus-usage" in shown
     assert run.live._widget.comm is not None
@@ -164,7 +150,7 @@ def test_the_cost_of_watching_is_in_proportion_to_the_length(word: str) -> None:
         run.close()
         text = "".join(bundle["text/plain"] for bundle in run.sheet.displays)
         assert text.count("word") == deltas * word.count("word")
-        return sum(len(json.dumps(message)) for message in run.sent)
+        return sum(len(json.dumps(message)) for message in run.page.messages)
 
     assert sent(4_000) < 2.6 * sent(2_000)
 
@@ -176,11 +162,6 @@ def test_the_footer_tells_tokens_and_cost_of_the_run() -> None:
     message = run.growing.finish("stop").message
     run.feed(MessageEnd(message=message))
     run.tick()
-    state: dict = {}
-    for patch in run.sent:
-        for operation in patch.get("ops", ()):
-            if operation[0] == "set":
-                state.update(operation[1])
-    assert state["tokens"] == "1,000 in · 20 out"
-    assert state["cost"] == "$0.0123"
-    assert state["busy"] is True
+    assert run.page.state["tokens"] == "1,000 in · 20 out"
+    assert run.page.state["cost"] == "$0.0123"
+    assert run.page.state["busy"] is True

@@ -1,34 +1,32 @@
-"""What the sub-commands of ``%agent`` do to a session; each runs on the agent's loop and returns what to show."""
+"""The sub-commands of ``%agent`` that concern a session: what they ask of `actions`, and how that is shown.
+
+Each runs on the agent's loop and returns what to show.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
-from pathlib import Path
 from typing import Literal, cast
 
 from indus_nb.doctor import diagnosis
-from indus_nb.errors import ModelNotFoundError, SessionBusyError, SessionFileError, UsageError
-from indus_nb.messages import ThinkingLevel
+from indus_nb.errors import ModelNotFoundError, SessionBusyError, UsageError
+from indus_nb.messages import ThinkingLevel, text_of
+from indus_nb.notebook import actions
 from indus_nb.notebook.magic.request import Command
 from indus_nb.providers import Model
 from indus_nb.providers.catalog import split_level
 from indus_nb.render import markup
-from indus_nb.render.session_page import export_html, page_name
 from indus_nb.render.tree import cut, tree_rows
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
 from indus_nb.start import THINKING_LEVELS
-from indus_nb.storage import SessionInfo, SessionStore, list_sessions, user_text
-from indus_nb.storage.format import format_line
+from indus_nb.storage import SessionInfo, SessionStore, user_text
 
-_MOST_ROWS = 60
-_MOST_SESSIONS = 500
-_DEEPEST = 12
+_MAX_ROWS = 60
+_MAX_DEPTH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +156,22 @@ def _forkable(store: SessionStore) -> Shown:
 async def _fork(session: AgentSession, entry_id: str) -> Shown:
     _refuse_while_busy(session, "fork")
     try:
-        text = await session.fork(entry_id)
+        moved = await actions.fork(session, entry_id)
     except UsageError as error:
-        raise UsageError(f"{error} `%agent fork` lists those messages.") from error
-    if text is None:
-        return Shown("An extension objected: the conversation goes on as it was.", "notice")
-    return _moved("This is a new conversation now, which ends before that message.", text)
+        raise UsageError(f"{error} `%agent fork` lists your messages.") from error
+    if not moved.done:
+        return Shown(actions.OBJECTED, "notice")
+    if moved.text is None:
+        return Shown(f"This is a new conversation now, which ends with {entry_id}.", "notice")
+    return _moved("This is a new conversation now, which ends before that message.", moved.text)
 
 
 def _tree(store: SessionStore) -> Shown:
-    rows = tree_rows(store, _MOST_ROWS)
+    rows = tree_rows(store, _MAX_ROWS)
     if not rows:
         return Shown("Nothing was said yet.", "notice")
     lines = [
-        f"{'→' if row['here'] else ' '} {row['id'] or '':8}  {'  ' * min(row['depth'], _DEEPEST)}"
+        f"{'→' if row['here'] else ' '} {row['id'] or '':8}  {'  ' * min(row['depth'], _MAX_DEPTH)}"
         + (f"[{cut(row['label'])}] " if row["label"] else "")
         + f"{row['role']}: {row['text']}"
         for row in rows
@@ -183,14 +183,13 @@ def _tree(store: SessionStore) -> Shown:
 async def _go_to(session: AgentSession, entry_id: str) -> Shown:
     _refuse_while_busy(session, "go elsewhere in the tree")
     try:
-        session.store.entry(entry_id)
+        moved = await actions.navigate(session, entry_id)
     except UsageError as error:
         raise UsageError(f"{error} `%agent tree` lists the entries.") from error
-    done = await session.navigate(entry_id)
-    if done.cancelled:
-        return Shown("An extension objected: the conversation stands where it stood.", "notice")
-    if done.editor_text is not None:
-        return _moved("The conversation goes on before that message now.", done.editor_text)
+    if not moved.done:
+        return Shown(actions.OBJECTED, "notice")
+    if moved.text is not None:
+        return _moved("The conversation goes on before that message now.", moved.text)
     return Shown(f"The conversation goes on behind {entry_id} now. What was said since stays in the tree.", "notice")
 
 
@@ -202,8 +201,7 @@ def _moved(where: str, text: str) -> Shown:
 async def _sessions(store: SessionStore, word: str) -> Shown:
     if store.path is None:
         raise UsageError("This conversation is not saved, so it has no neighbours. Start one with `%agent --new`.")
-    found = await asyncio.to_thread(list_sessions, store.path.parent, _MOST_SESSIONS)
-    here = [info for info in found if info.cwd in ("", str(store.cwd))]
+    here = await actions.sessions_here(store)
     length = _unique_length(here)
     folded = word.casefold()
     rows = [
@@ -220,7 +218,7 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
     if not rows:
         what = f" with {word!r} in name, id or first message" if word else ""
         return Shown(f"There is no saved conversation{what} in {store.cwd} yet.", "notice")
-    return _listing("Conversations of this folder. `%agent --session ID` goes on with one of them.", _columns(rows))
+    return _listing("Conversations of this directory. `%agent --session ID` goes on with one of them.", _columns(rows))
 
 
 def _unique_length(found: Sequence[SessionInfo]) -> int:
@@ -255,41 +253,9 @@ def _stats(session: AgentSession) -> Shown:
 
 
 def _export(store: SessionStore, wanted: str) -> Shown:
-    asked = Path(wanted or page_name(store))
-    with suppress(RuntimeError):  # a home directory of nobody
-        asked = asked.expanduser()
-    asked = store.cwd / asked
-    path = _free(asked)
-    if path.suffix == ".html":
-        export_html(store, path)
-    else:
-        _copy(store, path)
-    note = f" {asked.name} was there already and is as it was." if path != asked else ""
-    return Shown(f"Written to {path}.{note}", "notice")
-
-
-def _free(path: Path) -> Path:
-    """``path``, or that with a number when there is something."""
-    if not path.exists():
-        return path
-    numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-    return next(place for place in numbered if not place.exists())
-
-
-def _copy(store: SessionStore, path: Path) -> None:
-    if not any(entry.type == "message" for entry in store.entries):
-        raise UsageError("Nothing to export yet: start a conversation first.")
-    try:
-        if store.path is not None and store.path.exists():
-            content = store.path.read_bytes()
-        else:
-            content = b"".join(format_line(data) for data in (store.header, *(entry.data for entry in store.entries)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
-            file.write(content)
-    except OSError as error:
-        problem = f"the copy cannot be written ({error.strerror}). Choose another path"
-        raise SessionFileError(path, problem) from error
+    written = actions.export(store, wanted)
+    note = "" if written.path == written.asked else f" {written.asked.name} was there already and is as it was."
+    return Shown(f"Written to {written.path}.{note}", "notice")
 
 
 # A run
@@ -323,11 +289,11 @@ def _queue(session: AgentSession) -> Shown:
 
 
 async def _clear_queue(session: AgentSession) -> Shown:
-    steering, follow_up = await session.clear_queue()
-    taken = [*steering, *follow_up]
+    taken = await actions.clear_queue(session)
     if not taken:
         return Shown("Nothing waited.", "notice")
-    return Shown("\n".join(("Taken back:", "", markup.cut("\n\n".join(taken), lines=60))), "listing")
+    texts = "\n\n".join(text_of(message.content) for message in taken)
+    return Shown("\n".join(("Taken back:", "", markup.cut(texts, lines=60))), "listing")
 
 
 def _refuse_while_busy(session: AgentSession, what: str) -> None:
@@ -342,9 +308,9 @@ def _refuse_while_busy(session: AgentSession, what: str) -> None:
 
 def _listing(title: str, lines: Sequence[str], *, newest_last: bool = False) -> Shown:
     """Under its title as much of the list as can be overlooked, and how much was left out."""
-    left_out = len(lines) - _MOST_ROWS
+    left_out = len(lines) - _MAX_ROWS
     if left_out > 0:
-        kept = lines[-_MOST_ROWS:] if newest_last else lines[:_MOST_ROWS]
+        kept = lines[-_MAX_ROWS:] if newest_last else lines[:_MAX_ROWS]
         note = f"  … {left_out:,} more are not listed."
         lines = [note, *kept] if newest_last else [*kept, note]
     return Shown("\n".join((title, "", *lines)), "listing")

@@ -7,6 +7,14 @@ from its shell socket, and takes out those that are meant for the agent. When th
 - ipykernel 7 reads the socket in a thread of its own, so the gate sees every message as it arrives.
 - ipykernel 6 reads it in the main thread, between two messages. A cell that waits has it read by `CommGate.pump`.
 
+What this module promises:
+
+- Only messages of comms that are watched are taken, and only those that are signed with the kernel's key. Everything
+  else goes to the kernel untouched and in its order.
+- A callback runs on the agent's thread, in a copy of the context of the cell that waits or was the last to wait.
+- No failure of the gate or of a callback reaches the loop that reads for the kernel; it is logged.
+- When the gate is closed, the kernel is as it was.
+
 Neither way is documented. So what the gate needs is looked for first; where it is missing the gate does nothing, and
 the kernel works as if it were not there.
 """
@@ -88,11 +96,11 @@ class CommGate:
             self.mode = "pump" if self._reader is None else "thread"
 
     def watch(self, comm_id: str) -> None:
-        """From now on this comm's messages are taken."""
+        """Take this comm's messages from now on."""
         self._watched.add(comm_id)
 
     def forget(self, comm_id: str) -> None:
-        """From now on they go to the kernel."""
+        """Let this comm's messages go to the kernel again."""
         self._watched.discard(comm_id)
 
     @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The session's dialogs in a cell: in its widget where a page can answer, else with ``input()`` where somebody can.
 
-Which it is shows soon: a page says hello to the widget within a fraction of a second, also while the cell is busy, or
-it cannot answer at all. Dialogs wait until that is known.
+Which it is shows soon: a page is ready within a fraction of a second, also while the cell is busy, or it cannot answer
+at all. Dialogs wait until that is known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
@@ -41,13 +41,19 @@ class CellDialogs:
         self._in_page = in_page
         self._inbox = inbox
         self._say = say
+        self._asks = False
         self._undecided: list[UiFrame] = []
         self._over: set[str] = set()
         self._detach: Callable[[], None] | None = None
 
     def attach(self, *, asks: bool) -> None:
         """Show what there is and what comes, until ``detach``; with ``asks`` also dialogs."""
+        self._asks = asks
         self._detach = self._ui.attach(self._show, asks=asks)
+
+    def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
+        """Return the dialogs that may be shown here now, with the seconds until each answers itself."""
+        return self._ui.open_dialogs_with_time() if self._asks and self._detach is not None else ()
 
     def detach(self) -> None:
         """Show nothing any more."""

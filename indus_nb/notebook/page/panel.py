@@ -9,59 +9,69 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never, cast
 from uuid import uuid4
 
 from indus_nb import textcut
-from indus_nb.errors import IndusError, UsageError
+from indus_nb.errors import IndusError
 from indus_nb.events import (
     AgentSettled,
     AgentStart,
+    BranchMoved,
+    EntryAdded,
     MessageEnd,
     MessageStart,
     MessageUpdate,
     ModelChanged,
     SessionEvent,
     SessionInfoChanged,
+    SessionReplaced,
     ThinkingLevelChanged,
 )
-from indus_nb.messages import AssistantMessage, ImageContent, Message, TextContent, Usage, UserMessage, text_of
+from indus_nb.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    ImageContent,
+    Message,
+    TextContent,
+    Usage,
+    UserMessage,
+    text_of,
+)
+from indus_nb.notebook import actions
 from indus_nb.notebook.kernel.agent_thread import AgentThread
-from indus_nb.notebook.page import protocol
+from indus_nb.notebook.page import defaults, protocol
 from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.growing import LiveDrawing, live_state
 from indus_nb.notebook.view.transcript import Transcript
-from indus_nb.render.session_page import export_html, page_name, session_page
+from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut, tree_rows
-from indus_nb.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame
+from indus_nb.session.dialogs import Dialog, Notify, NotifyType, SetEditorText, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import session_stats
-from indus_nb.storage import SessionStore, list_sessions
-from indus_nb.storage.format import Entry
+from indus_nb.storage import SessionStore
 from indus_nb.tools import Tool
 from indus_nb.wire import JsonObject, dump
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.conversations import Conversations
     from indus_nb.notebook.page.comm_gate import CommGate
 
 _PACE = 0.08
-_LOOK = 0.5
-"""How often, in seconds, a panel in which nothing happens looks whether something happened elsewhere."""
-_HISTORY = 200
-_HISTORY_SIZE = 200_000
+_CLOCK = 0.5
+"""How often, in seconds, a panel in which nothing happens draws what only depends on time."""
+_MAX_HISTORY_MESSAGES = 200
+_MAX_HISTORY_CHARACTERS = 200_000
 """In characters: to draw so many keeps the agent's thread busy for a third of a second."""
-_MOST_BLOCKS = 600
-_MOST_SESSIONS = 100
-_MOST_ROWS = 500
-_MOST_QUEUED = 100
-_MOST_TASKS = 64
-_LONGEST_QUEUED = 2_000
-_LARGEST_DOWNLOAD = 20_000_000
+_MAX_BLOCKS = 600
+_MAX_ROWS = 500
+_MAX_QUEUED = 100
+_MAX_TASKS = 64
+_MAX_QUEUED_CHARACTERS = 2_000
+_MAX_DOWNLOAD_CHARACTERS = 20_000_000
 _EARLIER = "earlier"
 _CLOSED = "This conversation was closed. Open it again with %agent --session, and a panel for it."
 
@@ -81,17 +91,15 @@ class ChatPanel:
         self, session: AgentSession, *, thread: AgentThread | None = None, gate: CommGate | None = None
     ) -> None:
         if thread is None:
-            kernel = _conversations()
-            thread, gate = kernel.thread, gate or kernel.comm_gate()
+            thread, default_gate = defaults.thread_and_gate()
+            gate = gate or default_gate
         self._thread = thread
         self._gate = gate
         self._session: AgentSession | None = session
-        self._store: SessionStore | None = None
-        self._leaf: str | None = None
-        self._entries = 0
-        self.widget = AgentWidget("panel", self._receive, thread.call)
+        self.widget = AgentWidget("panel", self._on_request, thread.call)
         """The widget; whoever wants something of the page may ask it."""
         self.widget.bundle["text/plain"] = _WITHOUT_WIDGETS
+        self.widget.open_dialogs = self._open_dialogs
         self._transcript = Transcript(_model_name(session), renderer=self._renderer, tools=self._tools, whole=True)
         self._drawing = LiveDrawing(self.widget)
         self._endings: list[Callable[[], None]] = []
@@ -103,8 +111,8 @@ class ChatPanel:
         self._outdated = False
         self._busy = False
         self._spent = 0.0
-        self._told_problems: set[str] = set()
-        self._shows_tree = False
+        self._shown_problems: set[str] = set()
+        self._shows_tree = self._tree_changed = False
         self._listed: set[str] = set()
         self._downloads = 0
         if gate is not None:
@@ -125,27 +133,27 @@ class ChatPanel:
         session = self._session
         if session is None:
             return
-        self._endings.append(session.subscribe(self._hear))
+        self._endings.append(session.subscribe(self._on_event))
         self.widget.set(busy=False, stopping=False, started_ms_ago=None)
-        self._look(session)
+        self._show_place(session, is_other_branch=False)
         self._drawer = asyncio.get_running_loop().create_task(self._keep_drawing(), name="indus_nb panel")
         self._drawer.add_done_callback(self._note_end_of_drawing)
-        self._do(self._start(session))
+        self._start_task(self._start(session))
 
     async def _start(self, session: AgentSession) -> None:
         await session.start()
         self.widget.set(commands=_commands(session))
-        self._tell_settings(session)  # an extension may have brought models
-        self._tell_problems(session)
+        self._show_settings(session)  # an extension may have brought models
+        self._show_problems(session)
 
-    def _let_go(self) -> None:
+    def _detach(self) -> None:
         for end in self._endings:
             end()
         self._endings.clear()
-        self._session = self._store = None
+        self._session = None
 
     def _close(self) -> None:
-        self._let_go()
+        self._detach()
         if self._drawer is not None:
             self._drawer.cancel()
             self._drawer = None
@@ -169,14 +177,15 @@ class ChatPanel:
 
     # What happens in the session
 
-    def _hear(self, event: SessionEvent) -> None:
+    def _on_event(self, event: SessionEvent) -> None:
         session = self._session
         if session is None:
             return
         match event:
             case AgentStart():
-                self._look(session)  # another view may have gone elsewhere just before
                 self.widget.set(warning=None)
+            case SessionReplaced() | BranchMoved() | EntryAdded():
+                self._follow(session, event)
             case MessageStart(message=AssistantMessage()):
                 self._answering = True
             case MessageUpdate() if not self._answering:
@@ -186,7 +195,7 @@ class ChatPanel:
                 self._answering = False
                 self._spent += message.usage.cost.total
             case ModelChanged() | ThinkingLevelChanged() | SessionInfoChanged():
-                self._tell_settings(session)
+                self._show_settings(session)
             case _:
                 pass
         self._transcript.feed(event)
@@ -200,43 +209,46 @@ class ChatPanel:
             self._shows_dialogs = True
             self._endings.append(session.ui.attach(self._show))
 
+    def _open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
+        if self._session is None or not self._shows_dialogs:
+            return ()
+        return self._session.ui.open_dialogs_with_time()
+
     def _show(self, frame: UiFrame) -> None:
         self.widget.signal(frame.to_wire())
         if self._drawer is None or self._drawer.done():
             self.widget.send()
         self._changed.set()
 
-    def _look(self, session: AgentSession) -> None:
-        """Notice what no event tells: another session or branch, and what was added without a run."""
-        store, before = session.store, self._store
-        if store is before:
-            new = store.entries[self._entries :]
-            place, added = store.leaf_id, {entry.id: entry for entry in new}
-            while place in added:
-                place = added[place].parent_id
-            if place == self._leaf and not any(entry.type == "branch_summary" for entry in new):
-                self._outdated = self._outdated or any(map(_comes_without_event, new))
-                self._remember(store)
-                return
-        parent = None if before is None else before.path
-        is_other_branch = store is before or (parent is not None and store.header.get("parentSession") == str(parent))
-        self.widget.set(warning=blocks.OTHER_BRANCH if is_other_branch else None)
-        self.widget.set(commands=_commands(session))
-        if self._shows_tree:
-            self.widget.set(tree=_tree(store))
+    def _follow(self, session: AgentSession, event: SessionReplaced | BranchMoved | EntryAdded) -> None:
+        """Show where the session is now; also what joined its conversation without the event of a message."""
+        self._tree_changed = True
+        match event:
+            case SessionReplaced():
+                self._show_place(session, is_other_branch=event.reason == "fork")
+            case BranchMoved():
+                self._show_place(session, is_other_branch=True)
+            case EntryAdded(entry_type="compaction" | "branch_summary"):
+                self._outdated = True
+            case EntryAdded(entry_type="message"):
+                entry = session.store.entry(event.entry_id)
+                self._outdated = self._outdated or isinstance(entry.message, BashExecutionMessage)
+            case EntryAdded():
+                pass
+
+    def _show_place(self, session: AgentSession, *, is_other_branch: bool) -> None:
+        """Show a session, or another branch of it, from the beginning."""
+        self.widget.set(warning=blocks.OTHER_BRANCH if is_other_branch else None, commands=_commands(session))
         self._transcript.usage = Usage()
         self._show_history(session)
-        self._tell_settings(session)
-
-    def _remember(self, store: SessionStore) -> None:
-        self._store, self._leaf, self._entries = store, store.leaf_id, len(store.entries)
+        self._show_settings(session)
 
     # Drawing
 
     async def _keep_drawing(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
+                async with asyncio.timeout(_CLOCK):
                     await self._changed.wait()
             self._changed.clear()
             session = self._session
@@ -245,13 +257,12 @@ class ChatPanel:
                 return
             if self.widget.ready.is_set():
                 self._show_dialogs(session)
-            self._look(session)
             self._draw(session)
             del session  # while this waits, the panel may let go of it
             await asyncio.sleep(_PACE)
 
     def _end_with_session(self) -> None:
-        self._let_go()
+        self._detach()
         self._transcript.close()
         for block in self._transcript.blocks:
             self._drawing.draw(block)
@@ -259,15 +270,18 @@ class ChatPanel:
         self.widget.send()
 
     def _draw(self, session: AgentSession) -> None:
-        self._tell_busy(busy=session.is_running or session.is_compacting)
+        self._show_busy(busy=session.is_running or session.is_compacting)
         if self._outdated and not self._busy:
             self._show_history(session)
+        if self._shows_tree and self._tree_changed:
+            self._tree_changed = False
+            self.widget.set(tree=_tree(session.store))
         self._transcript.tick()
         shown = self._transcript.blocks
         for block in shown:
             self._drawing.draw(block)
         surplus = 0
-        while len(shown) - surplus > _MOST_BLOCKS and shown[surplus].finished:
+        while len(shown) - surplus > _MAX_BLOCKS and shown[surplus].finished:
             self._drawing.drop(shown[surplus])
             surplus += 1
         if surplus:
@@ -281,7 +295,7 @@ class ChatPanel:
         )
         self.widget.send()
 
-    def _tell_busy(self, *, busy: bool) -> None:
+    def _show_busy(self, *, busy: bool) -> None:
         if busy != self._busy:
             self._busy = busy
             self.widget.set(busy=busy, stopping=False, started_ms_ago=0 if busy else None)
@@ -289,7 +303,6 @@ class ChatPanel:
     def _show_history(self, session: AgentSession) -> None:
         """Draw the conversation anew: the newest part of it."""
         self._outdated = self._answering = False
-        self._remember(session.store)
         for block in self._transcript.blocks:
             self._drawing.drop(block)
         self._transcript.blocks.clear()
@@ -298,19 +311,19 @@ class ChatPanel:
         number = f"{hidden:,} earlier message{'s are' if hidden > 1 else ' is'} not shown here."
         self.widget.put(_EARLIER, _notice(number) if hidden else "")  # first of all, so that it stands above the others
         self._transcript.add_history(newest)
-        self._tell_problems(session)
+        self._show_problems(session)
         for block in self._transcript.blocks:
             self._drawing.draw(block)  # at once: what is sent next must not show an empty page
         self._spent = session_stats(session.store.entries).cost
         self._changed.set()
 
-    def _tell_problems(self, session: AgentSession) -> None:
+    def _show_problems(self, session: AgentSession) -> None:
         for problem in session.all_problems:
-            if problem not in self._told_problems:
-                self._told_problems.add(problem)
+            if problem not in self._shown_problems:
+                self._shown_problems.add(problem)
                 self._transcript.add_notice(problem)
 
-    def _tell_settings(self, session: AgentSession) -> None:
+    def _show_settings(self, session: AgentSession) -> None:
         model = session.model
         models: list[protocol.ModelChoice] = [
             {"provider": each.provider, "id": each.id, "name": each.name, "reasoning": each.reasoning}
@@ -333,24 +346,24 @@ class ChatPanel:
 
     # What the page asks for
 
-    def _receive(self, request: protocol.PanelRequest) -> None:
+    def _on_request(self, request: protocol.PanelRequest) -> None:
         session = self._session
         ends = isinstance(request, protocol.AnswerDialog | protocol.Stop | protocol.Abort)
-        if session is not None and not session.closed and (ends or len(self._tasks) < _MOST_TASKS):
+        if session is not None and not session.closed and (ends or len(self._tasks) < _MAX_TASKS):
             self._show_dialogs(session)
-            self._do(self._carry_out(session, request))
+            self._start_task(self._carry_out(session, request))
             return
         if isinstance(request, protocol.Prompt):
-            self._give_back([_message(request)])
+            self._put_back([_message(request)])
         is_over = session is None or session.closed
         self._toast(_CLOSED if is_over else "Too much is asked for at once. Wait until some of it is done.")
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._told(work), name="indus_nb panel request")
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._report_failure(work), name="indus_nb panel request")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _told(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _report_failure(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work``, and tell in the panel what went wrong with it."""
         try:
             await work
@@ -368,7 +381,7 @@ class ChatPanel:
             case protocol.Stop():
                 await self._stop(session)
             case protocol.Abort():
-                await self._take_back_all(session)
+                self._put_back(await actions.clear_queue(session))
                 await self._stop(session)
             case protocol.AnswerDialog():
                 session.ui.answer(request.id, request.value)
@@ -377,19 +390,19 @@ class ChatPanel:
             case protocol.ClearQueue():
                 await session.clear_queue()
             case protocol.SetModel():
-                await self._set_model(session, request)
+                await session.set_model(session.registry.with_id(request.id, request.provider))
             case protocol.SetThinking():
                 await session.set_thinking_level(request.level)
             case protocol.NewSession():
-                self._went(session, done=await session.new_session())
+                self._report_move(actions.Moved(await session.new_session()))
             case protocol.SwitchSession():
                 await self._switch(session, request.path)
             case protocol.Rename():
                 await session.set_name(request.name)
             case protocol.Navigate():
-                await self._navigate(session, request.entry)
+                self._report_move(await actions.navigate(session, request.entry))
             case protocol.Fork():
-                await self._fork(session, request.entry)
+                self._report_move(await actions.fork(session, request.entry))
             case protocol.Compact():
                 await session.compact()
             case protocol.Export():
@@ -420,18 +433,13 @@ class ChatPanel:
             await session.prompt(request.text, request.images, streaming_behavior=joins, on_accepted=accept)
         finally:
             if not accepted:
-                self._give_back([_message(request)])
+                self._put_back([_message(request)])
 
     async def _stop(self, session: AgentSession) -> None:
         self.widget.set(stopping=self._busy)
         self._changed.set()
         await session.abort()
         self.widget.set(stopping=False)  # what follows at once can be stopped as well
-
-    async def _take_back_all(self, session: AgentSession) -> None:
-        waiting = [*session.steering.waiting, *session.follow_up_queue.waiting]
-        await session.clear_queue()
-        self._give_back(waiting)
 
     async def _unqueue(self, session: AgentSession, request: protocol.Unqueue) -> None:
         queue = session.steering if request.queue == "steering" else session.follow_up_queue
@@ -441,9 +449,9 @@ class ChatPanel:
         if not places:
             self._toast("That message was delivered, or taken back, just before.", "info")
             return
-        self._give_back([await session.unqueue("steer" if request.queue == "steering" else "followUp", places[0])])
+        self._put_back([await session.unqueue("steer" if request.queue == "steering" else "followUp", places[0])])
 
-    def _give_back(self, messages: Iterable[Message]) -> None:
+    def _put_back(self, messages: Iterable[Message]) -> None:
         """Put what was not said into the composer."""
         said = [message.content for message in messages if isinstance(message, UserMessage)]
         if text := "\n\n".join(filter(None, map(text_of, said))):
@@ -453,53 +461,32 @@ class ChatPanel:
         ):
             self._toast("Its images do not come back with it: attach them again.", "info")
 
-    async def _set_model(self, session: AgentSession, request: protocol.SetModel) -> None:
-        model = session.registry.with_id(request.id, request.provider)
-        await session.set_model(model)
-
-    def _went(self, session: AgentSession, *, done: bool) -> None:
-        if done:
-            self._look(session)
-        else:
-            self._toast("An extension objected: the conversation stays where it is.", "warning")
+    def _report_move(self, moved: actions.Moved) -> None:
+        if not moved.done:
+            self._toast(actions.OBJECTED, "warning")
+        elif moved.text:
+            self._compose(moved.text)
 
     async def _switch(self, session: AgentSession, path: str) -> None:
         if path not in self._listed:
             self._toast("That session is not in the list. Open the list again, and choose one.")
             return
-        self._went(session, done=await session.switch_session(Path(path)))
-
-    async def _navigate(self, session: AgentSession, entry_id: str) -> None:
-        done = await session.navigate(entry_id)
-        self._went(session, done=not done.cancelled)
-        if done.editor_text:
-            self._compose(done.editor_text)
-
-    async def _fork(self, session: AgentSession, entry_id: str) -> None:
-        entry = session.store.entry(entry_id)
-        at_user = entry.type == "message" and isinstance(entry.message, UserMessage)
-        text = await session.fork(entry_id, position="before" if at_user else "at")
-        self._went(session, done=text is not None)
-        if text is not None:
-            self.widget.set(warning=blocks.OTHER_BRANCH)
-        if text:
-            self._compose(text)
+        self._report_move(actions.Moved(await session.switch_session(Path(path))))
 
     async def _export(self, session: AgentSession) -> None:
         store = session.store
         name = page_name(store)
         page = await asyncio.to_thread(session_page, store)
-        if len(page) > _LARGEST_DOWNLOAD:
-            path = await asyncio.to_thread(export_html, store, store.cwd / name)
-            self._toast(f"The page is too large to be handed to the browser. It was saved as {path}.", "info")
+        if len(page) > _MAX_DOWNLOAD_CHARACTERS:
+            written = await asyncio.to_thread(actions.export, store)
+            self._toast(f"The page is too large for the browser. It was saved as {written.path}.", "info")
             return
         self._downloads += 1
         self.widget.set(download={"name": name, "html": page, "n": self._downloads})
 
     async def _list_sessions(self, session: AgentSession) -> None:
         store = session.store
-        found = [] if store.path is None else await asyncio.to_thread(list_sessions, store.path.parent, _MOST_SESSIONS)
-        here = [info for info in found if info.cwd == str(store.cwd.absolute())]
+        here = await actions.sessions_here(store)
         self._listed = {str(info.path) for info in here}
         listed: list[protocol.SessionRow] = [
             {
@@ -528,17 +515,6 @@ class ChatPanel:
             self._toast("This front end does not let the panel add cells. Copy the code into a cell.", "warning")
 
 
-def _conversations() -> Conversations:
-    from IPython.core.getipython import get_ipython
-
-    from indus_nb.notebook import conversations_of
-
-    shell = get_ipython()
-    if shell is None or not hasattr(shell, "kernel"):
-        raise UsageError("A chat panel needs a notebook. Elsewhere use `%agent`, or the session itself.")
-    return conversations_of(shell)
-
-
 def _message(request: protocol.Prompt) -> UserMessage:
     return UserMessage(content=[TextContent(text=request.text), *request.images])
 
@@ -555,20 +531,12 @@ def _newest(newest_first: Iterable[Message]) -> list[Message]:
     """The newest messages, oldest first: as many as fit into a page, and one at least."""
     newest: list[Message] = []
     size = 0
-    for message in islice(newest_first, _HISTORY):
+    for message in islice(newest_first, _MAX_HISTORY_MESSAGES):
         size += len(dump(message))
-        if newest and size > _HISTORY_SIZE:
+        if newest and size > _MAX_HISTORY_CHARACTERS:
             break
         newest.append(message)
     return newest[::-1]
-
-
-def _comes_without_event(entry: Entry) -> bool:
-    """Whether it changes what was said without a message's event: a compaction, or a command that the user ran."""
-    if entry.type != "message":
-        return entry.type == "compaction"
-    message: object = entry.data.get("message")
-    return isinstance(message, dict) and message.get("role") == "bashExecution"  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _commands(session: AgentSession) -> list[protocol.Command]:
@@ -579,12 +547,12 @@ def _commands(session: AgentSession) -> list[protocol.Command]:
 
 
 def _tree(store: SessionStore) -> list[protocol.TreeRow]:
-    return cast("list[protocol.TreeRow]", tree_rows(store, _MOST_ROWS))
+    return cast("list[protocol.TreeRow]", tree_rows(store, _MAX_ROWS))
 
 
 def _shortened(text: str) -> str:
-    return textcut.head(text, _LONGEST_QUEUED)
+    return textcut.head(text, _MAX_QUEUED_CHARACTERS)
 
 
 def _waiting(texts: Iterable[str]) -> list[str]:
-    return [_shortened(text) for text in islice(texts, _MOST_QUEUED)]
+    return [_shortened(text) for text in islice(texts, _MAX_QUEUED)]

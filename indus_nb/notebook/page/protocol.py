@@ -8,8 +8,6 @@ What this module promises:
   number sends `Resync` and is sent a `Full` message, which holds all that the patches until then amount to.
 - `docs/page_protocol.md` and `static/protocol.d.ts` are generated from this module, names, types and docstrings
   (``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/notebook/test_page_protocol.py``).
-
-A page says which one it is with each message, so that of several pages the last used one is asked to do something.
 """
 
 from __future__ import annotations
@@ -33,12 +31,10 @@ MAX_NAME_CHARACTERS = 500
 MAX_PATH_CHARACTERS = 10_000
 MAX_PAGE_NAME_CHARACTERS = 100
 MAX_IMAGES = 8
-"""With one prompt."""
 MAX_IMAGE_BYTES = 5_000_000
 
 Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
-QueueName = Literal["steering", "followUp"]
 
 
 # From a page
@@ -102,10 +98,7 @@ class ToCell(PageMessage):
 
 
 class AttachImage(PageMessage):
-    """An image of the next `Prompt` of this page.
-
-    Each comes by itself, for servers refuse messages of more than 10 MB. When one is rejected, so is its prompt.
-    """
+    """An image of the next `Prompt` of this page, which is rejected with it; servers refuse more in one message."""
 
     kind: Literal["image"]
     data: str
@@ -154,7 +147,7 @@ class Unqueue(PageMessage):
     """Take a queued message back into the composer."""
 
     kind: Literal["unqueue"]
-    queue: QueueName
+    queue: Literal["steering", "followUp"]
     index: int = Field(ge=0)
     """Where the page shows it; deliveries since then have moved it towards the front."""
     text: Text
@@ -409,7 +402,6 @@ class Completion(TypedDict):
     """A way in which a prompt may go on."""
 
     text: str
-    """What it is then."""
     label: str
     detail: str
 
@@ -428,7 +420,6 @@ class Download(TypedDict):
     name: str
     html: str
     n: int
-    """Counts up."""
 
 
 class PanelState(CellState, total=False):
@@ -467,7 +458,6 @@ class Tail(NamedTuple):
     keep: int
     """How much of the HTML stays, in UTF-16 units."""
     html: str
-    """What follows."""
 
 
 class Drop(NamedTuple):

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from indus_nb.messages import ImageContent
 from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.protocol import PanelRequest, PanelState, WidgetKind
-from indus_nb.session.dialogs import NotifyType
+from indus_nb.session.dialogs import Dialog, NotifyType
 from indus_nb.wire import JsonObject, dump
 
 _STATIC = Path(__file__).parent / "static"
@@ -53,6 +53,8 @@ class AgentWidget:
     Attributes:
         ready: Set once a page shows the widget and can answer.
         reloaded: Whether another page came after the first one.
+        open_dialogs: Returns the session's open dialogs that are shown here, with the seconds until each answers
+            itself. The session keeps them; the widget only passes on what opens and closes.
         bundle: What displays the widget, with ``metadata``.
         comm_id: The comm that its messages go over.
     """
@@ -74,6 +76,7 @@ class AgentWidget:
         self.kind: WidgetKind = kind
         self.ready = threading.Event()
         self.reloaded = False
+        self.open_dialogs: Callable[[], Iterable[tuple[Dialog, float | None]]] = tuple
         self._receive = receive
         self._call = call
         self._widget: Any = _widget_class()(kind=kind)
@@ -91,7 +94,6 @@ class AgentWidget:
         self._changed: dict[str, None] = {}
         self._state: JsonObject = {}
         self._news: dict[str, None] = {}
-        self._dialogs: dict[str, tuple[JsonObject, float | None]] = {}
         self._toasts: deque[tuple[float, protocol.Toast]] = deque(maxlen=_MAX_TOASTS)
         self._newest_sent_toast = 0
         self._sent_at = 0.0
@@ -141,12 +143,9 @@ class AgentWidget:
         frame = json.loads(dump(frame))
         match frame.get("method"):
             case "select" | "confirm" | "input" | "editor":
-                timeout: float | None = frame.get("timeout")
-                until = None if timeout is None else time.monotonic() + timeout / 1000
-                self._dialogs[str(frame["id"])] = (frame, until)
-                self._signals.append(protocol.OpenDialog("ask", frame, timeout))
+                self._signals.append(protocol.OpenDialog("ask", frame, frame.get("timeout")))
             case "cancel":
-                self._close_dialog(str(frame.get("targetId")))
+                self._signals.append(protocol.CloseDialog("unask", str(frame.get("targetId"))))
             case "notify":
                 self._add_toast(frame["message"], frame.get("notifyType", "info"))
             case "setStatus":
@@ -246,9 +245,9 @@ class AgentWidget:
             case protocol.Reply():
                 self._handle_reply(message)
             case protocol.AnswerDialog():
-                if self._close_dialog(message.id):
-                    self.send()
-                    self._receive(message)
+                self._signals.append(protocol.CloseDialog("unask", message.id))  # on other pages
+                self.send()
+                self._receive(message)
             case protocol.AttachImage():
                 self._keep_image(message.page, message.content)
             case protocol.Prompt():
@@ -297,9 +296,9 @@ class AgentWidget:
         now = time.monotonic()
         operations: list[protocol.Operation] = [protocol.Put("put", key, html) for key, html in self._blocks.items()]
         operations.append(self._state_of(self._state))
-        for frame, until in self._dialogs.values():
-            left = None if until is None else max(0, round((until - now) * 1000))
-            operations.append(protocol.OpenDialog("ask", frame, left))
+        for dialog, seconds in self.open_dialogs():
+            left = None if seconds is None else round(seconds * 1000)
+            operations.append(protocol.OpenDialog("ask", json.loads(dump(dialog)), left))
         operations += [protocol.ShowToast("toast", toast) for at, toast in self._toasts if now - at < _TOAST_SECONDS]
         self._known = dict(self._blocks)
         self._forget_pending()
@@ -338,12 +337,6 @@ class AgentWidget:
         if value is not None:
             entries[key] = value
         self._news[name] = None
-
-    def _close_dialog(self, dialog_id: str) -> bool:
-        if self._dialogs.pop(dialog_id, None) is None:
-            return False
-        self._signals.append(protocol.CloseDialog("unask", dialog_id))
-        return True
 
 
 def _difference(key: str, before: str | None, html: str) -> protocol.Put | protocol.Tail:

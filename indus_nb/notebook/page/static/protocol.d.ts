@@ -23,7 +23,7 @@ export interface Reply extends PageMessage {
   value: CellList | CellChanged | CannotDo;
 }
 
-/** An image of the next `Prompt` of this page. */
+/** An image of the next `Prompt` of this page, which is rejected with it; servers refuse more in one message. */
 export interface AttachImage extends PageMessage {
   kind: "image";
   /** In base64; at most 5 MB when decoded. */
@@ -365,7 +365,6 @@ export interface Completions {
 
 /** A way in which a prompt may go on. */
 export interface Completion {
-  /** What it is then. */
   text: string;
   label: string;
   detail: string;
@@ -407,7 +406,6 @@ export interface TreeRow {
 export interface Download {
   name: string;
   html: string;
-  /** Counts up. */
   n: number;
 }
 

@@ -1,0 +1,143 @@
+"""What the panel and the sub-commands of ``%agent`` do to a session: the verbs that these front ends share.
+
+Everything runs on the agent's loop. A front end adds only how it is asked and how it shows what came of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from indus_nb.errors import SessionFileError, UsageError
+from indus_nb.messages import CustomMessage, UserMessage
+from indus_nb.render.session_page import export_html, page_name
+from indus_nb.session.session import AgentSession
+from indus_nb.storage import SessionInfo, SessionStore, list_sessions
+from indus_nb.storage.format import format_line
+
+MAX_SESSIONS = 500
+"""How many files of a directory are looked at, newest first."""
+OBJECTED = "An extension objected: the conversation stays where it is."
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Whether a session went elsewhere (an extension may object), and the text that is offered for editing there."""
+
+    done: bool
+    text: str | None = None
+
+
+async def navigate(session: AgentSession, entry_id: str) -> Moved:
+    """Continue from another entry of a session; before it, when it is a user's message.
+
+    Args:
+        session: The session.
+        entry_id: The entry.
+
+    Returns:
+        Whether it went there, and the text of that message.
+
+    Raises:
+        UsageError: There is no such entry.
+        SessionBusyError: A run is going on.
+    """
+    session.store.entry(entry_id)
+    navigation = await session.navigate(entry_id)
+    return Moved(not navigation.cancelled, navigation.editor_text)
+
+
+async def fork(session: AgentSession, entry_id: str) -> Moved:
+    """Begin a session that continues from an entry; before it, when it is a user's message.
+
+    Args:
+        session: The session, which is the new one afterwards.
+        entry_id: The entry.
+
+    Returns:
+        Whether it was done, and the text of that message.
+
+    Raises:
+        UsageError: There is no such entry.
+    """
+    entry = session.store.entry(entry_id)
+    is_users = entry.type == "message" and isinstance(entry.message, UserMessage)
+    text = await session.fork(entry_id, position="before" if is_users else "at")
+    return Moved(text is not None, text or None)
+
+
+async def clear_queue(session: AgentSession) -> list[UserMessage | CustomMessage]:
+    """Take back all that is queued; returns it, steering messages first."""
+    queued = [*session.steering.waiting, *session.follow_up_queue.waiting]
+    await session.clear_queue()
+    return queued
+
+
+async def sessions_here(store: SessionStore) -> list[SessionInfo]:
+    """List the saved sessions of a session's directory, newest first; none for one that is not saved."""
+    if store.path is None:
+        return []
+    found = await asyncio.to_thread(list_sessions, store.path.parent, MAX_SESSIONS)
+    return [info for info in found if info.cwd in ("", str(store.cwd), str(store.cwd.absolute()))]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where a session was written to."""
+
+    path: Path
+    asked: Path
+    """Where it should have gone: a file that is there already stays as it is."""
+
+
+def export(store: SessionStore, wanted: str = "") -> Exported:
+    """Write a session into a new file: an HTML page, or a copy of the session file where the name ends otherwise.
+
+    Args:
+        store: The session's entries.
+        wanted: The path, relative to the session's directory; by default a name of its own.
+
+    Returns:
+        Where it was written to.
+
+    Raises:
+        UsageError: Nothing was said yet.
+        SessionFileError: The file cannot be written.
+    """
+    asked = Path(wanted or page_name(store))
+    with suppress(RuntimeError):  # a home directory of nobody
+        asked = asked.expanduser()
+    asked = store.cwd / asked
+    path = _free(asked)
+    if path.suffix == ".html":
+        export_html(store, path)
+    else:
+        _copy(store, path)
+    return Exported(path, asked)
+
+
+def _free(path: Path) -> Path:
+    """``path``, or that with a number when there is something."""
+    if not path.exists():
+        return path
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return next(place for place in numbered if not place.exists())
+
+
+def _copy(store: SessionStore, path: Path) -> None:
+    if not any(entry.type == "message" for entry in store.entries):
+        raise UsageError("Nothing to export yet: start a conversation first.")
+    try:
+        if store.path is not None and store.path.exists():
+            content = store.path.read_bytes()
+        else:
+            content = b"".join(format_line(data) for data in (store.header, *(entry.data for entry in store.entries)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(content)
+    except OSError as error:
+        problem = f"the copy cannot be written ({error.strerror}). Choose another path"
+        raise SessionFileError(path, problem) from error
