@@ -539,7 +539,8 @@ def test_what_is_read_without_yaml_is_what_yaml_says(tmp_path_factory: pytest.Te
         assert found == []
     else:
         assert [skill.description for skill in found] == [description.strip()]
-        assert [skill.name for skill in found] == [name if name not in ("", "null") else "s"]
+        usable = isinstance(name, str) and name not in ("", "null")
+        assert [skill.name for skill in found] == [name if usable else "s"]
 
 
 PATTERN = st.lists(
