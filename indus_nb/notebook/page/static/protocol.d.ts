@@ -244,7 +244,7 @@ export interface Select {
   timeout?: number | null;
 }
 
-/** Say yes or no. */
+/** A question that is answered with yes or no. */
 export interface Confirm {
   type: "extension_ui_request";
   id: string;
