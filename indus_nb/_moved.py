@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -68,7 +67,10 @@ MOVED = {
 }
 
 
-class _Loader(Loader):
+class _Loader:
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Have an empty module made."""
+
     def exec_module(self, module: ModuleType) -> None:
         """Put the module of the new name in the place of the empty one that was made for the old name."""
         new = _PACKAGE + MOVED[module.__name__.removeprefix(_PACKAGE)]
@@ -76,7 +78,7 @@ class _Loader(Loader):
         sys.modules[module.__name__] = import_module(new)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:  # the base class for it would load twenty modules of the library at every start
     def find_spec(
         self,
         fullname: str,
