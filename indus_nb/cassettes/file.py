@@ -69,6 +69,9 @@ def map_texts(value: Any, change: Callable[[Any], Any]) -> Any:
     Args:
         value: A JSON value. What tools and arguments hold of lists of texts is theirs and stays.
         change: Called with the value of each key that holds text.
+
+    Returns:
+        A copy with the changed texts.
     """
     if isinstance(value, list):
         return [map_texts(item, change) for item in cast("list[Any]", value)]

@@ -142,7 +142,7 @@ class Observer:
         self._around: Surroundings | None = None
 
     def around(self, model: Model, context: Context, options: StreamOptions) -> Surroundings:
-        """Return the surroundings of this request.
+        """Observe what surrounds a request.
 
         Its working directory is the one that a system prompt named last, else that of the process.
 
@@ -150,6 +150,9 @@ class Observer:
             model: The model that is asked; its headers are secrets.
             context: What it is shown.
             options: How it is asked; the key is a secret.
+
+        Returns:
+            The surroundings of this request.
         """
         named = re.findall(r"(?m)^Current working directory: (.+)$", context.system_prompt)
         self._cwd = named[-1].strip() if named else self._cwd
@@ -184,6 +187,9 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     Args:
         value: A JSON value.
         change: Called with each string.
+
+    Returns:
+        A copy with the changed strings.
     """
     match value:
         case str():
@@ -260,12 +266,15 @@ def _number(call_id: str, numbers: dict[str, str]) -> str:
 
 
 def conversation(request: JsonObject, answer: Sequence[AssistantBlock], around: Surroundings) -> list[JsonObject]:
-    """Return the messages of a request and its answer, with which the next request begins as a rule.
+    """Join a request and its answer, with which the next request usually begins.
 
     Args:
         request: The normal form of the request.
         answer: The portable blocks of the answer.
         around: The surroundings of the request.
+
+    Returns:
+        The messages of the request, and the answer as another one.
     """
     messages = cast("list[JsonObject]", request["messages"])
     # The blank keeps a number from being taken for an id of the answer.
@@ -282,11 +291,14 @@ def _numbers_in(message: JsonObject) -> Iterator[object]:
 
 
 def share_parts(request: JsonObject, earlier: JsonObject) -> JsonObject:
-    """Return ``request`` made of the objects of ``earlier`` where they are equal, so that it takes little memory.
+    """Make a request share equal objects with an earlier one, so that it takes little memory.
 
     Args:
         request: A normal form.
         earlier: That of an earlier request.
+
+    Returns:
+        A normal form equal to ``request``.
     """
     same = {name: earlier[name] for name in ("system", "tools") if earlier[name] == request[name]}
     kept = common_prefix_length(earlier["messages"], request["messages"])
@@ -299,16 +311,22 @@ def common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int:
     Args:
         one: A list.
         other: Another list.
+
+    Returns:
+        Their number.
     """
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def map_block(block: AssistantBlock, change: Callable[[str], str]) -> AssistantBlock:
-    """Return a copy of a block of an answer with its texts and arguments changed.
+    """Copy a block of an answer with its texts and arguments changed.
 
     Args:
         block: Text, thinking or a tool call.
         change: Called with each text; ids and names of calls are only made encodable.
+
+    Returns:
+        The copy.
     """
     match block:
         case TextContent():

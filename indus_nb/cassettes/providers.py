@@ -70,6 +70,9 @@ class RecordingProvider:
             model: The model to ask.
             context: What it is shown.
             options: How it is to answer.
+
+        Returns:
+            The events of the answer.
         """
         try:
             exchange = self._recording.begin(model, context, options)
@@ -152,6 +155,9 @@ class ReplayProvider:
             model: The model that is asked.
             context: What it is shown; model, context and tools must be those recorded.
             options: How it is to answer; none of it counts.
+
+        Returns:
+            The events of the recorded answer, or of one that failed because the request is another one.
         """
         try:
             answer, around = self._next_answer(model, context, options)
@@ -246,12 +252,15 @@ def _summary(request: StoredRequest) -> str:
 
 
 def cassette_provider(mode: Mode, path: Path | str, inner: Provider) -> RecordingProvider | ReplayProvider:
-    """Return a provider that replays a cassette, or records the answers of ``inner`` to it.
+    """Make a provider that replays a cassette, or records the answers of ``inner`` to it.
 
     Args:
         mode: ``replay``, ``record``, or ``auto``: replay what is there, record when nothing is.
         path: The cassette.
         inner: The provider to record.
+
+    Returns:
+        The provider to use in place of ``inner``.
 
     Raises:
         UsageError: The mode is another one.
@@ -261,11 +270,14 @@ def cassette_provider(mode: Mode, path: Path | str, inner: Provider) -> Recordin
 
 
 def open_cassette(mode: str, path: Path | str) -> Recording | ReplayProvider:
-    """Return what records to the cassette at ``path``, or replays it.
+    """Open the cassette at ``path`` to record to it, or to replay it.
 
     Args:
         mode: See ``cassette_provider``.
         path: The cassette.
+
+    Returns:
+        What records, or what replays.
 
     Raises:
         UsageError: The mode is unknown.

@@ -75,11 +75,28 @@ class RunHooks:
         return message
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:
-        """Return why a call must not be carried out, if so; ``arguments`` may be changed in place."""
+        """Decide whether a tool call is carried out.
+
+        Args:
+            call: The call.
+            arguments: Its arguments, validated; they may be changed in place.
+
+        Returns:
+            Why the call must not be carried out; ``None`` if it may be.
+        """
         return None
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
-        """What counts as the outcome of a call, and whether that is a failure."""
+        """Decide what counts as the outcome of a tool call.
+
+        Args:
+            call: The call.
+            output: What the tool returned, or the message of its failure.
+            is_error: Whether the call failed.
+
+        Returns:
+            The output that counts, and whether that is a failure.
+        """
         return output, is_error
 
 

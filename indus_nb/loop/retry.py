@@ -50,14 +50,21 @@ class RetrySettings(WireModel):
     provider: ProviderRetrySettings = Field(default_factory=ProviderRetrySettings)
 
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
-        """The wait before retry number ``attempt`` of a failed ``answer``; ``None`` when there shall be none.
+        """Return how long to wait before a failed answer is asked for again.
 
-        It doubles with each attempt, and is longer when the server asked for that.
+        The wait doubles with each attempt, and is longer when the server asked for that.
 
         >>> failed = {"content": [], "api": "", "provider": "", "model": "", "stopReason": "error"}
         >>> answer = AssistantMessage.model_validate({**failed, "errorMessage": "529 Overloaded"})
         >>> [RetrySettings().delay_ms(answer, attempt) for attempt in (1, 2, 3, 4)]
         [2000, 4000, 8000, None]
+
+        Args:
+            answer: The failed answer.
+            attempt: The number of the retry, counted from 1.
+
+        Returns:
+            Milliseconds; ``None`` when there shall be no retry.
         """
         if not self.enabled or attempt > self.max_retries or not is_passing(answer):
             return None
@@ -82,7 +89,15 @@ def _reason(answer: AssistantMessage) -> str:
 
 
 def is_overflow(answer: AssistantMessage, context_window: int) -> bool:
-    """Whether ``answer`` failed, in words or by being empty, because the conversation exceeds the model's context."""
+    """Return whether an answer failed because the conversation exceeds the model's context.
+
+    Args:
+        answer: The answer; it may report the failure in words or by being empty.
+        context_window: The model's context window in tokens.
+
+    Returns:
+        Whether that is why it failed.
+    """
     if answer.stop_reason == "error":
         return bool(_TOO_LONG.search(_reason(answer)))
     read = answer.usage.input + answer.usage.cache_read

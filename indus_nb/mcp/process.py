@@ -46,6 +46,9 @@ async def over_pipes(
         log: Where its standard error goes.
         lose: Called with the reason when the connection is over, and with ``None`` when the reason is not known yet.
 
+    Yields:
+        The streams of messages from and to the server, while the context is entered.
+
     Raises:
         ValueError: There is no such program.
         OSError: The program cannot be started.

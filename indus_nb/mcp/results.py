@@ -26,11 +26,14 @@ _MAX_IMAGES = 20
 
 
 def output_of(result: mcp_types.CallToolResult, tool: str) -> ToolOutput:
-    """Return what a model is shown of a result. Reads images, so call it in a thread.
+    """Convert a server's result to what a model is shown. Reads images, so call it in a thread.
 
     Args:
         result: The server's result.
-        tool: The tool's name, for what is said of its images.
+        tool: The tool's name, for sentences about its images.
+
+    Returns:
+        Text and images.
     """
     parts: list[str | ImageContent] = []
     for block in result.content:

@@ -65,7 +65,14 @@ class CellRun:
         self._prompting: asyncio.Task[Any] | None = None
 
     async def work(self, text: str, images: Sequence[ImageContent] = ()) -> None:
-        """Prompt and draw until the session has settled; raises what ``prompt`` raises."""
+        """Prompt the session and draw until it has settled.
+
+        Raises what ``AgentSession.prompt`` raises.
+
+        Args:
+            text: The prompt.
+            images: Images that go with it.
+        """
         session = self._session
         spent = session_stats(session.store.entries).cost
         if self.widget is not None:

@@ -72,7 +72,16 @@ class Conversations:
         return self._sessions.get(self._current)
 
     def serve(self, line: str, cell: str | None = None) -> None:
-        """Do what a line or cell asks for, and draw it; raises ``IndusError`` or ``Interrupted`` when that failed."""
+        """Carry out a line or cell magic, and draw the result.
+
+        Args:
+            line: What follows the magic's name.
+            cell: The lines below it; ``None`` for a line magic.
+
+        Raises:
+            IndusError: It failed.
+            Interrupted: The user ended it.
+        """
         if work_here() is not None:
             raise UsageError("The agent's own code cannot talk to the agent: say it in the answer instead.")
         self._screen = screen_of(self._shell)
@@ -90,7 +99,18 @@ class Conversations:
             self._screen.show(blocks.notice(_description(session)), final=True)
 
     def complete_command(self, name: str, typed: str) -> list[str]:
-        """What an extension offers for the arguments of ``/name``; raises ``TimeoutError`` when it takes too long."""
+        """Complete the arguments of an extension's command.
+
+        Args:
+            name: The command's name, without its slash.
+            typed: The arguments up to the cursor.
+
+        Returns:
+            What may stand in their place; nothing before there is a session.
+
+        Raises:
+            TimeoutError: The extension takes too long.
+        """
         session = self.session
         if session is None:
             return []
@@ -108,7 +128,15 @@ class Conversations:
         self.thread.close()
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
-        """What a page that shows one of our widgets answers; ``None`` when there is none."""
+        """Send a request to the pages that show our widgets, the newest widget first.
+
+        Args:
+            what: The kind of request.
+            payload: Its fields.
+
+        Returns:
+            The first answer; ``None`` when no page gives one.
+        """
         for live in reversed(self._shown):
             answer = await live.request(what, **payload)
             if answer is not None:

@@ -85,6 +85,9 @@ class AnthropicProvider:
             model: The model to ask.
             context: System prompt, messages and tools, as the session holds them.
             options: Key, thinking level, limits and callbacks.
+
+        Returns:
+            The events of one answer.
         """
         answer = _Answer(model)
         url = model.base_url
@@ -185,6 +188,9 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         model: The model to ask.
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
         options: Thinking level and limits.
+
+    Returns:
+        A JSON object.
     """
     thinking = _thinking(model, options)
     keep_thinking = not (model.bound_thinking and "block_binding" not in thinking.get("thinking", {}))

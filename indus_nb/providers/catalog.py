@@ -53,6 +53,9 @@ class ModelCost(Prices):
             output: Tokens of the answer.
             cache_read: Tokens that were read from the cache.
             cache_write: Tokens that were written to it.
+
+        Returns:
+            Tokens and cost; the cost in US dollars.
         """
         long = self.long_prompt
         prices = long if long is not None and input + cache_read + cache_write > long.over_tokens else self
@@ -148,11 +151,14 @@ def split_level(wanted: str) -> tuple[str, ThinkingLevel | None]:
 
 
 def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
-    """Return the provider's recommended model.
+    """Find the provider's recommended model.
 
     Args:
         provider: The provider's name, in any case.
         among: The models to look at; the built-in ones unless given.
+
+    Returns:
+        The model.
 
     Raises:
         UsageError: The provider is unknown; the message names the known ones.
@@ -180,6 +186,9 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
         provider: The provider whose models alone are looked at.
         among: The models to look at, the preferred ones first; the built-in ones unless given.
 
+    Returns:
+        The model.
+
     Raises:
         ModelNotFoundError: There is none; the message suggests the ids that look most like it.
     """
@@ -199,12 +208,15 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
 
 
 def model_with_id(model_id: str, provider: str, among: Sequence[Model] | None = None) -> Model:
-    """Return the provider's model of exactly that id, the date aside.
+    """Find the provider's model of exactly that id, the date aside.
 
     Args:
         model_id: The id.
         provider: The provider's name.
         among: The models to look at; the built-in ones unless given.
+
+    Returns:
+        The model.
 
     Raises:
         ModelNotFoundError: The provider has no such model.

@@ -51,11 +51,14 @@ _GO_ON = "(The results were taken note of.)"
 
 
 async def conforming(context: Context, model: Model) -> Context:
-    """Return ``context`` such as the model's API accepts it.
+    """Change a context so that the model's API accepts it.
 
     Args:
         context: System prompt, messages and tools, as the session holds them.
         model: The model to ask, whose API and ``compat`` decide the rules.
+
+    Returns:
+        A changed copy, which shares the messages that need no change.
     """
     rules = rules_of(model)
     tools = _tools(context.tools, model)
@@ -296,14 +299,17 @@ def _same(blocks: Sequence[object], before: str | Sequence[object]) -> bool:
 
 
 def call_id(wanted: str, max_characters: int) -> str:
-    """Return the id of a tool call where the API accepts it, else one that is made of it, always the same.
+    """Make the id of a tool call one that the API accepts.
 
     >>> call_id("toolu_01", 40), call_id("fc|1", 40), call_id("toolu_01", 0)
     ('toolu_01', 'fc_1_7f56b2ebcebcf1d2', '7a95b7039')
 
     Args:
         wanted: The id in the session.
-        max_characters: The longest id that the API accepts; 0 for exactly nine letters and digits, as Mistral wants.
+        max_characters: The longest id that the API accepts; 0 for exactly nine letters and digits, as Mistral requires.
+
+    Returns:
+        ``wanted`` itself if it is accepted, else an id derived from it, always the same.
     """
     accepted = r"[a-zA-Z0-9_-]+" if max_characters else r"[a-zA-Z0-9]{9}"
     if re.fullmatch(accepted, wanted) and len(wanted) <= (max_characters or 9):

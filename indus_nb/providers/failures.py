@@ -65,6 +65,9 @@ def failed_answer(model: Model, problem: str) -> Iterator[AssistantMessageEvent]
     Args:
         model: The model that would have answered.
         problem: What happened and what to do, for the user.
+
+    Yields:
+        ``start`` and ``error``.
     """
     growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
     yield growing.start()
@@ -137,7 +140,7 @@ def _chain(error: BaseException | None) -> Iterable[BaseException]:
 
 
 def transport_sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool, hint: str) -> str | None:
-    """Describe a failure between here and the server; ``None`` when it is of another kind.
+    """Describe a failure between here and the server.
 
     Args:
         error: What was raised.
@@ -145,6 +148,9 @@ def transport_sentence(error: Exception, where: str, idle_timeout: float, *, rea
         idle_timeout: The seconds that it may be silent.
         reached: Whether it had begun to answer.
         hint: What to check when the server cannot be reached, as a sentence.
+
+    Returns:
+        A sentence or two for the user; ``None`` when the failure is of another kind.
     """
     # Below the SDKs stands one of two HTTP libraries, by their version; both call their errors the same.
     chain = list(_chain(error))

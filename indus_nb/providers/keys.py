@@ -52,11 +52,14 @@ class Secret:
     is_final: bool
 
     def resolve(self, provider: str, environment: Mapping[str, str]) -> str:
-        """Return the secret; a ``!command`` is run, for ten seconds at the most.
+        """Read the secret; a ``!command`` is run, for ten seconds at the most.
 
         Args:
             provider: The provider that an error names.
             environment: The variables that ``value`` may name.
+
+        Returns:
+            The secret.
 
         Raises:
             CredentialsError: The command failed, printed nothing or took too long.

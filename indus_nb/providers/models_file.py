@@ -139,6 +139,9 @@ def validated(kind: type[_Kind], value: object, where: str = "") -> _Kind:
         value: What was written.
         where: The path to ``value`` in its file, put before the name of a wrong field.
 
+    Returns:
+        The validated object.
+
     Raises:
         WrongFieldError: For the first field that is wrong; it shows no value, which may be secret.
     """
@@ -153,7 +156,7 @@ def validated(kind: type[_Kind], value: object, where: str = "") -> _Kind:
 def apply_config(
     models: Sequence[Model], name: str, config: ProviderConfig, *, where: str = "", replace: bool = False
 ) -> list[Model]:
-    """Return ``models`` with what ``config`` says of the provider ``name``.
+    """Apply a provider's configuration to the list of models.
 
     Args:
         models: The models of all providers.
@@ -161,6 +164,9 @@ def apply_config(
         config: What to add and to change.
         where: The path to ``config`` in its file, put before the names of wrong fields.
         replace: Whether ``config.models``, if there are any, are all that the provider has afterwards.
+
+    Returns:
+        The models of all providers; ``models`` itself is not changed.
 
     Raises:
         WrongFieldError: The configuration cannot be used.

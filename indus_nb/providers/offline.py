@@ -54,6 +54,9 @@ class OfflineProvider:
             model: The offline model.
             context: What it is shown; its last user message and what follows it count.
             options: Only whether it thinks counts.
+
+        Returns:
+            The events of one answer.
         """
         for event in _events(model, context, thinks=options.thinking != "off"):
             yield event

@@ -61,6 +61,9 @@ class OpenAICompletionsProvider(_SdkProvider):
             model: The model to ask.
             context: System prompt, messages and tools, as the session holds them.
             options: Key, thinking level, limits and callbacks.
+
+        Returns:
+            The events of one answer.
         """
         answer = openai_completions.CompletionsAnswer(model)
         request = _Request("/chat/completions", openai_completions.request_body, model, context, options)
@@ -77,6 +80,9 @@ class OpenAIResponsesProvider(_SdkProvider):
             model: The model to ask.
             context: System prompt, messages and tools, as the session holds them.
             options: Key, thinking level, limits and callbacks.
+
+        Returns:
+            The events of one answer.
         """
         answer = openai_responses.ResponsesAnswer(model)
         request = _Request("/responses", openai_responses.request_body, model, context, options)

@@ -21,11 +21,14 @@ FILTERED = "The provider's content filter stopped the answer. Rephrase the reque
 
 
 def effort(model: Model, options: StreamOptions) -> str | None:
-    """Return what the thinking level is called in a request; ``None`` when the request must not name one.
+    """Return what the thinking level is called in a request.
 
     Args:
         model: The model, whose ``thinking_level_map`` and ``compat`` count.
         options: The thinking level.
+
+    Returns:
+        The API's name of the level; ``None`` when the request must not name one.
     """
     if not model.reasoning or (model.compat or {}).get("supportsReasoningEffort") is False:
         return None
@@ -34,11 +37,14 @@ def effort(model: Model, options: StreamOptions) -> str | None:
 
 
 def answer_limit(model: Model, options: StreamOptions) -> int | None:
-    """Return the limit of an answer in tokens, thinking included; ``None`` leaves it to the server.
+    """Return the limit of an answer in tokens, thinking included.
 
     Args:
         model: The model, whose own limit counts.
         options: The limit without thinking, the thinking level and its budgets.
+
+    Returns:
+        Tokens; ``None`` leaves the limit to the server.
     """
     if options.max_tokens is None:
         return None
@@ -54,11 +60,14 @@ def image_url(image: ImageContent) -> str:
 
 
 def is_own(message: AssistantMessage, model: Model) -> bool:
-    """Whether ``message`` is an answer of ``model`` by this API, so that what it signed is valid for it.
+    """Return whether what an earlier answer signed is valid for a model.
 
     Args:
         message: An earlier answer.
         model: The model to ask now.
+
+    Returns:
+        Whether the answer is of the same model by the same API.
     """
     return (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
 
@@ -128,11 +137,14 @@ class Answer(ABC):
 
 
 def text_in(fields: JsonObject, name: str) -> str:
-    """Return a text of an event, empty when there is none.
+    """Read a text of an event.
 
     Args:
         fields: An object of the event.
         name: The field.
+
+    Returns:
+        The text; empty when there is none.
 
     Raises:
         BadEventError: The field is anything else.
@@ -146,33 +158,42 @@ def text_in(fields: JsonObject, name: str) -> str:
 
 
 def number_in(fields: object, name: str) -> int:
-    """Return a whole number above 0 of an event, else 0.
+    """Read a count of an event.
 
     Args:
         fields: An object of the event, or anything else.
         name: The field.
+
+    Returns:
+        A whole number above 0, else 0.
     """
     value: object = cast("JsonObject", fields).get(name) if isinstance(fields, dict) else None
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def object_in(fields: JsonObject, name: str) -> JsonObject:
-    """Return an object of an event, empty when there is none.
+    """Read an object of an event.
 
     Args:
         fields: An object of the event.
         name: The field.
+
+    Returns:
+        The object; empty when there is none.
     """
     value: object = fields.get(name)
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
 def list_in(fields: JsonObject, name: str) -> list[object]:
-    """Return a list of an event, empty when there is none.
+    """Read a list of an event.
 
     Args:
         fields: An object of the event.
         name: The field.
+
+    Returns:
+        The list; empty when there is none.
 
     Raises:
         BadEventError: The field is anything else.

@@ -62,6 +62,9 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         model: The model to ask.
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
         options: Thinking level and limits.
+
+    Returns:
+        A JSON object.
     """
     compat = model.compat or {}
     body: JsonObject = {"model": model.id, "stream": True, "messages": list(_messages(context, model))}

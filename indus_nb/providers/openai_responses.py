@@ -64,6 +64,9 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         model: The model to ask.
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
         options: Thinking level and limits.
+
+    Returns:
+        A JSON object.
     """
     body: JsonObject = {"model": model.id, "stream": True, "store": False, "input": list(_items(context, model))}
     if context.system_prompt.strip():

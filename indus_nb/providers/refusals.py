@@ -41,23 +41,31 @@ _refused: OrderedDict[tuple[str, str, object], None] = OrderedDict()
 
 
 def refused(model: Model, part: ImageContent | ThinkingContent | ToolSpec) -> bool:
-    """Whether the model's server refused a request because of this part, since this process began.
+    """Return whether the model's server refused a request because of this part.
+
+    Refusals are remembered while this process lives.
 
     Args:
         model: The model, by its provider and URL.
         part: An image, thinking, or a tool with its sound schema.
+
+    Returns:
+        Whether it must be left out of requests.
     """
     return bool(_refused) and (model.provider, model.base_url, _key(part)) in _refused
 
 
 def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
-    """Describe what in a refused request was at fault, and how to go on; empty when the API did not name it.
+    """Describe what in a refused request was at fault, and how to go on.
 
     Args:
         status: The HTTP status of the answer.
         reason: The API's words, with the name of the parameter if it gave one.
         body: The request.
         model: The model whose provider refused it.
+
+    Returns:
+        Sentences for the user; empty when the API did not name what was at fault.
     """
     if status not in _STATUSES:
         return ""

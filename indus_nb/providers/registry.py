@@ -129,6 +129,9 @@ class ModelRegistry:
             wanted: An id, ``provider/id``, or a part of an id or name, see ``catalog.find_model``.
             provider: The provider whose models alone are looked at.
 
+        Returns:
+            The model.
+
         Raises:
             ModelNotFoundError: There is none; the message suggests the ids that look most like it.
         """
@@ -137,11 +140,14 @@ class ModelRegistry:
         return find_model(wanted, provider, among)
 
     def with_id(self, model_id: str, provider: str) -> Model:
-        """Return the provider's model of exactly that id.
+        """Find the provider's model of exactly that id.
 
         Args:
             model_id: The id, of which a date may differ.
             provider: The provider's name.
+
+        Returns:
+            The model.
 
         Raises:
             ModelNotFoundError: The provider has no such model.

@@ -176,9 +176,18 @@ class Preparation:
 
 
 def prepare(path: Sequence[Entry], settings: CompactionSettings, tokens_before: int) -> Preparation:
-    """Choose what of the conversation on ``path`` (root to leaf) is kept and what becomes a summary.
+    """Choose what of a conversation is kept and what becomes a summary.
 
-    Raises ``CompactionError`` when there is nothing to summarise.
+    Args:
+        path: The branch, from root to leaf.
+        settings: How many tokens are kept word for word.
+        tokens_before: The size of the conversation, for the record.
+
+    Returns:
+        What is to be summarised, and the first entry that is kept.
+
+    Raises:
+        CompactionError: There is nothing to summarise.
     """
     if path and path[-1].type == "compaction":
         raise CompactionError("The conversation was compacted just now; there is nothing new to summarise.")
@@ -326,7 +335,19 @@ class Summariser:
     async def compact(
         self, preparation: Preparation, settings: CompactionSettings, instructions: str | None
     ) -> CompactionResult:
-        """Summarise what was prepared; raises ``CompactionError`` when the model fails."""
+        """Summarise what was prepared.
+
+        Args:
+            preparation: What becomes the summary, see ``prepare``.
+            settings: How many tokens the summary may have.
+            instructions: What matters most in it.
+
+        Returns:
+            The summary and what it was made from.
+
+        Raises:
+            CompactionError: The model fails.
+        """
         focus = f"\n\nPay special attention to this: {instructions}" if instructions else ""
         previous = preparation.previous_summary
         update = f"\n\n{_UPDATE}\n\n<previous-summary>\n{previous}\n</previous-summary>" if previous else ""

@@ -395,11 +395,21 @@ class Ui(_TerminalUi):
     # Signs
 
     def notify(self, message: str, notify_type: NotifyType = "info") -> None:
-        """Show a line, once."""
+        """Show a line, once.
+
+        Args:
+            message: The line.
+            notify_type: ``info``, ``warning`` or ``error``.
+        """
         self._show(Notify(id=_new_id(), message=message, notify_type=notify_type))
 
     def set_status(self, key: str, text: str | None) -> None:
-        """Show a short text until it is replaced, or with ``None`` taken away."""
+        """Show a short text until it is replaced or removed.
+
+        Args:
+            key: Names what is shown.
+            text: The text; ``None`` removes it.
+        """
         self._stand(("status", key), SetStatus(id=_new_id(), status_key=key, status_text=text), stays=text is not None)
 
     def set_working_message(self, message: str | None = None) -> None:

@@ -105,15 +105,39 @@ class SessionHooks(RunHooks):
         return []
 
     async def complete_command(self, name: str, prefix: str) -> list[JsonObject]:
-        """What the arguments of the command ``/name`` may be that begin with ``prefix``: ``value``, ``label``, …."""
+        """Complete the arguments of a command.
+
+        Args:
+            name: The command's name, without its slash.
+            prefix: How the arguments begin.
+
+        Returns:
+            What they may be, as objects with ``value``, ``label`` and the like.
+        """
         return []
 
     async def input(self, prompt: UserPrompt, source: InputSource) -> UserPrompt | None:
-        """Return what counts in the place of ``prompt``; ``None`` when it has been handled."""
+        """Handle a prompt, before it is accepted.
+
+        Args:
+            prompt: What the user sent.
+            source: Where it comes from.
+
+        Returns:
+            What counts in the place of ``prompt``; ``None`` when it has been handled.
+        """
         return prompt
 
     async def before_run(self, prompt: UserPrompt, system_prompt: str) -> RunStart:
-        """A prompt was accepted."""
+        """Handle a prompt that was accepted, before the model is asked.
+
+        Args:
+            prompt: The prompt.
+            system_prompt: The session's system prompt.
+
+        Returns:
+            The system prompt of the run, and messages to add.
+        """
         return RunStart(system_prompt)
 
     async def request(self, payload: JsonObject) -> JsonObject:
@@ -121,33 +145,87 @@ class SessionHooks(RunHooks):
         return payload
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:
-        """The head of the server's answer has come."""
+        """Handle the head of an answer from the model's server.
+
+        Args:
+            status: Its HTTP status.
+            headers: Its headers.
+        """
 
     async def before_switch(self, reason: Literal["new", "resume"], target: Path | None) -> bool:
-        """Whether the session may be replaced."""
+        """Decide whether the session may be replaced.
+
+        Args:
+            reason: ``new`` for an empty session, ``resume`` for a stored one.
+            target: The file of the stored session.
+
+        Returns:
+            Whether it may.
+        """
         return True
 
     async def before_fork(self, entry_id: str, position: Literal["before", "at"]) -> bool:
-        """Whether the session may be forked."""
+        """Decide whether the session may be forked.
+
+        Args:
+            entry_id: Where the part ends that the new session begins with.
+            position: ``before`` that entry, or ``at`` it.
+
+        Returns:
+            Whether it may.
+        """
         return True
 
     async def shutdown(self, reason: ShutdownReason, target: Path | None = None) -> None:
-        """The session is about to end, or to be replaced by another."""
+        """Handle the end of the session, or that another one is about to replace it.
+
+        Args:
+            reason: Why it ends.
+            target: The file of the session that replaces it, if that has one.
+        """
 
     async def started(self, reason: StartReason, previous: Path | None = None) -> None:
-        """The session is there, or another one is in its place."""
+        """Handle the start of the session, or of another one in its place.
+
+        Args:
+            reason: Why it starts.
+            previous: The file of the session that it replaces, if that has one.
+        """
 
     async def before_compact(
         self, preparation: Preparation, branch: Sequence[Entry], instructions: str | None, signal: AbortSignal
     ) -> CompactionPlan:
-        """A compaction is about to be made."""
+        """Decide how a compaction is made.
+
+        Args:
+            preparation: What would become a summary.
+            branch: The entries from root to leaf.
+            instructions: What the user wants the summary to hold.
+            signal: Set when the compaction is aborted.
+
+        Returns:
+            Whether it is made, and perhaps its result.
+        """
         return CompactionPlan()
 
     async def compacted(self, entry: Entry, *, by_hook: bool) -> None:
-        """A compaction was saved."""
+        """Handle a compaction that was saved.
+
+        Args:
+            entry: Its entry.
+            by_hook: Whether ``before_compact`` gave its result.
+        """
 
     async def before_branch(self, change: BranchChange, signal: AbortSignal) -> BranchPlan:
-        """Another branch is about to be gone to."""
+        """Decide how the session moves to another branch.
+
+        Args:
+            change: Where it moves, and what was asked for.
+            signal: Set when the move is aborted.
+
+        Returns:
+            Whether it moves, and what is summarised how.
+        """
         return BranchPlan(
             custom_instructions=change.custom_instructions,
             replace_instructions=change.replace_instructions,
@@ -157,8 +235,24 @@ class SessionHooks(RunHooks):
     async def branched(
         self, new_leaf_id: str | None, old_leaf_id: str | None, summary: Entry | None, *, by_hook: bool
     ) -> None:
-        """Another branch was gone to."""
+        """Handle a move to another branch.
+
+        Args:
+            new_leaf_id: The leaf now; ``None`` before the first entry.
+            old_leaf_id: The leaf before.
+            summary: The entry of the summary of what was left, if there is one.
+            by_hook: Whether ``before_branch`` gave the summary.
+        """
 
     async def user_bash(self, command: str, cwd: Path, *, exclude_from_context: bool) -> ShellResult | Shell | None:
-        """The result of a user's command, or who runs it."""
+        """Handle a shell command of the user's.
+
+        Args:
+            command: The command.
+            cwd: Where it runs.
+            exclude_from_context: Whether the model shall not see it.
+
+        Returns:
+            Its result, or the shell that runs it; ``None`` for the session's own shell.
+        """
         return None

@@ -45,7 +45,15 @@ class Recovery:
         await self._make_room(run)
 
     def will_retry(self, run: Run, answer: AssistantMessage) -> bool:
-        """Whether ``run``, which ended with ``answer``, is followed by another attempt."""
+        """Return whether another attempt follows a run.
+
+        Args:
+            run: The run, which has ended.
+            answer: Its last answer.
+
+        Returns:
+            Whether the model is asked again.
+        """
         return not run.abort.requested and self._delay_ms(answer) is not None
 
     async def goes_on(self, run: Run) -> bool:

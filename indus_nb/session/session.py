@@ -340,7 +340,18 @@ class AgentSession(SessionParts):
         return await self.queues.clear()
 
     async def unqueue(self, queue: StreamingBehavior, index: int) -> UserMessage | CustomMessage:
-        """Take back the message that waits at ``index``; see ``Queues.remove``."""
+        """Remove a message from a queue; see ``Queues.remove``.
+
+        Args:
+            queue: where it waits.
+            index: its place there, counted from 0.
+
+        Returns:
+            The message.
+
+        Raises:
+            UsageError: None waits there.
+        """
         return await self.queues.remove(queue, index)
 
     def set_interrupt_mode(self, mode: InterruptMode) -> None:
@@ -419,7 +430,16 @@ class AgentSession(SessionParts):
         await self.emit(SessionInfoChanged(name=self.store.name))
 
     def set_label(self, entry_id: str, label: str | None) -> None:
-        """Mark an entry, or remove its mark; see ``Branching.set_label``."""
+        """Mark an entry, or remove its mark; see ``Branching.set_label``.
+
+        Args:
+            entry_id: the entry.
+            label: its mark; without one the mark that it has is removed.
+
+        Raises:
+            UsageError: There is no such entry.
+            SessionFileError: The session file cannot be written.
+        """
         self.branching.set_label(entry_id, label)
 
     async def navigate(
@@ -455,7 +475,19 @@ class AgentSession(SessionParts):
         return await self.replacing.switch_session(path)
 
     async def fork(self, entry_id: str, *, position: Literal["before", "at"] = "before") -> str | None:
-        """Go on in a new session with a part of this one's conversation; see ``Replacing.fork``."""
+        """Go on in a new session with a part of this one's conversation; see ``Replacing.fork``.
+
+        Args:
+            entry_id: where that part ends.
+            position: ``before`` the user's message ``entry_id``, or ``at`` that entry, whatever it is.
+
+        Returns:
+            The text of the user's message that was left out, empty with ``at``; ``None`` when an extension objected.
+
+        Raises:
+            UsageError: There is no such message.
+            SessionFileError: A session file cannot be written.
+        """
         return await self.replacing.fork(entry_id, position)
 
     async def clone(self) -> bool:

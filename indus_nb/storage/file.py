@@ -184,7 +184,18 @@ class SessionFile:
 
     @classmethod
     def create(cls, path: Path, content: bytes) -> Self:
-        """A new file, readable by its owner alone, that holds all of ``content``; on failure there is no file."""
+        """Create a file that only its owner can read, with its first content.
+
+        Args:
+            path: Where; the directory is made if need be.
+            content: Whole lines. They are in the file, or there is no file.
+
+        Returns:
+            The file, open and locked for writing.
+
+        Raises:
+            SessionFileError: It cannot be made.
+        """
         try:
             make_private_directory(path.parent)
         except OSError as error:

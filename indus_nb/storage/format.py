@@ -256,10 +256,16 @@ class StoredContext:
 
 
 def context_of(path: list[Entry], report: Callable[[list[str]], None]) -> StoredContext:
-    """The conversation along a path from root to leaf.
+    """Return the conversation along a path from root to leaf.
 
-    Before the latest compaction only its summary and the entries that it kept count. ``report`` is called with the ids
-    of entries whose message is of an unknown kind, now and when the messages are asked for.
+    Before the latest compaction only its summary and the entries that it kept count.
+
+    Args:
+        path: The entries.
+        report: Called with the ids of entries whose message is of an unknown kind, now and when the messages are read.
+
+    Returns:
+        The messages, the model and the thinking level.
     """
     newest_first = path[::-1]
     model = next((found for entry in newest_first if (found := _model_in(entry.data))), None)

@@ -92,10 +92,21 @@ class SessionStore:
     def create(
         cls, cwd: Path, directory: Path, *, parent_session: str | None = None, session_id: str | None = None
     ) -> Self:
-        """A new session in ``directory``. Its file appears with the first message or name: an unused one leaves none.
+        """Make a new session in ``directory``.
 
-        ``parent_session`` is the path of the file it comes from. Raises ``UsageError`` for a ``session_id`` that is
-        taken there or cannot be part of a file name.
+        Its file appears with the first message or name: an unused one leaves none.
+
+        Args:
+            cwd: The directory that the session works in.
+            directory: Where its file lies.
+            parent_session: The path of the file that it comes from.
+            session_id: Its id; a new one unless given.
+
+        Returns:
+            The store, without entries.
+
+        Raises:
+            UsageError: ``session_id`` is in use there or cannot be part of a file name.
         """
         if session_id is not None:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", session_id):
@@ -283,9 +294,17 @@ class SessionStore:
         return self._append("message", {"message": data}, message)
 
     def append(self, kind: str, /, **fields: Any) -> str:
-        """Hang an entry of type ``kind`` from the leaf and make it the leaf; returns its id.
+        """Append an entry to the leaf and make it the leaf.
 
-        ``fields`` are JSON values, named as in the file or in snake_case; those that are ``None`` are left out.
+        Args:
+            kind: The type of the entry.
+            fields: JSON values, named as in the file or in snake_case; those that are ``None`` are left out.
+
+        Returns:
+            The id of the entry.
+
+        Raises:
+            SessionFileError: It cannot be saved; it is in neither the file nor the store then.
         """
         return self._append(kind, {to_camel(key): value for key, value in fields.items() if value is not None})
 
@@ -302,9 +321,19 @@ class SessionStore:
         self.leaf_id = None if entry_id is None else self.entry(entry_id).id
 
     def fork(self, leaf_id: str | None, directory: Path | None) -> Self:
-        """A new session that begins with the path to ``leaf_id``; ``directory`` ``None`` keeps it in memory.
+        """Make a new session that begins with the path to an entry.
 
         Labels of what was copied go along. The new header names this file.
+
+        Args:
+            leaf_id: Where the path ends; ``None`` copies nothing.
+            directory: Where the new file lies; ``None`` keeps the session in memory.
+
+        Returns:
+            The store of the new session.
+
+        Raises:
+            UsageError: There is no such entry.
         """
         entries: list[JsonObject] = []
         ids: set[str] = set()
@@ -326,7 +355,15 @@ class SessionStore:
         return self._successor(self.cwd, directory, entries)
 
     def copy(self, cwd: Path, directory: Path | None) -> Self:
-        """A new session for work in ``cwd`` that begins with all entries, branches included."""
+        """Make a new session that begins with all entries, branches included.
+
+        Args:
+            cwd: The directory that the new session works in.
+            directory: Where its file lies; ``None`` keeps it in memory.
+
+        Returns:
+            The store of the new session.
+        """
         return self._successor(cwd, directory, [entry.data for entry in self._entries])
 
     def close(self) -> None:

@@ -21,6 +21,9 @@ def image_of(wanted: str, shell: Any) -> ImageContent:
         wanted: The name of a variable of the user's, or else of a file.
         shell: The IPython shell.
 
+    Returns:
+        The image, with its bytes in base64.
+
     Raises:
         UsageError: There is no such variable or file, or it holds no image.
     """

@@ -73,6 +73,9 @@ class CellProposals:
             after: The number or id of the cell to insert it below; leave it out for below the one that runs now
             replace: The number or id of the cell whose source it shall be instead
             ctx: Given by the session
+
+        Returns:
+            What became of the proposal, for the model.
         """
         source = _checked(source)
         if after is not None and replace is not None:

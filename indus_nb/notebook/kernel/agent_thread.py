@@ -128,11 +128,14 @@ class AgentThread:
             )
 
     def ask(self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T:
-        """Run ``work()`` in the agent's thread, and return what it returns.
+        """Run a coroutine in the agent's thread and wait for its result.
 
         Args:
             work: Makes the coroutine.
             seconds: How long to wait for it.
+
+        Returns:
+            What the coroutine returns.
 
         Raises:
             TimeoutError: It took longer, and was cancelled.

@@ -52,7 +52,14 @@ _TELLING_REPR = frozenset({"datetime", "decimal", "fractions", "uuid", "pathlib"
 def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
     """Do what ``isinstance`` does, without asking the value.
 
-    It may lie about its class, or load something to answer.
+    A value may lie about its class, or load something to answer.
+
+    Args:
+        value: Any object of the user's.
+        kinds: A class, or several.
+
+    Returns:
+        Whether its real class is one of them, or a subclass.
     """
     return issubclass(type(value), kinds)
 

@@ -106,6 +106,9 @@ def parse(line: str, cell: str | None = None) -> Request:
         line: What follows the magic's name.
         cell: The lines below it; ``None`` for a line magic, which alone may hold a sub-command.
 
+    Returns:
+        The options, and a sub-command or the text of a prompt.
+
     Raises:
         UsageError: An option is unknown, lacks its value or has a wrong one, two exclude each other, or the line looks
             like a sub-command with a mistake in it.

@@ -38,9 +38,17 @@ class Shown:
 
 
 async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901, PLR0911, PLR0912 - one for each command
-    """Do what ``command`` says, one that concerns a session, and tell what came of it.
+    """Carry out a sub-command that concerns a session.
 
-    Raises ``IndusError`` when that cannot be; the session is as it was then.
+    Args:
+        command: The sub-command and its argument.
+        session: The session that the cell talks to.
+
+    Returns:
+        What the cell shows of the outcome.
+
+    Raises:
+        IndusError: It failed; the session is as it was then.
     """
     if command.name != "abort":  # which may end what an extension does at the start
         await session.start()

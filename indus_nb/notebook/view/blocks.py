@@ -71,7 +71,15 @@ class Call:
 
 
 def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
-    """Put two bundles of the same kinds of text one below the other."""
+    """Put two bundles one below the other.
+
+    Args:
+        first: A bundle whose values are all text.
+        second: Another one with the same kinds of text.
+
+    Returns:
+        A bundle of those kinds.
+    """
     return {kind: f"{text}\n\n{second[kind]}" for kind, text in first.items()}
 
 
@@ -110,6 +118,9 @@ def thinking(text: str, *, growing: bool = False) -> MimeBundle:
     Args:
         text: All of it so far.
         growing: Whether more will come: its end is shown then, and the whole is folded away afterwards.
+
+    Returns:
+        HTML, Markdown and plain text.
     """
     if not growing:
         return folded("Thinking", text)
@@ -178,6 +189,9 @@ def said(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
     Args:
         text: The text.
         images: The images that went with it, which are counted.
+
+    Returns:
+        HTML, Markdown and plain text.
     """
     text = markup.cut(text)
     if images:
@@ -196,6 +210,9 @@ def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
         title: What is always shown.
         text: The Markdown.
         opened: Whether it is unfolded at first.
+
+    Returns:
+        HTML, Markdown and plain text.
     """
     shown = markup.cut(text, lines=400, characters=20_000)
     body = markup.element("div", markup.markdown_html(shown), "thinking")
@@ -214,6 +231,9 @@ def waiting(model: str, seconds: float = 0) -> MimeBundle:
     Args:
         model: The model's name.
         seconds: How long it has been waited for.
+
+    Returns:
+        HTML, Markdown and plain text.
     """
     text = f"… waiting for {model}" + (f" · {seconds:.0f} s" if seconds >= 1 else "")
     return _line(text, "waiting")
@@ -241,6 +261,9 @@ def usage(model: str, total: Usage, seconds: float, *, ending: str | None = None
         total: Tokens and cost.
         seconds: How long the run took.
         ending: How it ended, if that was not well.
+
+    Returns:
+        HTML, Markdown and plain text.
 
     >>> usage("m", Usage(input=1200, output=34), 2.5)["text/plain"]
     'm · 1,200 tokens in, 34 out · 2.5 s'

@@ -66,6 +66,9 @@ class StaticDrawing:
         Args:
             bundle: What to show.
             final: Whether it will not change any more.
+
+        Returns:
+            The display that holds it.
         """
         display, self.free = self.free, None
         if display is None:

@@ -46,6 +46,9 @@ class Screen(Protocol):
         Args:
             bundle: What it shows.
             final: Whether it will not change any more.
+
+        Returns:
+            The display, for updates.
         """
         ...
 
@@ -115,7 +118,15 @@ class NotebookScreen:
         self._page = _MAX_SEPARATE_DISPLAYS
 
     def show(self, bundle: MimeBundle, *, final: bool) -> Display:
-        """Add a display below the others."""
+        """Add a display below the others, or in one that was freed.
+
+        Args:
+            bundle: What it shows.
+            final: Whether it will not change any more.
+
+        Returns:
+            The display, for updates.
+        """
         freed = self._freed_id()
         display = _NotebookDisplay(self._cell, freed or uuid4().hex, bundle, final)
         self._cell.publish(bundle, display.display_id, update=freed is not None)
@@ -164,12 +175,25 @@ class OnceScreen:
         self._cell = cell
 
     def show(self, bundle: MimeBundle, *, final: bool) -> Display:
-        """Show it if it is final."""
+        """Publish a bundle if it is final.
+
+        Args:
+            bundle: What it shows.
+            final: Whether it will not change any more.
+
+        Returns:
+            What publishes the final bundle in its ``update``.
+        """
         self.update(bundle, final=final)
         return self
 
     def update(self, bundle: MimeBundle, *, final: bool) -> None:
-        """Show it if it is final."""
+        """Publish a bundle if it is final.
+
+        Args:
+            bundle: What it shows.
+            final: Whether it will not change any more.
+        """
         if final:
             self._cell.publish(bundle, uuid4().hex, update=False)
 
@@ -199,12 +223,25 @@ class TerminalScreen:
         self._stream = sys.stdout  # as it is now: a tool's output may be redirected later
 
     def show(self, bundle: MimeBundle, *, final: bool) -> Display:
-        """Print the bundle's text."""
+        """Print a bundle's text.
+
+        Args:
+            bundle: What it shows.
+            final: Whether it will not change any more.
+
+        Returns:
+            What prints later versions of it.
+        """
         self.update(bundle, final=final)
         return self
 
     def update(self, bundle: MimeBundle, *, final: bool) -> None:
-        """Print the bundle's text, or only a line of it while it is not final."""
+        """Print a bundle's text, or only a line of it while it is not final.
+
+        Args:
+            bundle: What it shows.
+            final: Whether it will not change any more.
+        """
         text = bundle["text/plain"]
         live = self._stream.isatty()
         if final:
