@@ -265,8 +265,8 @@ class GetTree(Command):
     """The entries as trees, with labels.
 
     The response's ``tree`` is nested as deep as the conversation is long, which after some hundred entries is deeper
-    than most JSON parsers go. With ``flat`` it has ``nodes`` instead, a parent before its children, each with its ``entry``,
-    its ``depth``, its ``parentId`` (``null`` for a root) and the ids of its ``children``.
+    than most JSON parsers go. With ``flat`` it has ``nodes`` instead, a parent before its children, each with its
+    ``entry``, its ``depth``, its ``parentId`` (``null`` for a root) and the ids of its ``children``.
     """
 
     type: Literal["get_tree"] = "get_tree"
