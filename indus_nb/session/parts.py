@@ -281,13 +281,18 @@ class SessionParts:
 
     # Events
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call ``listener`` with every event, in order; returns a function that ends the subscription.
+    def subscribe(self, listener: Listener, on_close: Callable[[], None] = lambda: None) -> Callable[[], None]:
+        """Call ``listener`` with every event, in order.
 
-        An awaitable that the listener returns is waited for: a slow reader slows the run down instead of piling up
-        what it did not read.
+        Args:
+            listener: an awaitable that it returns is waited for: a slow reader slows the run down instead of piling up
+                what it did not read.
+            on_close: called once, when the session is closed, in the thread that closes it; must not raise.
+
+        Returns:
+            A function that ends the subscription.
         """
-        return self.publisher.subscribe(listener)
+        return self.publisher.subscribe(listener, on_close)
 
     async def emit(self, event: SessionEvent) -> None:
         """Dispatch an event to extensions, the session file and subscribers, in that order."""

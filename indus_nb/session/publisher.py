@@ -58,6 +58,7 @@ class Publisher:
         self._state = state
         self._recorder = recorder
         self._listeners: list[Listener] = []
+        self._on_close: list[Callable[[], None]] = []
         self._added: deque[_Announcement] = deque()
         self._phase = _Phase.OPEN
         self._task: asyncio.Task[None] | None = None
@@ -67,13 +68,23 @@ class Publisher:
         """The subscribers."""
         return tuple(self._listeners)
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call ``listener`` with every event, in order; returns a function that ends the subscription."""
+    def subscribe(self, listener: Listener, on_close: Callable[[], None] = lambda: None) -> Callable[[], None]:
+        """Call ``listener`` with every event, in order.
+
+        Args:
+            listener: called on the session's event loop; an awaitable that it returns is waited for.
+            on_close: called once, when the session is closed, in the thread that closes it; must not raise.
+
+        Returns:
+            A function that ends the subscription.
+        """
         self._listeners.append(listener)
+        self._on_close.append(on_close)
 
         def unsubscribe() -> None:
             if listener in self._listeners:
                 self._listeners.remove(listener)
+                self._on_close.remove(on_close)
 
         return unsubscribe
 
@@ -82,9 +93,13 @@ class Publisher:
         store.on_added = self._note
 
     def close(self) -> None:
-        """Announce no more entries."""
+        """Announce no more entries, and notify the subscribers."""
+        if self._phase is _Phase.CLOSED:
+            return
         self._phase = _Phase.CLOSED
         self._added.clear()
+        for notify in tuple(self._on_close):
+            notify()
 
     async def emit(self, event: SessionEvent, *, before_subscribers: Callable[[], None] = lambda: None) -> None:
         """Dispatch an event to the hooks, save it, publish it, and announce the entries that it caused.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -102,3 +103,22 @@ def test_a_label_that_is_set_elsewhere_is_in_the_tree(shown: Shown) -> None:
 
     shown.elsewhere(label)
     shown.wait_for(lambda: any(row["label"] == "here it was" for row in shown.page.state["tree"]))
+
+
+def test_a_session_that_is_closed_elsewhere_is_said_to_be_so(shown: Shown) -> None:
+    shown.ask("first of all")
+    shown.elsewhere(shown.session.end)
+    shown.wait_for(lambda: "closed" in (shown.page.state["warning"] or ""))
+    assert "first of all" in shown.page.text
+
+
+def test_a_panel_in_which_nothing_goes_on_wakes_by_events_alone(shown: Shown) -> None:
+    shown.ask("first of all")
+
+    async def timers() -> list[asyncio.TimerHandle]:
+        loop: Any = asyncio.get_running_loop()
+        return [timer for timer in loop._scheduled if not timer.cancelled()]
+
+    shown.wait_for(lambda: not shown.thread.drive(timers, Inbox(), lambda: None))
+    shown.ask("and then")
+    assert "and then" in shown.page.text

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 _PACE = 0.08
 _CLOCK = 0.5
-"""How often, in seconds, a panel in which nothing happens draws what only depends on time."""
+"""How often, in seconds, a panel draws what only depends on time, as long as something goes on."""
 _MAX_HISTORY_MESSAGES = 200
 _MAX_HISTORY_CHARACTERS = 200_000
 """In characters: to draw so many keeps the agent's thread busy for a third of a second."""
@@ -107,6 +107,7 @@ class ChatPanel:
         self._tasks: set[asyncio.Task[None]] = set()
         self._drawer: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self.widget.on_ready = self._changed.set
         self._answering = False
         self._outdated = False
         self._busy = False
@@ -133,7 +134,7 @@ class ChatPanel:
         session = self._session
         if session is None:
             return
-        self._endings.append(session.subscribe(self._on_event))
+        self._endings.append(session.subscribe(self._on_event, self._on_session_closed))
         self.widget.set(busy=False, stopping=False, started_ms_ago=None)
         self._show_place(session, is_other_branch=False)
         self._drawer = asyncio.get_running_loop().create_task(self._keep_drawing(), name="indus_nb panel")
@@ -176,6 +177,10 @@ class ChatPanel:
         return self._session.all_tools if self._session is not None else {}
 
     # What happens in the session
+
+    def _on_session_closed(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the agent's thread has ended, and the panel with it
+            self._thread.call(self._changed.set)
 
     def _on_event(self, event: SessionEvent) -> None:
         session = self._session
@@ -248,7 +253,7 @@ class ChatPanel:
     async def _keep_drawing(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CLOCK):
+                async with asyncio.timeout(_CLOCK if self._busy else None):
                     await self._changed.wait()
             self._changed.clear()
             session = self._session

@@ -53,6 +53,7 @@ class AgentWidget:
     Attributes:
         ready: Set once a page shows the widget and can answer.
         reloaded: Whether another page came after the first one.
+        on_ready: Called on the agent's thread whenever a page shows the widget.
         open_dialogs: Returns the session's open dialogs that are shown here, with the seconds until each answers
             itself. The session keeps them; the widget only passes on what opens and closes.
         bundle: What displays the widget, with ``metadata``.
@@ -76,6 +77,7 @@ class AgentWidget:
         self.kind: WidgetKind = kind
         self.ready = threading.Event()
         self.reloaded = False
+        self.on_ready: Callable[[], None] = lambda: None
         self.open_dialogs: Callable[[], Iterable[tuple[Dialog, float | None]]] = tuple
         self._receive = receive
         self._call = call
@@ -240,6 +242,7 @@ class AgentWidget:
                 self.reloaded = self.reloaded or page != self._page
                 self._send_all()
                 self.ready.set()
+                self.on_ready()
             case protocol.Resync():
                 self._send_all()
             case protocol.Reply():
