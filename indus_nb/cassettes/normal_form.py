@@ -6,7 +6,7 @@ What this module promises:
   dates, process ids, ids of calls, times of messages (``RULES``), and what looks like a key.
 - A normal form holds no secret that ``indus_nb.redaction`` recognises: they are replaced before anything is compared or
   written. In answers only known values and shapes are replaced, not guesses by name: the code in them is run again.
-- Answers are made *portable*: ``<<cwd>>`` and ``<<home>>`` stand in them, and *local* again when they are replayed.
+- Answers are made *portable*, with ``<<cwd>>`` and ``<<home>>`` in them, and *local* again when they are replayed.
 - A request that repeats the ones before it costs time for what is new in it alone, and no text keeps a search busy.
 
 The keys and order of a normal form are part of the files that users keep: do not change them.
@@ -69,7 +69,7 @@ RULES: tuple[Rule, ...] = (
 )
 """The rules in force unless others are given; times of messages and ids of calls never count."""
 
-_SECRET = "<<secret>>"  # noqa: S105 - what stands there instead of one
+_SECRET = "<<secret>>"  # noqa: S105 - a placeholder
 
 
 class Surroundings:
@@ -80,7 +80,7 @@ class Surroundings:
     Args:
         cwd: The working directory of the session.
         home: The user's home directory.
-        secrets: Texts to replace wherever they stand.
+        secrets: Texts to replace wherever they occur.
         rules: What else does not count in requests.
     """
 
@@ -115,7 +115,7 @@ class Surroundings:
         return _applied(self._portable, self._without_secrets(text))
 
     def recorded(self, text: str) -> str:
-        """Make normal what an earlier version recorded, in which secrets that it did not know may stand."""
+        """Make normal what an earlier version recorded, which may hold secrets that it did not know."""
         return hide_named(self._without_secrets(text), mark=_SECRET)
 
     def _made_normal(self, text: str) -> str:
@@ -156,7 +156,7 @@ class Observer:
         """
         named = re.findall(r"(?m)^Current working directory: (.+)$", context.system_prompt)
         self._cwd = named[-1].strip() if named else self._cwd
-        home = os.path.expanduser("~")  # noqa: PTH111 - where nobody has a home, `Path.home` raises
+        home = os.path.expanduser("~")  # noqa: PTH111 - without a home, `Path.home` raises
         secrets = frozenset((options.api_key or "", *model.headers.values())) | secrets_of()
         seen = self._cwd, home, secrets
         if self._around is None or self._seen != seen:
@@ -277,7 +277,7 @@ def conversation(request: JsonObject, answer: Sequence[AssistantBlock], around: 
         The messages of the request, and the answer as another one.
     """
     messages = cast("list[JsonObject]", request["messages"])
-    # The blank keeps a number from being taken for an id of the answer.
+    # The blank keeps a number from being mistaken for an id of the answer.
     numbers = {f" {number}": str(number) for message in messages for number in _numbers_in(message)}
     return [*messages, _normal_answer(answer, around, numbers)]
 

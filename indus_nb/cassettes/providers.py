@@ -45,8 +45,8 @@ class RecordingProvider:
     """Answers as ``inner`` does, and adds every answer to a cassette, errors included.
 
     A recording begins with its first answer, which replaces what the cassette held before. From its first request until
-    ``close``, or its end, nobody else can record to the file. An answer that is aborted is not added. When an answer
-    cannot be added, it ends as an error that says so.
+    ``close``, or its end, no other recording to the file can begin. An answer that is aborted is not added. When an
+    answer cannot be added, it ends as an error with the reason.
 
     Args:
         inner: The provider to ask.

@@ -1,8 +1,8 @@
 """A cassette while it is written: the exchanges so far, and the lock that keeps others from its file.
 
-What this module promises: the exchanges stand in the order of their requests, whichever answer comes first; an answer
-is in the file before its last event is emitted; and from the first request until ``close`` nobody else can record to
-the file, in this process or another.
+What this module promises: the exchanges are in the order of their requests, whichever answer comes first; an answer
+is in the file before its last event is emitted; and from the first request until ``close`` no other recording to
+the file can begin, in this process or another.
 """
 
 from __future__ import annotations
@@ -207,6 +207,6 @@ class Recording:
 def _unlock(lock: BaseFileLock, owner: int) -> None:
     if os.getpid() != owner:
         return  # a forked child: the lock is its parent's
-    with suppress(OSError):  # where an open file cannot be removed it stays, which harms nobody
+    with suppress(OSError):  # where an open file cannot be removed it stays, which does no harm
         Path(lock.lock_file).unlink()
     lock.release()

@@ -4,7 +4,7 @@ What this module promises:
 
 - A wait inside ``AbortSignal.interruptible`` ends at once with ``RunAborted``; other waits are never cut short, so no
   event and no write is.
-- Only the tasks that wait there are cancelled, and each of these cancellations is taken back where its wait ends. A
+- Only the tasks that wait there are cancelled, and each of these cancellations is undone where its wait ends. A
   cancellation from elsewhere goes through unchanged.
 """
 
@@ -30,7 +30,7 @@ class AbortSignal:
         self._cancelled: set[asyncio.Task[Any]] = set()
 
     def request(self, reason: str | None = None) -> None:
-        """End the run; what it has said is kept, and ``reason`` is its error message."""
+        """End the run; the answer so far is kept, and ``reason`` is its error message."""
         if not self.requested:
             self.requested = True
             self.reason = reason or self.reason

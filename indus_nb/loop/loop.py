@@ -6,8 +6,8 @@ What this module promises:
   what it does is in the events, in the order that the docstring of ``indus_nb.events`` draws.
 - Every event that opens something is followed by the one that closes it, also after an abort or a failure. Only
   cancelling the task that runs it leaves out the closing events.
-- Tool calls that only read and stand next to each other run side by side; all others alone and in order. The results
-  stand in the model's order.
+- Tool calls that only read and follow each other run side by side; all others alone and in order. The results
+  are in the model's order.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Run:
 
     A message leaves its queue when it is delivered, and ``queues_changed`` is called in between; what was not delivered
     waits for the next run. ``model``, ``provider`` and ``options`` may be replaced while it runs, and count from the
-    next request. ``will_retry`` says, given the run and its last answer, whether another attempt follows.
+    next request. ``will_retry`` returns, given the run and its last answer, whether another attempt follows.
     """
 
     model: Model
@@ -359,7 +359,7 @@ async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None
 
 
 class _Progress:
-    """Turns a tool's reports into events; when reports come faster than events are taken, the latest one counts."""
+    """Turns a tool's reports into events; when reports come faster than events are handled, the latest one counts."""
 
     def __init__(self, run: Run, call: ToolCall) -> None:
         self._run = run

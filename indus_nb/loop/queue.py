@@ -12,7 +12,7 @@ QueueMode = Literal["one-at-a-time", "all"]
 
 @dataclass(slots=True)
 class MessageQueue:
-    """Messages that wait for a run to take them: one at each point of delivery, or all."""
+    """Messages that wait for delivery to a run: one at each point of delivery, or all."""
 
     mode: QueueMode = "one-at-a-time"
     waiting: list[UserMessage | CustomMessage] = field(default_factory=list["UserMessage | CustomMessage"])

@@ -1,4 +1,4 @@
-"""What looks at the answers of a run: it may stop one, and it may have something to say when the run would end."""
+"""Watching the answers of a run: one may be stopped, and messages may be added when the run would end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RunWatcher:
         return None
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
-        """Return what is to be said to the model although the run would end now; with it the run goes on.
+        """Return messages for the model when the run would end; with them the run goes on.
 
         It is not asked after an abort of the user's, nor while the model goes on anyhow.
         """

@@ -4,7 +4,7 @@ What this module promises:
 
 - Each connection has a task of its own, which enters and leaves the SDK's context managers; calls go through it from
   whatever task they are made in.
-- It is ``CONNECTING``, then ``READY``, then ``OVER``, and never goes back; it may skip ``READY``. ``reason`` says, as a
+- It is ``CONNECTING``, then ``READY``, then ``OVER``, and never goes back; it may skip ``READY``. ``reason`` is, as a
   predicate, why it is over: the first reason that was found counts, and that of an ended process is given a moment to
   be found out.
 - While it is ready, the tools are listed again whenever the server announces that they changed.
@@ -47,7 +47,7 @@ class SessionForgottenError(Exception):
 
 
 class ConnectionState(Enum):
-    """Where a connection stands; the order is that of its life."""
+    """The state of a connection; the order is that of its life."""
 
     CONNECTING = "connecting"
     READY = "ready"

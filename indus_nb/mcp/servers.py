@@ -155,7 +155,7 @@ class McpServers:
 
 def _import_sdk() -> None:
     """Raises ``ImportError`` also for an SDK that is too old."""
-    # The SDK reports a server's noise by logging, which without this goes to standard error where nobody set it up.
+    # The SDK reports a server's noise by logging, which without this goes to standard error unless it is configured.
     for name in ("mcp", "client"):
         if not logging.getLogger(name).handlers:
             logging.getLogger(name).addHandler(logging.NullHandler())

@@ -72,7 +72,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take back what `load` did, and close the sessions."""
+    """Undo what `load` did, and close the sessions."""
     from indus_nb.notebook.kernel.main_thread import work_here
 
     if work_here() is not None:
@@ -104,7 +104,7 @@ defaults.provide(_thread_and_gate)
 
 
 def _preload(*, widgets: bool) -> None:
-    """Import what drawing needs, and the client of the provider that will be talked to unless the user says else."""
+    """Import what drawing needs, and the client of the default provider."""
     from indus_nb.files import current_directory
     from indus_nb.notebook.view import blocks
     from indus_nb.resources.settings import agent_directory, load_settings, model_registry
@@ -117,6 +117,6 @@ def _preload(*, widgets: bool) -> None:
         registry = model_registry(agent_directory())
         model = registry.default(name) if name else registry.first_available()
     except IndusError:
-        return  # the first prompt says what is wrong
+        return  # the first prompt reports what is wrong
     if model is not None and registry.has_key(model):
         registry.provider_of(model).preload()

@@ -70,7 +70,7 @@ async def fork(session: AgentSession, entry_id: str) -> Moved:
 
 
 async def clear_queue(session: AgentSession) -> list[UserMessage | CustomMessage]:
-    """Take back all that is queued; returns it, steering messages first."""
+    """Empty the queues; returns the messages, steering ones first."""
     queued = [*session.steering.waiting, *session.follow_up_queue.waiting]
     await session.clear_queue()
     return queued
@@ -104,11 +104,11 @@ def export(store: SessionStore, wanted: str = "") -> Exported:
         Where it was written to.
 
     Raises:
-        UsageError: Nothing was said yet.
+        UsageError: The conversation is empty.
         SessionFileError: The file cannot be written.
     """
     asked = Path(wanted or page_name(store))
-    with suppress(RuntimeError):  # a home directory of nobody
+    with suppress(RuntimeError):  # there is no home directory
         asked = asked.expanduser()
     asked = store.cwd / asked
     path = _free(asked)

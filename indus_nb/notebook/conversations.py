@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FIRST = "main"
-"""The name of the conversation that nobody gave another one."""
-_PATIENCE = 5.0
+"""The name of a conversation that is given no other one."""
+_ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 
 
@@ -118,7 +118,7 @@ class Conversations:
         return [str(offer["value"]) for offer in offers]
 
     def close(self) -> None:
-        """Let go of the sessions' files and of the thread; nothing can be asked any more."""
+        """Close the sessions' files and end the thread; nothing can be asked any more."""
         self._kernel.close()
         self._notebook.close()
         for name in tuple(self._sessions):
@@ -144,7 +144,7 @@ class Conversations:
         return None
 
     def insert_below(self, code: str) -> bool:
-        """Put a new cell with ``code`` below the one that waits; tells whether one does."""
+        """Put a new cell with ``code`` below the one that waits; returns whether one does."""
         inbox = self._kernel.inbox
         if inbox is None:
             return False
@@ -205,7 +205,7 @@ class Conversations:
 
     @property
     def _can_ask(self) -> bool:
-        """Whether somebody is there to answer."""
+        """Whether a user is there to answer."""
         if self._front is None:
             return sys.stdin is not None and sys.stdin.isatty()
         return asks_for_input(self._front)
@@ -407,15 +407,15 @@ class Conversations:
 
 
 async def _end(session: AgentSession) -> None:
-    """End a session, and first what goes on in it, so that what was said till then is kept."""
+    """Abort what a session does and end it, so that the conversation until then is kept."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_ABORT_SECONDS):
             await session.abort()
     await session.end()
 
 
 async def _in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
-    """Nobody waits for it: what it raises is shown in its cell."""
+    """Run work that nothing waits for, and show what it raises in its cell."""
     try:
         await work()
     except IndusError as error:

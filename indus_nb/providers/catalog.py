@@ -196,7 +196,7 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
     asked = wanted.strip()
     if provider is None and "/" in asked:
         owner, name = (part.strip() for part in asked.split("/", 1))
-        # Some ids have a slash in them, so what stands in front of the first one may belong to the id.
+        # Some ids have a slash in them, so what precedes the first one may belong to the id.
         found = _best(name, _of_provider(owner, models)) or _best(asked, models)
         if found is None:
             raise ModelNotFoundError(asked, _suggestions(name, _of_provider(owner, models) or models))

@@ -135,7 +135,7 @@ def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[S
 
 
 def how_to_get_key(provider: str, stored: StoredKeys) -> str:
-    """Say that the provider's key is missing, and the ways to give one.
+    """Describe the ways to provide a missing key.
 
     Args:
         provider: The provider that needs a key.

@@ -51,7 +51,7 @@ class ProviderConfig(WireModel):
 
 
 class WrongFieldError(ValueError):
-    """A field that cannot be used: where it stands, and what is wrong with it."""
+    """A field that cannot be used: where it is, and what is wrong with it."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"`{where}` {problem}")

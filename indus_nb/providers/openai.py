@@ -197,7 +197,7 @@ def _client(key: str, base_url: str, headers: Mapping[str, str], idle_timeout: f
 
 
 def _kinds(error: Exception) -> set[str]:
-    # Below the SDK stands one of two HTTP libraries, by its version; both call their errors the same.
+    # Below the SDK is one of two HTTP libraries, by its version; both call their errors the same.
     return {kind.__name__ for kind in type(error).__mro__}
 
 

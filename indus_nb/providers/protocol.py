@@ -1,4 +1,4 @@
-"""The ``Provider`` protocol, what a provider is given, and what may take the place of its answers."""
+"""The ``Provider`` protocol, what a provider is given, and what may replace its answers."""
 
 from __future__ import annotations
 

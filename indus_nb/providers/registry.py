@@ -119,7 +119,7 @@ class ModelRegistry:
         return [model for model in self.models if model.provider in keyed or self.is_keyless(model)]
 
     def first_available(self) -> Model | None:
-        """The model to take when none is named: of the first provider with a key, never the offline one."""
+        """The model to use when none is named: of the first provider with a key, never the offline one."""
         return next((model for model in self.available() if model.api != "offline"), None)
 
     def find(self, wanted: str, provider: str | None = None) -> Model:
@@ -159,7 +159,7 @@ class ModelRegistry:
         return default_model(provider, self.models)
 
     def scope(self, pattern: str) -> list[ScopedModel]:
-        """The models that ``pattern`` stands for, those that can be used if there are any.
+        """The models that ``pattern`` matches, those that can be used if there are any.
 
         ``*``, ``?`` and ``[…]`` are wildcards in an id or ``provider/id``; anything else names one model. ``:level``
         behind it is the thinking level for all of them. Raises ``ModelNotFoundError`` when there is none.
@@ -198,7 +198,7 @@ class ModelRegistry:
         self._registered, self._models = registered, models
 
     def unregister(self, name: str) -> None:
-        """Take back what ``register`` did; the provider is what it is without it. An unknown name does nothing."""
+        """Undo ``register``; the provider is what it is without it. An unknown name does nothing."""
         self._registered.pop(name, None)
         self._models = None
 

@@ -2,7 +2,7 @@
 
 One tool that an API refuses makes it refuse every request. What can be repaired is repaired for requests
 (``sound_schema``); a tool whose schema cannot is rejected by name where it is registered (``check_tool``). The rules
-are those that satisfy every API; their sources stand in docs/requests.md.
+are those that satisfy every API; their sources are in docs/requests.md.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def check_tool(spec: ToolSpec) -> None:
 
 
 def check_tools(specs: Iterable[ToolSpec]) -> None:
-    """``check_tool`` for each of them, and for names that stand twice."""
+    """``check_tool`` for each of them, and for names that are used twice."""
     names: set[str] = set()
     for spec in specs:
         check_tool(spec)

@@ -55,7 +55,7 @@ class BranchChange:
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """How that request is met. ``summary`` (text and details) takes the place of one that a model would write."""
+    """How that request is met. ``summary`` (text and details) replaces the one that a model would write."""
 
     cancel: bool = False
     summary: tuple[str, JsonObject] | None = None
@@ -66,7 +66,7 @@ class BranchPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """How a compaction is done; ``result`` takes the place of one that a model would write."""
+    """How a compaction is done; ``result`` replaces the one that a model would write."""
 
     cancel: bool = False
     result: CompactionResult | None = None

@@ -86,7 +86,7 @@ class ModelChoice:
         """Talk to another model from the next request on.
 
         Raises:
-            SessionFileError: The session file does not take it.
+            SessionFileError: The session file cannot be written.
             CredentialsError: A run goes on that could not use it. In both cases nothing has changed.
         """
         state = self._state
@@ -115,7 +115,7 @@ class ModelChoice:
     async def cycle_model(self) -> Model | None:
         """Talk to the next of the models to cycle through, by default all available ones; ``None`` without another.
 
-        A thinking level that was named with it is taken as well. The offline demonstration takes no part unless it is
+        A thinking level that was named with it is set as well. The offline demonstration is left out unless it is
         chosen already: it is used only when asked for.
         """
         state = self._state
@@ -140,14 +140,14 @@ class ModelChoice:
             return None
         return await self.set_thinking_level(levels[(levels.index(state.thinking_level) + 1) % len(levels)])
 
-    # What the session file says of it
+    # In the session file
 
     def clamped(self, level: ThinkingLevel) -> ThinkingLevel:
         """Return the nearest level that the model knows."""
         return self._state.model.nearest_thinking_level(level) if self._state.model is not None else level
 
     def record_start(self, stored: StoredContext) -> None:
-        """Save model and thinking level where the session file says otherwise; raises ``SessionFileError``."""
+        """Save model and thinking level where the session file has others; raises ``SessionFileError``."""
         state = self._state
         if state.model is not None and stored.model != (state.model.provider, state.model.id):
             state.store.append("model_change", provider=state.model.provider, modelId=state.model.id)
@@ -167,11 +167,11 @@ class ModelChoice:
         try:
             self.record_start(stored)
         except SessionFileError as error:
-            state.problems.append(str(error))  # the next message says it again, where it matters
+            state.problems.append(str(error))  # the next message fails with it again, where it matters
 
 
 def model_unavailable(other: Model | None, error: ModelNotFoundError) -> str:
-    """Say that a stored session's model cannot be used.
+    """Describe that a stored session's model cannot be used.
 
     Args:
         other: the model that the session goes on with, as far as it is known already.

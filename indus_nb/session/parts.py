@@ -276,7 +276,7 @@ class SessionParts:
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told first."""
+        """The system prompt with the tools that are active now."""
         return self.toolbox.system_prompt
 
     # Events
@@ -325,10 +325,10 @@ class SessionParts:
         self.close()
 
     def close(self) -> None:
-        """Save what is unsaved, if need be in another file, and let go of the session file.
+        """Save what is unsaved, if need be in another file, and close the session file.
 
-        A run that is going on is asked to end, but not waited for. ``save_problem`` and ``problems`` say afterwards
-        what the session's own file does not hold.
+        A run that is going on is asked to end, but not waited for. ``save_problem`` and ``problems`` describe
+        afterwards what the session's own file does not hold.
         """
         self.turns.request_abort()
         if self._runner is not None:

@@ -3,7 +3,8 @@
 What this module promises:
 
 - Messages are saved in the order in which they were added to the conversation.
-- What the file does not take is kept, tried again with the next message, and rescued into another file at the end.
+- What cannot be written to the file is kept, tried again with the next message, and rescued into another file at the
+  end.
 - A failure stops the run and becomes a ``session_save_failed``: to go on unsaved is the user's decision.
 """
 
@@ -31,7 +32,7 @@ class Recorder:
 
     @property
     def unsaved_count(self) -> int:
-        """How many messages are in memory only, because the file did not take them."""
+        """How many messages are in memory only, because they could not be written to the file."""
         return len(self._unsaved)
 
     def problems(self) -> list[str]:

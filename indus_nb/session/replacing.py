@@ -143,7 +143,7 @@ class Replacing:
 
         Raises:
             UsageError: There is no such message.
-            SessionFileError: The session file does not take what is unsaved, or the new file cannot be made.
+            SessionFileError: What is unsaved cannot be written, or the new file cannot be made.
         """
         async with self._admitted():
             store = self._state.store
@@ -165,7 +165,7 @@ class Replacing:
 
         Raises:
             UsageError: The session is empty.
-            SessionFileError: The session file does not take what is unsaved, or the new file cannot be made.
+            SessionFileError: What is unsaved cannot be written, or the new file cannot be made.
         """
         if self._state.store.leaf_id is None:
             raise UsageError("There is nothing to clone yet: the session is empty.")
@@ -201,7 +201,7 @@ class Replacing:
         state.conversation = Conversation(stored)
         self._models.restore(stored)
         await self._queues.clear()
-        self._queues.take_for_next_prompt()
+        self._queues.pop_for_next_prompt()
         await state.hooks.started(reason, previous)
         self._publisher.watch(store)
         file = None if store.path is None else str(store.path)

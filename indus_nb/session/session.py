@@ -336,7 +336,7 @@ class AgentSession(SessionParts):
         await self.queues.add("followUp", await self._input.queueable(user_message(text, images, attachments)))
 
     async def clear_queue(self) -> tuple[list[str], list[str]]:
-        """Take back what waits; returns the texts of both queues, steering first."""
+        """Empty the queues; returns the texts of both, steering first."""
         return await self.queues.clear()
 
     async def unqueue(self, queue: StreamingBehavior, index: int) -> UserMessage | CustomMessage:
@@ -363,7 +363,10 @@ class AgentSession(SessionParts):
     # Ending what goes on
 
     async def abort(self) -> None:
-        """End whatever goes on, and return when the session is idle. What was said is kept, and so are the queues."""
+        """Abort what is running and wait until the session is idle.
+
+        The messages so far are kept, and so are the queues.
+        """
         await self.turns.abort()
 
     async def abort_retry(self) -> None:
@@ -457,7 +460,7 @@ class AgentSession(SessionParts):
             entry_id: the entry.
             summarize: whether a summary of what is left behind is put at the new place.
             instructions: what matters most in it.
-            replace_instructions: whether these are all that the model is told about it.
+            replace_instructions: whether these replace the usual instructions.
             label: a mark for the place.
 
         Returns:
@@ -502,7 +505,7 @@ class AgentSession(SessionParts):
         Raises:
             CompactionError: There is nothing to compact, or it failed or was aborted.
             CredentialsError: No model can write the summary.
-            SessionFileError: The file does not take it. In each case the conversation is as it was.
+            SessionFileError: The file cannot be written. In each case the conversation is as it was.
         """
         self.turns.request_abort()
         ticket = self.turns.ticket

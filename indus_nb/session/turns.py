@@ -104,7 +104,7 @@ class Turns:
         return self._aborts
 
     def aborted_since(self, ticket: int) -> bool:
-        """Whether an abort was requested after ``ticket`` was taken."""
+        """Whether an abort was requested after ``ticket`` was read."""
         return self._aborts != ticket
 
     @asynccontextmanager

@@ -27,7 +27,7 @@ class UserShell:
 
     Args:
         state: the session's shared state.
-        turns: tells when the session is idle.
+        turns: knows when the session is idle.
         recorder: adds the commands to the conversation.
         publisher: publishes their output.
     """

@@ -29,7 +29,7 @@ def read_header(path: Path) -> JsonObject:
     Raises ``SessionNotFoundError`` when nothing is there and ``SessionFileError`` when it is no session.
     """
     try:
-        # Opening a pipe or a device may wait for ever.
+        # Opening a pipe or a device may wait forever.
         if not stat.S_ISREG(path.stat().st_mode):
             raise SessionFileError(path, "this is not a file. Name a session file, which ends in .jsonl")
         with path.open("rb") as file:
@@ -48,9 +48,9 @@ def read_header(path: Path) -> JsonObject:
 class WriterLock:
     """The right to write to one session file, held by one process and one object in it.
 
-    The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems let
-    nobody read a locked first byte). The operating system drops the lock when its owner dies. Where it knows no locks,
-    ``warning`` says so and no other program is kept out.
+    The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems do not
+    let a locked first byte be read). The operating system drops the lock when its owner dies. Where it has no locks,
+    ``warning`` is set and no other program is kept out.
 
     Raises ``SessionLockedError`` when another program holds it, and ``SessionFileError`` when no lock file can be made.
     """
@@ -271,8 +271,8 @@ class SessionFile:
     def set_aside(self, torn: bytes) -> Path:
         """Cut ``torn`` off the file's end and keep it in a new file next to it; returns that file's path."""
         self._check_ours()
-        taken = (self.path.with_name(f"{self.path.name}.torn-{number}") for number in count(1))
-        kept = next(path for path in taken if not path.exists())
+        candidates = (self.path.with_name(f"{self.path.name}.torn-{number}") for number in count(1))
+        kept = next(path for path in candidates if not path.exists())
         try:
             with _open(kept, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
                 _write(file, torn)
@@ -333,7 +333,7 @@ class SessionFile:
                 "left), so nothing was added. Open the session again to go on from there",
             )
         if found.st_mtime_ns != self._changed and self._digest is not None:
-            # It may only have been touched, or its file system is late in telling.
+            # It may only have been touched, or its file system reports late.
             if hashlib.blake2b(self._content()).digest() != self._digest.digest():
                 raise SessionFileError(
                     self.path,

@@ -1,8 +1,8 @@
 """A session as an append-only tree of entries, kept in a JSONL file or in memory.
 
 A file holds one JSON object per line: a header, then entries that each name their parent. The leaf is the entry that
-the next one will hang from; the path from a root to it is the conversation. Nothing written is ever changed, so entry
-types and keys that are unknown here survive.
+will be the parent of the next one; the path from a root to it is the conversation. Nothing written is ever changed,
+so entry types and keys that are unknown here survive.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from indus_nb.wire import JsonObject, load_object
 
 @dataclass(slots=True)
 class TreeNode:
-    """An entry with what hangs from it, oldest first, and its label."""
+    """An entry with its children, oldest first, and its label."""
 
     entry: Entry
     children: list[TreeNode] = field(default_factory=list["TreeNode"])
@@ -191,7 +191,7 @@ class SessionStore:
 
     @property
     def cwd(self) -> Path:
-        """The directory that the session works in; the process's own when the file does not say."""
+        """The directory that the session works in; the process's own when the file names none."""
         return Path(as_text(self.header.get("cwd")) or Path.cwd())
 
     def check_cwd(self) -> None:
@@ -280,10 +280,10 @@ class SessionStore:
     # Writing
 
     def append_message(self, message: Message) -> str:
-        """Hang a message from the leaf and make it the leaf; returns its entry's id.
+        """Append a message to the leaf and make it the leaf; returns its entry's id.
 
         An extension's message becomes an entry of type ``custom_message``. Summaries are no messages in a file:
-        ``append`` stores them, and a ``ValueError`` says so here.
+        ``append`` stores them; here they raise ``ValueError``.
         """
         if isinstance(message, BranchSummaryMessage | CompactionSummaryMessage):
             raise ValueError(f"a {message.role} is stored by append('branch_summary' or 'compaction', ...)")
@@ -314,7 +314,7 @@ class SessionStore:
             self._begin(self.path, b"")
 
     def move_leaf(self, entry_id: str | None) -> None:
-        """Let the next entry hang from ``entry_id``, or be a root. The file does not record this.
+        """Make ``entry_id`` the leaf; with ``None`` the next entry is a root. The file does not record this.
 
         Raises ``UsageError`` for an unknown id.
         """
@@ -367,7 +367,7 @@ class SessionStore:
         return self._successor(cwd, directory, [entry.data for entry in self._entries])
 
     def close(self) -> None:
-        """Let go of the file; only appending is over then. Does nothing the second time."""
+        """Close the file; only appending is impossible then. Does nothing the second time."""
         if self.path is not None:
             self._refusal = self._refusal or "the session was closed. Open it again"
         if self._file is not None:
@@ -384,7 +384,7 @@ class SessionStore:
         entry_id = new_entry_id(self._by_id)
         head = {"type": kind, "id": entry_id, "parentId": self.leaf_id, "timestamp": now()}
         line = format_line({**head, **fields, **head})
-        # Read back, so that the entry is what the file says and shares nothing with its caller.
+        # Read back, so that the entry is what the file holds and shares nothing with its caller.
         entry = Entry(load_object(line), message)
         if self.path is not None:
             if self._refusal is not None:
