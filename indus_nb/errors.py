@@ -58,11 +58,11 @@ class CredentialsError(IndusError):
 
 
 class SessionBusyError(IndusError):
-    """A prompt arrived while a run is going on and did not say how to join it."""
+    """A prompt arrived while a run is going on without a streaming behavior."""
 
 
 class RunFailedError(IndusError):
-    """The last answer of a run ended in an error or was aborted; what was said before is kept."""
+    """The last answer of a run ended in an error or was aborted; the messages before it are kept."""
 
     def __init__(self, message: str, stop_reason: str) -> None:
         super().__init__(message)
