@@ -99,11 +99,17 @@ class Surroundings:
         self._done_before: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Begin another request; of the texts that were made normal, only those of the last request are remembered."""
+        """Begin another request.
+
+        Of the texts that were made normal, only those of the last request are remembered.
+        """
         self._done_before, self._done = self._done, {}
 
     def normal(self, text: str) -> str:
-        """Return ``text`` without what does not count. A text that the last request held is not searched again."""
+        """Return ``text`` without what does not count.
+
+        A text that the last request held is not searched again.
+        """
         done = self._done.get(text)
         if done is None:
             done = self._done_before.get(text)

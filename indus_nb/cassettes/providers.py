@@ -134,7 +134,10 @@ class ReplayProvider:
 
     @property
     def remaining(self) -> list[str]:
-        """A line for each exchange that was not replayed yet; raises ``UsageError`` for a file that cannot be."""
+        """A line for each exchange that was not replayed yet.
+
+        Raises ``UsageError`` for a file that cannot be.
+        """
         with self._mutex:
             exchanges = self._exchanges()
             return [

@@ -64,7 +64,10 @@ def _never(_run: Run, _answer: AssistantMessage) -> bool:
 
 
 class RunHooks:
-    """Where extensions may look at a run and change what it does; here everything stays as it is. None may raise."""
+    """Where extensions may look at a run and change what it does.
+
+    Here everything stays as it is. None may raise.
+    """
 
     async def context(self, messages: list[Message]) -> list[Message]:
         """Return the messages that the next request has."""
@@ -102,7 +105,9 @@ class RunHooks:
 
 @dataclass(slots=True)
 class Run:
-    """All that a run needs. ``messages`` is the conversation so far, to which the run appends.
+    """All that a run needs.
+
+    ``messages`` is the conversation so far, to which the run appends.
 
     A message leaves its queue when it is delivered, and ``queues_changed`` is called in between; what was not delivered
     waits for the next run. ``model``, ``provider`` and ``options`` may be replaced while it runs, and count from the

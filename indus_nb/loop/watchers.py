@@ -9,7 +9,10 @@ from indus_nb.streaming import AssistantMessageEvent
 
 
 class RunWatcher:
-    """Asked by the loop on the session's event loop; this one changes nothing. None of its methods may raise."""
+    """Asked by the loop on the session's event loop; this one changes nothing.
+
+    None of its methods may raise.
+    """
 
     def objection(self, event: AssistantMessageEvent) -> str | None:
         """Return why the answer must end here, before anything that ``event`` completes is acted upon.
@@ -21,7 +24,9 @@ class RunWatcher:
         return None
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
-        """Return messages for the model when the run would end; with them the run goes on.
+        """Return messages for the model when the run would end.
+
+        With them the run goes on.
 
         It is not asked after an abort of the user's, nor while the model goes on anyhow.
         """

@@ -32,14 +32,20 @@ _loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
 
 
 def conversations_of(shell: InteractiveShell) -> Conversations:
-    """Return what the magics of a shell talk to; they are registered if they are not yet."""
+    """Return what the magics of a shell talk to.
+
+    They are registered if they are not yet.
+    """
     if shell not in _loaded:
         load(shell)
     return _loaded[shell].conversations
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics with a shell; what the first prompt will need is imported in the background."""
+    """Register the magics with a shell.
+
+    What the first prompt will need is imported in the background.
+    """
     from IPython.core.magic import no_var_expand
 
     from indus_nb.notebook.conversations import Conversations

@@ -32,7 +32,9 @@ class Moved:
 
 
 async def navigate(session: AgentSession, entry_id: str) -> Moved:
-    """Continue from another entry of a session; before it, when it is a user's message.
+    """Continue from another entry of a session.
+
+    That is before it, when it is a message of the user.
 
     Args:
         session: The session.
@@ -51,7 +53,9 @@ async def navigate(session: AgentSession, entry_id: str) -> Moved:
 
 
 async def fork(session: AgentSession, entry_id: str) -> Moved:
-    """Begin a session that continues from an entry; before it, when it is a user's message.
+    """Begin a session that continues from an entry.
+
+    That is before it, when it is a message of the user.
 
     Args:
         session: The session, which is the new one afterwards.
@@ -77,7 +81,10 @@ async def clear_queue(session: AgentSession) -> list[UserMessage | CustomMessage
 
 
 async def sessions_here(store: SessionStore) -> list[SessionInfo]:
-    """List the saved sessions of a session's directory, newest first; none for one that is not saved."""
+    """List the saved sessions of a session's directory, newest first.
+
+    There are none for one that is not saved.
+    """
     if store.path is None:
         return []
     found = await asyncio.to_thread(list_sessions, store.path.parent, MAX_SESSIONS)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class CellRun:
-    """Sends a prompt to a session and draws what follows; used on the agent's thread, but for making it.
+    """Sends a prompt to a session and draws what follows.
+
+    Used on the agent's thread, but for making it.
 
     ``inbox`` belongs to the cell that waits, ``None`` when none does. ``asks`` is whether a user is there to be
     asked. A run that has cost ``max_cost`` US dollars is stopped before the next request. ``insert`` puts code into a
@@ -130,7 +132,10 @@ class CellRun:
             self._transcript.add_notice("The code could not be put into a cell here: copy it.")
 
     def stop(self) -> None:
-        """End the run, whatever it is at; one that is over is left alone, for another may go on by now."""
+        """End the run, whatever it is at.
+
+        One that is over is left alone, for another may go on by now.
+        """
         if self._prompting is None or self.stopped:
             return
         self.stopped = True

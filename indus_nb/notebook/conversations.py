@@ -68,7 +68,10 @@ class Conversations:
 
     @property
     def session(self) -> AgentSession | None:
-        """The session that a cell talks to unless it names another; ``None`` before the first."""
+        """The session that a cell talks to unless it names another.
+
+        It is ``None`` before the first.
+        """
         return self._sessions.get(self._current)
 
     def serve(self, line: str, cell: str | None = None) -> None:
@@ -144,7 +147,10 @@ class Conversations:
         return None
 
     def insert_below(self, code: str) -> bool:
-        """Put a new cell with ``code`` below the one that waits; returns whether one does."""
+        """Put a new cell with ``code`` below the one that waits.
+
+        Returns whether one does.
+        """
         inbox = self._kernel.inbox
         if inbox is None:
             return False
@@ -227,7 +233,10 @@ class Conversations:
         return self._front is not None and self._can_ask and can_update(self._front)
 
     def comm_gate(self) -> CommGate | None:
-        """What delivers the messages of widgets while a cell is busy; ``None`` where that cannot be."""
+        """What delivers the messages of widgets while a cell is busy.
+
+        Returns ``None`` where that cannot be.
+        """
         if self._gate is None and self._front is not None:
             self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None

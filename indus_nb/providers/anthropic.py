@@ -79,7 +79,9 @@ class AnthropicProvider:
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
-        """Send one request and yield the answer; see ``Provider.stream``. Retries are the caller's.
+        """Send one request and yield the answer; see ``Provider.stream``.
+
+        Retries are the caller's.
 
         Args:
             model: The model to ask.
@@ -343,7 +345,10 @@ class _Answer:
         self._open: dict[int, _OpenBlock | None] = {}
 
     def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
-        """Return what ``event`` adds to the answer. Unknown types of events, blocks and deltas are skipped."""
+        """Return what ``event`` adds to the answer.
+
+        Unknown types of events, blocks and deltas are skipped.
+        """
         updates: Iterable[AssistantMessageEvent] = ()
         match cast("JsonObject", event):
             case {"type": "content_block_delta", "index": int(number), "delta": {"type": str(kind), **delta}}:

@@ -21,7 +21,10 @@ _LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
 class Prices(WireModel):
-    """US dollars for a million tokens. ``cache_write`` is the price of a cache entry that lives for five minutes."""
+    """US dollars for a million tokens.
+
+    ``cache_write`` is the price of a cache entry that lives for five minutes.
+    """
 
     model_config = ConfigDict(frozen=True)
 

@@ -348,7 +348,10 @@ def _tools(tools: Iterable[ToolSpec], model: Model) -> list[ToolSpec]:
 
 
 def encodable(value: Any) -> Any:
-    """Return ``value`` with half characters and non-finite numbers replaced; itself if it has none."""
+    """Return ``value`` with half characters and non-finite numbers replaced.
+
+    Returns it unchanged if it has none.
+    """
     return value if _is_encodable(value) else _cleaned(value)
 
 

@@ -103,7 +103,9 @@ def check_url(url: str, hint: str) -> None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait that a server asks for; ``None`` when it asks for nothing that can be understood.
+    """The seconds to wait that a server asks for.
+
+    Returns ``None`` when it asks for nothing that can be understood.
 
     It names them in seconds, in milliseconds, or as the time at which to come back (RFC 9110, section 10.2.3).
     """

@@ -94,7 +94,10 @@ class StoredKeys:
 
 
 def read_stored_keys(path: Path | None) -> StoredKeys:
-    """Read ``auth.json`` as it is now. A file that is missing holds nothing; one that is broken has ``problems``."""
+    """Read ``auth.json`` as it is now. A file that is missing holds nothing.
+
+    One that is broken has ``problems``.
+    """
     if path is None:
         return StoredKeys(path)
     try:
@@ -120,7 +123,9 @@ def _defects(path: Path, mode: int, entries: Mapping[str, Any]) -> Iterator[str]
 
 
 def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[Secret]:
-    """List the provider's own variables, best first; the value of one that is not set is empty.
+    """List the provider's own variables, best first.
+
+    The value of one that is not set is empty.
 
     Args:
         provider: The provider's name.

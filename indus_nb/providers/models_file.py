@@ -73,7 +73,9 @@ class ModelsFile:
 
 
 def read_models_file(path: Path | None, has_key: Callable[[str], bool]) -> ModelsFile:
-    """Read ``models.json``; a file that is missing leaves the built-in models as they are.
+    """Read ``models.json``.
+
+    A file that is missing leaves the built-in models as they are.
 
     Args:
         path: The file; ``None`` where there is none.

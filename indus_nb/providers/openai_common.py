@@ -80,7 +80,10 @@ class BadEventError(ValueError):
 
 
 class StreamedError(Exception):
-    """An error that the server reported in the stream; ``fields`` are its message, code and type."""
+    """An error that the server reported in the stream.
+
+    ``fields`` are its message, code and type.
+    """
 
     def __init__(self, fields: JsonObject) -> None:
         super().__init__("an error in the stream")
@@ -110,7 +113,10 @@ class Answer(ABC):
 
     @abstractmethod
     def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
-        """Return what ``event`` adds to the answer; raises ``BadEventError`` or ``StreamedError``."""
+        """Return what ``event`` adds to the answer.
+
+        Raises ``BadEventError`` or ``StreamedError``.
+        """
 
     @abstractmethod
     def end(self) -> Iterable[AssistantMessageEvent]:

@@ -14,7 +14,10 @@ from indus_nb.wire import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as it is described to a model; ``parameters`` is the JSON schema of an object."""
+    """A tool as it is described to a model.
+
+    ``parameters`` is the JSON schema of an object.
+    """
 
     name: str
     description: str
@@ -73,7 +76,9 @@ class Provider(Protocol):
         ...
 
     def preload(self) -> None:
-        """Import what the first request will need. Called from a thread, at most a few times, cheap when done.
+        """Import what the first request will need.
+
+        Called from a thread, at most a few times, cheap when done.
 
         It may raise: what is missing is reported by the first request, see ``preloading``.
         """

@@ -123,7 +123,9 @@ class ModelRegistry:
         return next((model for model in self.available() if model.api != "offline"), None)
 
     def find(self, wanted: str, provider: str | None = None) -> Model:
-        """Find the model that ``wanted`` names; of several such, one that can be used at once.
+        """Find the model that ``wanted`` names.
+
+        Of several such it is one that can be used at once.
 
         Args:
             wanted: An id, ``provider/id``, or a part of an id or name, see ``catalog.find_model``.
@@ -155,7 +157,10 @@ class ModelRegistry:
         return model_with_id(model_id, provider, self.models)
 
     def default(self, provider: str) -> Model:
-        """The provider's recommended model; raises ``UsageError`` for an unknown provider."""
+        """The provider's recommended model.
+
+        Raises ``UsageError`` for an unknown provider.
+        """
         return default_model(provider, self.models)
 
     def scope(self, pattern: str) -> list[ScopedModel]:
@@ -198,7 +203,10 @@ class ModelRegistry:
         self._registered, self._models = registered, models
 
     def unregister(self, name: str) -> None:
-        """Undo ``register``; the provider is what it is without it. An unknown name does nothing."""
+        """Undo ``register``; the provider is what it is without it.
+
+        An unknown name does nothing.
+        """
         self._registered.pop(name, None)
         self._models = None
 
@@ -243,11 +251,17 @@ class ModelRegistry:
         return key
 
     def has_key(self, model: Model) -> bool:
-        """Whether there is something to make a key of, or none is needed; runs no command."""
+        """Whether there is something to make a key of, or none is needed.
+
+        Runs no command.
+        """
         return self.is_keyless(model) or self._has_secret(model.provider, read_stored_keys(self._auth_file))
 
     def is_keyless(self, model: Model) -> bool:
-        """Whether the model does without a key; it is given one nevertheless if there is any."""
+        """Whether the model does without a key.
+
+        It is given one nevertheless if there is any.
+        """
         return (
             self._is_replaying()
             or model.api == "offline"

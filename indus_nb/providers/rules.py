@@ -24,7 +24,10 @@ MIN_THINKING_TOKENS = 1024
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """What images a request may hold; sizes are those of the base64 text, sides are in pixels."""
+    """What images a request may hold.
+
+    Sizes are those of the base64 text, sides are in pixels.
+    """
 
     types: Collection[str] = ALL_IMAGE_TYPES
     max_bytes: int = 20_000_000

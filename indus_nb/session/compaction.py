@@ -99,7 +99,10 @@ _NO_HISTORY = "No earlier history."
 
 
 class CompactionResult(WireModel):
-    """What a compaction made; ``first_kept_entry_id`` is where the conversation goes on word for word."""
+    """What a compaction made.
+
+    ``first_kept_entry_id`` is where the conversation goes on word for word.
+    """
 
     summary: str
     first_kept_entry_id: str
@@ -165,7 +168,10 @@ def context_tokens(newest_first: Iterable[Message]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What a compaction will summarise. ``turn_head`` is the beginning of a turn that is cut in two."""
+    """What a compaction will summarise.
+
+    ``turn_head`` is the beginning of a turn that is cut in two.
+    """
 
     first_kept_entry_id: str
     history: list[Message]
@@ -391,7 +397,9 @@ class Summariser:
         *,
         replace_instructions: bool = False,
     ) -> tuple[str, JsonObject, Usage] | None:
-        """Summarise the entries of a branch that is left; the newest ones count when not all fit.
+        """Summarise the entries of a branch that is left.
+
+        The newest ones count when not all fit.
 
         Args:
             entries: the entries, oldest first.

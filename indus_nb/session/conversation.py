@@ -18,7 +18,10 @@ from indus_nb.wire import JsonObject, WireModel
 
 
 class ContextUsage(WireModel):
-    """How full a model's context is; ``tokens`` is ``None`` between a compaction and the next answer."""
+    """How full a model's context is.
+
+    ``tokens`` is ``None`` between a compaction and the next answer.
+    """
 
     tokens: int | None
     context_window: int

@@ -1,4 +1,7 @@
-"""Where extensions may look at a session and change what it does; the hooks here leave everything as it is."""
+"""Where extensions may look at a session and change what it does.
+
+The hooks here leave everything as it is.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ class BranchChange:
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """How that request is met. ``summary`` (text and details) replaces the one that a model would write."""
+    """How that request is met.
+
+    ``summary`` (text and details) replaces the one that a model would write.
+    """
 
     cancel: bool = False
     summary: tuple[str, JsonObject] | None = None
@@ -73,7 +79,10 @@ class CompactionPlan:
 
 
 class SessionHooks(RunHooks):
-    """A session calls these at their places and waits for each. None of them may raise."""
+    """A session calls these at their places and waits for each.
+
+    None of them may raise.
+    """
 
     def tools(self) -> Mapping[str, Tool]:
         """Tools besides the session's own, or in their place."""

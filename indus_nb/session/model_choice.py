@@ -51,7 +51,10 @@ class ModelChoice:
         return self._state.model
 
     def stream_options(self, model: Model) -> StreamOptions:
-        """Return what a request to ``model`` needs besides the conversation; raises ``CredentialsError``."""
+        """Return what a request to ``model`` needs besides the conversation.
+
+        Raises ``CredentialsError``.
+        """
         settings = self._state.settings
         return StreamOptions(
             api_key=self._state.registry.key_for(model),
@@ -63,7 +66,10 @@ class ModelChoice:
         )
 
     def summariser(self) -> Summariser:
-        """Return what writes summaries with the chosen model; raises ``CredentialsError``."""
+        """Return what writes summaries with the chosen model.
+
+        Raises ``CredentialsError``.
+        """
         model = self.required
         options = self.stream_options(model)
         provider = self._state.registry.provider_of(model)
@@ -71,12 +77,18 @@ class ModelChoice:
         return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens), retry)
 
     def context_usage(self) -> ContextUsage | None:
-        """Return how full the model's context is; ``None`` without a model or a known limit."""
+        """Return how full the model's context is.
+
+        Returns ``None`` without a model or a known limit.
+        """
         model = self._state.model
         return self._state.conversation.usage(model) if model is not None and model.context_window else None
 
     def preload(self) -> None:
-        """Import in a thread what the first request to the model needs; does nothing without one."""
+        """Import in a thread what the first request to the model needs.
+
+        Does nothing without one.
+        """
         if self._state.model is not None:
             preload_in_background(self._state.registry.provider_of(self._state.model).preload)
 
@@ -101,7 +113,10 @@ class ModelChoice:
         await self.set_thinking_level(state.thinking_level)
 
     async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
-        """Think more or less from the next request on; returns the nearest level that the model knows."""
+        """Think more or less from the next request on.
+
+        Returns the nearest level that the model knows.
+        """
         state = self._state
         level = self.clamped(level)
         if level != state.thinking_level:
@@ -113,7 +128,9 @@ class ModelChoice:
         return level
 
     async def cycle_model(self) -> Model | None:
-        """Talk to the next of the models to cycle through, by default all available ones; ``None`` without another.
+        """Talk to the next of the models to cycle through, by default all available ones.
+
+        Returns ``None`` without another.
 
         A thinking level that was named with it is set as well. The offline demonstration is left out unless it is
         chosen already: it is used only when asked for.
@@ -133,7 +150,10 @@ class ModelChoice:
         return chosen.model
 
     async def cycle_thinking_level(self) -> ThinkingLevel | None:
-        """Think more, or after the most not at all; ``None`` when the model knows only one level."""
+        """Think more, or after the most not at all.
+
+        Returns ``None`` when the model knows only one level.
+        """
         state = self._state
         levels = state.model.thinking_levels if state.model is not None else ()
         if len(levels) < 2:
@@ -147,7 +167,10 @@ class ModelChoice:
         return self._state.model.nearest_thinking_level(level) if self._state.model is not None else level
 
     def record_start(self, stored: StoredContext) -> None:
-        """Save model and thinking level where the session file has others; raises ``SessionFileError``."""
+        """Save model and thinking level where the session file has others.
+
+        Raises ``SessionFileError``.
+        """
         state = self._state
         if state.model is not None and stored.model != (state.model.provider, state.model.id):
             state.store.append("model_change", provider=state.model.provider, modelId=state.model.id)

@@ -49,7 +49,10 @@ _log = logging.getLogger("indus_nb")
 
 
 class Stage(Enum):
-    """Where a session is in its life; it goes through these from the top down, and may skip to the last."""
+    """Where a session is in its life.
+
+    It goes through these from the top down, and may skip to the last.
+    """
 
     OPENED = "opened"
     STARTING = "starting"
@@ -59,7 +62,10 @@ class Stage(Enum):
 
 
 class SessionParts:
-    """What a session is made of; ``AgentSession`` adds what can be asked of it, and describes the arguments."""
+    """What a session is made of.
+
+    ``AgentSession`` adds what can be asked of it, and describes the arguments.
+    """
 
     def __init__(  # noqa: PLR0913 - each is a thing that a session is made of
         self,
@@ -163,7 +169,10 @@ class SessionParts:
 
     @property
     def problems(self) -> list[str]:
-        """Sentences for the user about what was found wrong; ``all_problems`` has those of other parts as well."""
+        """Sentences for the user about what was found wrong.
+
+        ``all_problems`` has those of other parts as well.
+        """
         return self.state.problems
 
     @property

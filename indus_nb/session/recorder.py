@@ -103,7 +103,10 @@ class Recorder:
         raise own
 
     def rescue_at_end(self) -> str | None:
-        """Rescue what is unsaved when nothing can be tried again; returns what the session's own file does not hold."""
+        """Rescue what is unsaved when nothing can be tried again.
+
+        Returns what the session's own file does not hold.
+        """
         try:
             return self.rescue()
         except SessionFileError as error:

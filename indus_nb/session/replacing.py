@@ -79,7 +79,10 @@ class Replacing:
         self._new_store = new_store
 
     async def new_session(self, parent_session: str | None = None) -> bool:
-        """Start over with an empty conversation in a file of its own; returns whether no extension objected."""
+        """Start over with an empty conversation in a file of its own.
+
+        Returns whether no extension objected.
+        """
         async with self._admitted():
             if not await self._state.hooks.before_switch("new", None):
                 return False
@@ -88,7 +91,9 @@ class Replacing:
         return True
 
     async def switch_session(self, path: Path) -> bool:
-        """Go on with the session in the file at ``path``; returns whether no extension objected.
+        """Go on with the session in the file at ``path``.
+
+        Returns whether no extension objected.
 
         The session's own file is opened again when another program has changed it.
 
@@ -161,7 +166,9 @@ class Replacing:
             return user_text(entry, "\n") if position == "before" else ""
 
     async def clone(self) -> bool:
-        """Go on in a new session with this one's conversation; returns whether no extension objected.
+        """Go on in a new session with this one's conversation.
+
+        Returns whether no extension objected.
 
         Raises:
             UsageError: The session is empty.

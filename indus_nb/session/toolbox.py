@@ -106,7 +106,10 @@ class Toolbox:
         return self.equipment.system_prompt(self.active.values())
 
     def choose(self, names: Sequence[str] | None) -> None:
-        """Offer only these tools from the next request on, with ``None`` the usual ones; unknown names are ignored."""
+        """Offer only these tools from the next request on, with ``None`` the usual ones.
+
+        Unknown names are ignored.
+        """
         self._chosen = names
         self.refresh()
 

@@ -139,7 +139,10 @@ class Turns:
             await self.wait_for_end()
 
     async def outcome(self, task: asyncio.Task[T]) -> T:
-        """Wait for an activity and return its result; cancelling the wait aborts the activity."""
+        """Wait for an activity and return its result.
+
+        Cancelling the wait aborts the activity.
+        """
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -172,12 +175,18 @@ class Turns:
             )
 
     async def wait_for_end(self) -> None:
-        """Wait until what goes on now has ended; returns at once in a handler that the activity itself waits for."""
+        """Wait until what goes on now has ended.
+
+        Returns at once in a handler that the activity itself waits for.
+        """
         if self._task is not None and asyncio.current_task() is not self._task:
             await asyncio.wait([self._task])
 
     async def wait_until_idle(self) -> None:
-        """Wait until nothing goes on, nor what follows it; returns at once in a handler of the activity."""
+        """Wait until nothing goes on, nor what follows it.
+
+        Returns at once in a handler of the activity.
+        """
         while self._task is not None and asyncio.current_task() is not self._task:
             await self.wait_for_end()
 

@@ -43,7 +43,9 @@ class UserShell:
     async def run(
         self, command: str, *, exclude_from_context: bool = False, command_id: str | int | None = None
     ) -> ShellResult:
-        """Run a command to its end and add it to the conversation; its output is published as it comes.
+        """Run a command to its end and add it to the conversation.
+
+        Its output is published as it comes.
 
         Args:
             command: what the shell is given.

@@ -24,7 +24,9 @@ _HEADER_LIMIT = 16 * 1024 * 1024  # a first line longer than this is no header, 
 
 
 def read_header(path: Path) -> JsonObject:
-    """The header of the session file at ``path``; no more than its first lines are read.
+    """The header of the session file at ``path``.
+
+    No more than its first lines are read.
 
     Raises ``SessionNotFoundError`` when nothing is there and ``SessionFileError`` when it is no session.
     """
@@ -269,7 +271,10 @@ class SessionFile:
             self._digest.update(content)
 
     def set_aside(self, torn: bytes) -> Path:
-        """Cut ``torn`` off the file's end and keep it in a new file next to it; returns that file's path."""
+        """Cut ``torn`` off the file's end and keep it in a new file next to it.
+
+        Returns that file's path.
+        """
         self._check_ours()
         candidates = (self.path.with_name(f"{self.path.name}.torn-{number}") for number in count(1))
         kept = next(path for path in candidates if not path.exists())

@@ -38,7 +38,9 @@ def as_text(value: object) -> str:
 
 
 def milliseconds(timestamp: object) -> int:
-    """The ms since the epoch of an ISO 8601 time, in UTC unless it has an offset; 0 when it is none.
+    """The ms since the epoch of an ISO 8601 time, in UTC unless it has an offset.
+
+    Returns 0 when it is none.
 
     >>> milliseconds("1970-01-01T00:00:01.500Z"), milliseconds("soon"), milliseconds(None)
     (1500, 0, 0)
@@ -94,7 +96,10 @@ class FileContent:
 
 
 def parse_content(content: bytes) -> FileContent | None:
-    """What a session file holds; ``None`` when ``content`` does not begin with a session header."""
+    """What a session file holds.
+
+    Returns ``None`` when ``content`` does not begin with a session header.
+    """
     lines = content.split(b"\n")
     last = lines.pop()
     torn = b"" if _is_object(last) else last
@@ -200,7 +205,10 @@ class Entry:
 
 
 def join_parents(entries: dict[str, Entry]) -> list[str]:
-    """Make a root of every entry whose parent is missing or a descendant; returns their ids."""
+    """Make a root of every entry whose parent is missing or a descendant.
+
+    Returns their ids.
+    """
     mended: list[str] = []
     sound: set[str] = set()
     for start in entries.values():

@@ -114,7 +114,9 @@ def find_session(wanted: str, directory: Path) -> Path:
 
 
 def list_sessions(directory: Path, limit: int | None = None) -> list[SessionInfo]:
-    """List the sessions in a directory, the one with the latest message first; other files are left out.
+    """List the sessions in a directory, the one with the latest message first.
+
+    Other files are left out.
 
     Args:
         directory: where session files are.

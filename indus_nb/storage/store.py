@@ -58,7 +58,9 @@ class TreeNode:
 
 
 class SessionStore:
-    """A session's entries. One store at a time may write to a file; ``close`` lets the next one in.
+    """A session's entries. One store at a time may write to a file.
+
+    ``close`` lets the next one in.
 
     ``warnings`` are sentences for a user about what was amiss. Appending raises ``SessionFileError`` when the entry
     could not be saved; it is in neither the file nor the store then. ``on_added`` is called with every entry that is
@@ -123,7 +125,9 @@ class SessionStore:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The session in the file at ``path``, locked for writing; its leaf is the last entry.
+        """The session in the file at ``path``, locked for writing.
+
+        Its leaf is the last entry.
 
         A file of an older version is rewritten, and a torn last line is moved to a file of its own. Raises
         ``SessionNotFoundError``, ``SessionLockedError``, or ``SessionFileError`` for a file that is no session or
@@ -139,7 +143,9 @@ class SessionStore:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The session in the file at ``path``, to look at or to fork; others may go on writing to it.
+        """The session in the file at ``path``, to look at or to fork.
+
+        Others may go on writing to it.
 
         Raises ``SessionNotFoundError`` and ``SessionFileError``; so does appending.
         """
@@ -191,7 +197,10 @@ class SessionStore:
 
     @property
     def cwd(self) -> Path:
-        """The directory that the session works in; the process's own when the file names none."""
+        """The directory that the session works in.
+
+        The process's own when the file names none.
+        """
         return Path(as_text(self.header.get("cwd")) or Path.cwd())
 
     def check_cwd(self) -> None:
@@ -260,7 +269,10 @@ class SessionStore:
             )
 
     def tree(self) -> list[TreeNode]:
-        """The roots, and through them every entry; siblings are in the order of their times."""
+        """The roots, and through them every entry.
+
+        Siblings are in the order of their times.
+        """
         nodes = {entry.id: TreeNode(entry) for entry in self._entries}
         for target, (label, timestamp) in self._labels.items():
             if node := nodes.get(target):
@@ -309,12 +321,17 @@ class SessionStore:
         return self._append(kind, {to_camel(key): value for key, value in fields.items() if value is not None})
 
     def save(self) -> None:
-        """Make the file appear now, before the first message; does nothing when it is there or never will be."""
+        """Make the file appear now, before the first message.
+
+        Does nothing when it is there or never will be.
+        """
         if self.path is not None and self._file is None and self._refusal is None:
             self._begin(self.path, b"")
 
     def move_leaf(self, entry_id: str | None) -> None:
-        """Make ``entry_id`` the leaf; with ``None`` the next entry is a root. The file does not record this.
+        """Make ``entry_id`` the leaf; with ``None`` the next entry is a root.
+
+        The file does not record this.
 
         Raises ``UsageError`` for an unknown id.
         """
@@ -367,7 +384,10 @@ class SessionStore:
         return self._successor(cwd, directory, [entry.data for entry in self._entries])
 
     def close(self) -> None:
-        """Close the file; only appending is impossible then. Does nothing the second time."""
+        """Close the file; only appending is impossible then.
+
+        Does nothing the second time.
+        """
         if self.path is not None:
             self._refusal = self._refusal or "the session was closed. Open it again"
         if self._file is not None:

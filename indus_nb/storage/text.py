@@ -63,6 +63,9 @@ def user_text(entry: Entry, separator: str = " ") -> str:
 
 
 def stored_message(entry: Entry) -> JsonObject:
-    """Return the message of an entry as the file has it; empty for an entry of another type or shape."""
+    """Return the message of an entry as the file has it.
+
+    It is empty for an entry of another type or shape.
+    """
     message: object = entry.data.get("message") if entry.type == "message" else None
     return cast("JsonObject", message) if isinstance(message, dict) else {}

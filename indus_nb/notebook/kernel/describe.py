@@ -69,7 +69,9 @@ def _without_secrets(text: str) -> str:
 
 
 def describe(value: object, name: str = "") -> str:
-    """Describe a variable in a line: its type, how much it holds, and a short view. Never raises.
+    """Describe a variable in a line: its type, how much it holds, and a short view.
+
+    Never raises.
 
     Args:
         value: Its value.

@@ -269,7 +269,10 @@ class Job:
 
 
 class MainThread:
-    """The kernel's main thread, as the agent has work done there. Made on that thread."""
+    """The kernel's main thread, as the agent has work done there.
+
+    It is made on that thread.
+    """
 
     def __init__(self, shell: Any) -> None:
         self.inbox: Inbox | None = None

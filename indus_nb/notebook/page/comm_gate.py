@@ -121,7 +121,10 @@ class CommGate:
                 self._context = next(reversed(self._waiting.values()))
 
     def pump(self) -> None:
-        """Have the kernel's socket read, by the main thread, while it waits; needed in mode ``pump`` only."""
+        """Have the kernel's socket read, by the main thread, while it waits.
+
+        Needed in mode ``pump`` only.
+        """
         if self.mode == "pump":
             self._stream.flush()
 

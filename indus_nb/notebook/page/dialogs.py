@@ -47,7 +47,10 @@ class CellDialogs:
         self._detach: Callable[[], None] | None = None
 
     def attach(self, *, asks: bool) -> None:
-        """Show what there is and what comes, until ``detach``; with ``asks`` also dialogs."""
+        """Show what there is and what comes, until ``detach``.
+
+        With ``asks`` also dialogs.
+        """
         self._asks = asks
         self._detach = self._ui.attach(self._show, asks=asks)
 

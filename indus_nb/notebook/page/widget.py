@@ -46,7 +46,9 @@ _log = logging.getLogger("indus_nb")
 
 
 class AgentWidget:
-    """A widget's blocks, state and dialogs; made in a cell, and from then on used on the agent's thread only.
+    """A widget's blocks, state and dialogs.
+
+    Made in a cell, and from then on used on the agent's thread only.
 
     ``put``, ``drop`` and ``set`` collect changes. ``send`` sends them, as one message.
 
