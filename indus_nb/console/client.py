@@ -311,7 +311,7 @@ class RpcClient:
                 await self._room.wait()
 
     async def _chunk(self, stdout: asyncio.StreamReader, gone: asyncio.Task[int]) -> bytes:
-        """The next bytes; empty at the end, and soon after the process has ended even if a descendant holds its pipe."""
+        """The next bytes; empty at the end, and soon after the process ended even if a descendant holds its pipe."""
         reading = asyncio.ensure_future(stdout.read(_CHUNK))
         await asyncio.wait([reading, gone], return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
