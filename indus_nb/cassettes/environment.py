@@ -26,7 +26,10 @@ class EnvironmentCassette:
         self._replay: ReplayProvider | None = None
 
     def is_replaying(self) -> bool:
-        """Whether the cassette answers, and no model: neither keys nor headers are needed then."""
+        """Return whether the cassette answers, and no model.
+
+        Neither keys nor headers are needed then.
+        """
         with self._mutex:
             self._follow_environment()
             return self._replay is not None

@@ -43,7 +43,10 @@ from indus_nb.wire import JsonObject, clean_text
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What of a request's texts does not count: where ``pattern`` matches, normal forms hold ``replacement``."""
+    """A part of a request's texts that does not count.
+
+    Where ``pattern`` matches, normal forms hold ``replacement``.
+    """
 
     name: str
     pattern: str
@@ -188,7 +191,7 @@ def _applied(rules: Iterable[Rule], text: str) -> str:
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return the JSON value with all of its strings changed, keys of objects included.
+    """Change all strings of a JSON value, keys of objects included.
 
     Args:
         value: A JSON value.
@@ -297,7 +300,7 @@ def _numbers_in(message: JsonObject) -> Iterator[object]:
 
 
 def share_parts(request: JsonObject, earlier: JsonObject) -> JsonObject:
-    """Make a request share equal objects with an earlier one, so that it takes little memory.
+    """Make a request share equal objects with an earlier one, to save memory.
 
     Args:
         request: A normal form.
@@ -312,7 +315,7 @@ def share_parts(request: JsonObject, earlier: JsonObject) -> JsonObject:
 
 
 def common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int:
-    """Count the items at the beginning of ``one`` that are equal to those of ``other``.
+    """Count the items at the beginning of two lists that are equal.
 
     Args:
         one: A list.

@@ -107,7 +107,7 @@ class Recording:
         self._release: Callable[[], object] | None = None
 
     def begin(self, model: Model, context: Context, options: StreamOptions) -> Exchange:
-        """Make a place for the answer of this request, and lock the file if that was not done.
+        """Begin to record a request, and lock the file if that was not done.
 
         Args:
             model: The model that is asked.
@@ -132,7 +132,9 @@ class Recording:
             return exchange
 
     def finish(self, exchange: Exchange, message: AssistantMessage) -> None:
-        """Write the answer to the file, unless the recording was closed since its request.
+        """Write the answer to the file.
+
+        It is left out if the recording was closed since its request.
 
         Args:
             exchange: What ``begin`` returned.

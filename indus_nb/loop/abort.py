@@ -21,7 +21,10 @@ class RunAborted(Exception):  # noqa: N818 - not an error: it was asked for
 
 
 class AbortSignal:
-    """A request to end a run, which reaches it at once wherever it waits for a model or a tool."""
+    """A request to end a run.
+
+    It reaches the run at once wherever that waits for a model or a tool.
+    """
 
     def __init__(self) -> None:
         self.requested = False

@@ -15,7 +15,7 @@ class RunWatcher:
     """
 
     def objection(self, event: AssistantMessageEvent) -> str | None:
-        """Return why the answer must end here, before anything that ``event`` completes is acted upon.
+        """Return why the answer must end here, before anything more is acted upon.
 
         It is asked about every piece of every answer, right after the piece was emitted, so it must be quick. The
         answer ends as aborted with that reason, and ``after_turn`` is asked how to go on.

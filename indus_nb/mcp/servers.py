@@ -111,7 +111,10 @@ class McpServers:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong now, a sentence or more for each: bad entries, and servers that cannot be used."""
+        """What is wrong now: bad entries, and servers that cannot be used.
+
+        Each has a sentence or more.
+        """
         found = [*self._problems, *(server.problem for server in self._servers.values() if server.problem)]
         return [*found, self._sdk_problem] if self._sdk_problem else found
 

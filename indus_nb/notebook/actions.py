@@ -25,7 +25,10 @@ OBJECTED = "An extension objected: the conversation stays where it is."
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Whether a session went elsewhere (an extension may object), and the text that is offered for editing there."""
+    """Whether a session moved, and the text that is offered for editing there.
+
+    It does not move when an extension objects.
+    """
 
     done: bool
     text: str | None = None
@@ -101,7 +104,9 @@ class Exported:
 
 
 def export(store: SessionStore, wanted: str = "") -> Exported:
-    """Write a session into a new file: an HTML page, or a copy of the session file where the name ends otherwise.
+    """Write a session into a new file.
+
+    It is an HTML page, or a copy of the session file where the name ends otherwise.
 
     Args:
         store: The session's entries.

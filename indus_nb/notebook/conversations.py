@@ -51,7 +51,10 @@ _TAB_SECONDS = 2.0
 
 
 class Conversations:
-    """What the magics of one shell talk to: conversations, the one of the last cell unless a cell names another."""
+    """The conversations of one shell, which its magics talk to.
+
+    A cell talks to the one of the last cell unless it names another.
+    """
 
     def __init__(self, shell: Any, kernel: UserKernel) -> None:
         self.thread = AgentThread()

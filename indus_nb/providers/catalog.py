@@ -132,7 +132,10 @@ class Model(WireModel):
 
 @cache
 def builtin_models() -> tuple[Model, ...]:
-    """The models of the package's own list: each provider's recommended one first, old ones last."""
+    """Return the models of the package's own list.
+
+    Each provider's recommended one is first, old ones are last.
+    """
     data = files("indus_nb.providers").joinpath("models.json").read_bytes()
     providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
     shared = ("api", "baseUrl", "compat")

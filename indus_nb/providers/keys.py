@@ -73,7 +73,10 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
-    """What ``auth.json`` holds: its entries by provider, and a sentence or two for each defect."""
+    """The content of ``auth.json``.
+
+    It has entries by provider, and a sentence or two for each defect.
+    """
 
     path: Path | None
     entries: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)

@@ -29,7 +29,9 @@ _FIELDS = {key: to_camel(name) for name in Model.model_fields if name != "provid
 
 
 class ProviderConfig(WireModel):
-    """How a provider is reached and what models it has: an entry of ``models.json``, or what an extension registers.
+    """How a provider is reached and what models it has.
+
+    It is an entry of ``models.json``, or what an extension registers.
 
     ``api_key`` and the values of ``headers`` are ``!command`` (its output), the name of a set environment variable, or
     the value itself. ``auth_header`` sends the key as a bearer token besides. ``models`` have the keys of ``Model``.

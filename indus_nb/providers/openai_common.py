@@ -91,7 +91,9 @@ class StreamedError(Exception):
 
 
 class Answer(ABC):
-    """An answer while it arrives: makes our events of the API's, which come as plain objects.
+    """An answer while it arrives, which converts events of the API to ours.
+
+    The API's events come as plain objects.
 
     Attributes:
         growing: The message so far.

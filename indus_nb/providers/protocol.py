@@ -92,11 +92,16 @@ class Cassette(Protocol):
     """
 
     def is_replaying(self) -> bool:
-        """Whether answers are replayed and no model is reached, so that neither keys nor headers are needed."""
+        """Return whether answers are replayed and no model is reached.
+
+        Neither keys nor headers are needed then.
+        """
         ...
 
     def provider_for(self, inner: Provider) -> Provider:
-        """The provider to use in place of ``inner``: itself, one that records it, or one that replays.
+        """Return the provider to use in place of ``inner``.
+
+        That is ``inner`` itself, one that records it, or one that replays.
 
         Raises:
             UsageError: The cassette's configuration makes no sense.

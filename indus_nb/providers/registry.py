@@ -49,7 +49,7 @@ Stream: TypeAlias = Callable[[Model, Context, StreamOptions], AsyncGenerator[Ass
 
 @dataclass(frozen=True, slots=True)
 class ScopedModel:
-    """A model to cycle through, and the thinking level to take with it if one was named."""
+    """A model to cycle through, and the thinking level to set with it, if any."""
 
     model: Model
     thinking_level: ThinkingLevel | None = None
@@ -119,7 +119,10 @@ class ModelRegistry:
         return [model for model in self.models if model.provider in keyed or self.is_keyless(model)]
 
     def first_available(self) -> Model | None:
-        """The model to use when none is named: of the first provider with a key, never the offline one."""
+        """Return the model to use when none is named.
+
+        It is of the first provider with a key, and never the offline one.
+        """
         return next((model for model in self.available() if model.api != "offline"), None)
 
     def find(self, wanted: str, provider: str | None = None) -> Model:
@@ -227,7 +230,9 @@ class ModelRegistry:
         return _WithHeaders(provider, self._headers, bearer) if model.headers or bearer else provider
 
     def key_for(self, model: Model) -> str | None:
-        """Return the key to use: given by the caller, else from ``auth.json``, the environment, or ``models.json``.
+        """Return the key to use.
+
+        It is given by the caller, else from ``auth.json``, the environment, or ``models.json``.
 
         A ``!command`` is run each time, for ten seconds at the most.
 

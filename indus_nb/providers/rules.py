@@ -73,7 +73,7 @@ _RULES: Mapping[str, ApiRules] = {
 
 
 def rules_of(model: Model) -> ApiRules:
-    """Return the rules of the model's API, changed by what its ``compat`` declares of the server."""
+    """Return the rules of the model's API, changed by its ``compat``."""
     rules = _RULES[model.api]
     compat: Mapping[str, Any] = model.compat or {}
     images = replace(

@@ -28,7 +28,10 @@ from indus_nb.wire import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """What came of going to another entry: a text to edit, and the summary's entry if one was written."""
+    """The outcome of going to another entry.
+
+    It holds a text to edit, and the summary's entry if one was written.
+    """
 
     editor_text: str | None = None
     cancelled: bool = False

@@ -151,7 +151,10 @@ def is_good_answer(message: Message) -> bool:
 
 
 def context_tokens(newest_first: Iterable[Message]) -> int:
-    """How many tokens a conversation has: as its last good answer counted them, and estimated from there on."""
+    """Return how many tokens a conversation has.
+
+    Its last good answer counted them; those after it are estimated.
+    """
     tokens = 0
     for message in newest_first:
         if isinstance(message, AssistantMessage) and is_good_answer(message):
@@ -285,7 +288,7 @@ def _messages(entries: Iterable[Entry]) -> list[Message]:
 
 @dataclass(slots=True)
 class FileNames:
-    """The files that a conversation read and changed, in the order of their first mention."""
+    """The files that a conversation read and changed, as first mentioned."""
 
     read: dict[str, None] = field(default_factory=dict[str, None])
     modified: dict[str, None] = field(default_factory=dict[str, None])

@@ -96,11 +96,17 @@ class SessionHooks(RunHooks):
         return []
 
     def renderer(self, custom_type: str) -> Callable[..., Any] | None:
-        """What draws messages of that type for a notebook: given the message, it returns a MIME bundle."""
+        """Return what draws messages of that type for a notebook.
+
+        Given the message, it returns a MIME bundle.
+        """
         return None
 
     def check_flags(self) -> None:
-        """Raise ``UsageError`` for options of the command line that no extension has registered."""
+        """Check the options of the command line.
+
+        Raises ``UsageError`` for those that no extension has registered.
+        """
 
     def is_command(self, text: str) -> bool:
         """Whether ``text`` calls a command."""

@@ -178,7 +178,10 @@ class ModelChoice:
             state.store.append("thinking_level_change", thinkingLevel=state.thinking_level)
 
     def restore(self, stored: StoredContext) -> None:
-        """Go on with the model and thinking level of another session, as far as they can be used."""
+        """Restore the model and thinking level of another session.
+
+        They are set as far as they can be used.
+        """
         state = self._state
         if stored.model is not None:
             try:

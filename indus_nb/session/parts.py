@@ -270,7 +270,10 @@ class SessionParts:
 
     @property
     def all_tools(self) -> dict[str, Tool]:
-        """The tools that could be offered: the session's own, those of extensions, and those lent."""
+        """The tools that could be offered.
+
+        They are the session's own, those of extensions, and those lent.
+        """
         return self.toolbox.all
 
     @property

@@ -32,7 +32,10 @@ class Recorder:
 
     @property
     def unsaved_count(self) -> int:
-        """How many messages are in memory only, because they could not be written to the file."""
+        """How many messages are in memory only.
+
+        They could not be written to the file.
+        """
         return len(self._unsaved)
 
     def problems(self) -> list[str]:
@@ -62,7 +65,9 @@ class Recorder:
         return None
 
     def save_all(self) -> None:
-        """Save what could not be saved before: who reads the conversation from the store must see all of it.
+        """Save what could not be saved before.
+
+        Whoever reads the conversation from the store must see all of it.
 
         Raises:
             SessionFileError: The file still takes nothing; what is unsaved is kept for the next try.
@@ -72,7 +77,9 @@ class Recorder:
             del self._unsaved[0]
 
     def rescue(self) -> str | None:
-        """Save what is unsaved before the session is left, if need be with all of it in another file.
+        """Save what is unsaved before the session is left.
+
+        If need be, all of the session goes into another file.
 
         Returns:
             A sentence for the user when the session's own file does not hold everything, else ``None``.

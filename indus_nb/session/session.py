@@ -437,11 +437,14 @@ class AgentSession(SessionParts):
         self.toolbox.lend(lent)
 
     def refresh_equipment(self) -> None:
-        """Offer a run that goes on the tools that there are now, from its next request on."""
+        """Offer the current tools to the active run, from its next request on."""
         self.toolbox.refresh()
 
     def list_commands(self) -> list[JsonObject]:
-        """List what may be prompted as ``/name``: commands of extensions, prompt templates and skills."""
+        """List what may be prompted as ``/name``.
+
+        That is commands of extensions, prompt templates and skills.
+        """
         return self.toolbox.list_commands()
 
     # Name, branches and other sessions

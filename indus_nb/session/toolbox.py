@@ -84,7 +84,10 @@ class Toolbox:
 
     @property
     def all(self) -> dict[str, Tool]:
-        """The tools that could be offered: the session's own, those of extensions, and those lent."""
+        """The tools that could be offered.
+
+        They are the session's own, those of extensions, and those lent.
+        """
         return {**self.equipment.tools, **self._state.hooks.tools(), **self._lent}
 
     @property
@@ -114,7 +117,9 @@ class Toolbox:
         self.refresh()
 
     def lend(self, lent: Iterable[Tool]) -> None:
-        """Offer these tools besides the session's own from the next request on, in the place of those lent before.
+        """Offer these tools besides the session's own from the next request on.
+
+        They replace those lent before.
 
         Raises:
             UsageError: A name is used twice or is one of the session's own tools', or an API would reject a tool;
@@ -129,7 +134,7 @@ class Toolbox:
         self.refresh()
 
     def refresh(self) -> None:
-        """Offer a run that goes on the tools that there are now, from its next request on."""
+        """Offer the current tools to the active run, from its next request on."""
         if self._state.run is not None:
             self._state.run.tools = self.active
 

@@ -100,7 +100,10 @@ class Turns:
 
     @property
     def ticket(self) -> int:
-        """What a command remembers when it comes, to learn later whether it was aborted since."""
+        """A mark to find out later whether a command was aborted meanwhile.
+
+        A command reads it when it comes; see ``aborted_since``.
+        """
         return self._aborts
 
     def aborted_since(self, ticket: int) -> bool:
@@ -109,7 +112,7 @@ class Turns:
 
     @asynccontextmanager
     async def admission(self) -> AsyncGenerator[None]:
-        """Admit one command at a time, first come, first served, once the session has started."""
+        """Admit one command at a time, in order, once the session has started."""
         async with self._admission:
             await self._prepare()
             yield
@@ -117,7 +120,7 @@ class Turns:
     # Aborting
 
     def request_abort(self) -> None:
-        """Ask the activity to end, and reject every command that has come and still waits."""
+        """Ask the activity to end, and reject every command that still waits."""
         self._aborts += 1
         self._on_abort()
 
@@ -128,7 +131,9 @@ class Turns:
             await self.wait_for_end()
 
     async def make_idle(self) -> None:
-        """End what goes on, for a command that is admitted and begins something else in the same step.
+        """Abort what is running, for an admitted command that begins something else.
+
+        It begins that in the same step.
 
         Raises:
             SessionBusyError: The caller is part of what it would end.
@@ -167,7 +172,10 @@ class Turns:
             raise SessionBusyError("This was aborted before it had begun. Nothing was said or changed.")
 
     def check_caller(self) -> None:
-        """Raise ``SessionBusyError`` in a handler that the activity waits for: it would wait for itself."""
+        """Raise ``SessionBusyError`` in a handler that the activity waits for.
+
+        There the caller would wait for itself.
+        """
         if self._task is not None and asyncio.current_task() is self._task:
             raise SessionBusyError(
                 f"The session is {self._activity.value}, and this call comes from a handler that it waits for. "

@@ -23,7 +23,9 @@ from indus_nb.tools.truncate import Truncation
 
 
 class UserShell:
-    """Runs the commands of one session's user, several at a time if need be, and can end them all.
+    """Runs the shell commands of one session's user.
+
+    Several may run at a time, and all can be ended at once.
 
     Args:
         state: the session's shared state.

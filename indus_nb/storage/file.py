@@ -48,7 +48,9 @@ def read_header(path: Path) -> JsonObject:
 
 
 class WriterLock:
-    """The right to write to one session file, held by one process and one object in it.
+    """The right to write to one session file.
+
+    One process holds it, and one object in that.
 
     The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems do not
     let a locked first byte be read). The operating system drops the lock when its owner dies. Where it has no locks,
@@ -156,7 +158,9 @@ def _read_owner(file: io.FileIO) -> str:
 
 
 class SessionFile:
-    """One writer's hold on a session file: locked, open for appending, and watched for writes by others.
+    """One writer's hold on a session file.
+
+    The file is locked, open for appending, and watched for writes by others.
 
     ``open`` and ``create`` raise ``SessionLockedError`` and ``SessionFileError``, and leave nothing locked then.
     """
@@ -293,7 +297,7 @@ class SessionFile:
         return kept
 
     def replace(self, content: bytes) -> None:
-        """Put ``content`` in the place of what the file holds, in one step: either all of it or nothing."""
+        """Replace the content of the file in one step: all of it or nothing."""
         self._check_ours()
         try:
             write_atomically(self.path, content, sync=True, exclusive=True)

@@ -65,7 +65,10 @@ def new_entry_id(used: Container[str]) -> str:
 
 
 def find_header(lines: Iterable[bytes]) -> JsonObject | None:
-    """The session header on the first of ``lines``, or on the second after a title line; ``None`` without one."""
+    """Return the session header, on the first of ``lines`` or after a title line.
+
+    Returns ``None`` without one.
+    """
     for _, line in zip(range(2), lines, strict=False):
         try:
             data = load_object(line)

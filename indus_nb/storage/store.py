@@ -253,7 +253,7 @@ class SessionStore:
         return path
 
     def context(self) -> StoredContext:
-        """What the conversation at the leaf goes on from: its messages, model and thinking level.
+        """Return messages, model and thinking level of the conversation at the leaf.
 
         Before the latest compaction only its summary and the entries that it kept count. Messages that cannot be
         understood are left out, with a warning.
@@ -286,7 +286,10 @@ class SessionStore:
         return roots
 
     def is_current(self) -> bool:
-        """Whether the file, if there is one yet, can be written to and is as this store left it."""
+        """Whether the file can be written to and is as this store left it.
+
+        So it is while there is no file yet.
+        """
         return self._refusal is None and (self._file is None or self._file.is_ours())
 
     # Writing

@@ -33,7 +33,7 @@ def content_text(content: object, separator: str = " ") -> str:
 
 
 def entry_text(entry: Entry, separator: str = " ") -> str:
-    """Return the text of an entry: its message's text, its summary, or its shell command.
+    """Return the text of an entry: a message, a summary or a shell command.
 
     Args:
         entry: of any type; one without words has an empty text.

@@ -57,7 +57,9 @@ class AgentThread:
         threading.Thread(target=self._serve, name="indus_nb agent", daemon=True).start()
 
     def drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox, tick: Callable[[], None]) -> T:
-        """Run work on the agent's loop and wait for it, executing jobs on the calling thread.
+        """Run work on the agent's loop and wait for it, executing jobs meanwhile.
+
+        The jobs are executed on the calling thread.
 
         Jobs that are in the inbox before the work ends are executed before this returns. An interrupt cancels the work,
         which gets ten seconds to end in order, or three when interrupted again.

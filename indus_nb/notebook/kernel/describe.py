@@ -119,7 +119,9 @@ _NO_DATA = ("typing", "indus_nb")
 
 
 def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> str:
-    """List the user's variables, the newest first, with a line for each that holds data.
+    """List the user's variables, with a line for each that holds data.
+
+    The newest is the first.
 
     Args:
         namespace: The namespace, in the order in which names were bound.

@@ -473,7 +473,7 @@ class _Trimmed(traceback.StackSummary):
 
 
 def traceback_of(error: BaseException, shell: Any, libraries: int = _MAX_LIBRARY_FRAMES) -> str:
-    """Format the traceback of an error without the frames of IPython and of this package.
+    """Format the traceback of an error without frames of IPython and this package.
 
     Args:
         error: The error.

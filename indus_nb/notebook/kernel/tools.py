@@ -54,7 +54,7 @@ class VariablesArguments(Arguments):
 
 
 class UserKernel:
-    """The kernel of one shell, and the tools ``python`` and ``variables`` that work in it."""
+    """The kernel of one shell, with its tools ``python`` and ``variables``."""
 
     tools = ("python", "variables")
 
@@ -87,7 +87,10 @@ class UserKernel:
         self._main.close(afterwards=self._routes.remove)
 
     def __call__(self, api: ExtensionApi) -> None:
-        """Add the tools to a session, and send its model the cells that ran since it was last asked."""
+        """Add the tools to a session.
+
+        Its model is sent the cells that ran since it was last asked.
+        """
         api.register_tool(
             FunctionTool(
                 name="python",

@@ -15,7 +15,10 @@ from indus_nb.start import THINKING_LEVELS
 
 
 class Kind(Enum):
-    """What a value is: it decides how the parser checks it and what Tab offers for it."""
+    """What a value is.
+
+    It decides how the parser checks the value and what Tab offers for it.
+    """
 
     TEXT = auto()
     CHOICE = auto()

@@ -31,7 +31,7 @@ _MAX_DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The output of a command: text in columns, Markdown of a model's, or a quiet line."""
+    """The output of a command: columns, Markdown of a model, or a quiet line."""
 
     text: str
     kind: Literal["listing", "answer", "notice"]

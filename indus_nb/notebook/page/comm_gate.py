@@ -63,7 +63,7 @@ class _Intercepted:
 
 
 class CommGate:
-    """Delivers the messages of some comms in the agent's thread, also while the main thread is busy.
+    """Delivers messages of comms in the agent's thread while the kernel is busy.
 
     ``call`` runs work in the agent's thread. A comm's own message callback gets the message there, in a copy of the
     context of the cell that waits or was the last to wait: what it sends belongs to that cell. Around it the kernel's

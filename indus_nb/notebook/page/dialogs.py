@@ -55,7 +55,10 @@ class CellDialogs:
         self._detach = self._ui.attach(self._show, asks=asks)
 
     def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
-        """Return the dialogs that may be shown here now, with the seconds until each answers itself."""
+        """Return the dialogs that may be shown here now.
+
+        Each comes with the seconds until it answers itself.
+        """
         return self._ui.open_dialogs_with_time() if self._asks and self._detach is not None else ()
 
     def detach(self) -> None:

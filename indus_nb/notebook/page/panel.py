@@ -81,7 +81,9 @@ _log = logging.getLogger("indus_nb")
 
 
 class ChatPanel:
-    """A widget to talk to ``session``, which is driven on the agent's thread from then on.
+    """A widget to talk to ``session``.
+
+    The session is driven on the agent's thread from then on.
 
     Make it in a cell and display it; it may be displayed several times. Several panels and ``%agent`` cells on one
     session stay in step. ``thread`` is by default the kernel's. With a ``gate`` it also works while a cell runs.

@@ -43,7 +43,7 @@ _ICONS: dict[CallState, tuple[str, str]] = {
 
 @dataclass
 class Call:
-    """A tool call as far as it is known: what the model asked for, and what became of it.
+    """A tool call as far as it is known: what was asked for, and its outcome.
 
     Attributes:
         name: The tool.

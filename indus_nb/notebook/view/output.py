@@ -203,7 +203,7 @@ _typing = threading.Event()
 
 @contextlib.contextmanager
 def free_line() -> Generator[None]:
-    """Keep a terminal's status line away within this context, in which the user types."""
+    """Hide a terminal's status line within this context, in which the user types."""
     _typing.set()
     if sys.stdout.isatty():
         sys.stdout.write(_CLEAR_LINE)
