@@ -1,4 +1,4 @@
-"""Old names of modules, which go on working with a warning: ``indus_nb.store`` is ``indus_nb.storage.store``."""
+"""Old names of modules, which still work with a warning: ``indus_nb.store`` is ``indus_nb.storage.store``."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ class _Finder:  # the base class for it would load twenty modules of the library
 
 
 def install() -> None:
-    """Let the old names be imported."""
+    """Make the old names importable."""
     sys.meta_path.insert(0, _Finder())  # first, or what lies in ``console/`` would be found again under ``modes``

@@ -1,7 +1,7 @@
 """Mistakes of a caller, as one tree of exceptions.
 
 A model's failure is data (an answer with ``stop_reason="error"``) and a tool's failure is a result that the model
-reads, so neither stands here. Every message says what happened, where, and what to do about it::
+reads, so neither stands here. Every message states what happened, where, and what to do about it::
 
     IndusError
     ├── UsageError              a flag, option or argument that makes no sense
@@ -58,11 +58,11 @@ class CredentialsError(IndusError):
 
 
 class SessionBusyError(IndusError):
-    """A prompt arrived while a run is going on and did not say how to join it."""
+    """A prompt arrived while a run is going on without a streaming behavior."""
 
 
 class RunFailedError(IndusError):
-    """The last answer of a run ended in an error or was aborted; what was said before is kept."""
+    """The last answer of a run ended in an error or was aborted; the messages before it are kept."""
 
     def __init__(self, message: str, stop_reason: str) -> None:
         super().__init__(message)

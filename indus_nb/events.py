@@ -13,10 +13,10 @@ The life of one prompt::
         tool_execution_end                in order of completion
         message_start, message_end        one tool result per call, in the model's order
       turn_end                            the answer and its tool results
-      ttsr_triggered                      a stream rule stopped the answer: the model is told it in a further turn
-      todo_reminder                       the model would stop with open tasks: it is told so in a further turn
+      ttsr_triggered                      a stream rule stopped the answer: the model reads it in a further turn
+      todo_reminder                       the model would stop with open tasks: it is reminded in a further turn
       turn_start ... turn_end             until the model calls no more tools and nothing is queued
-    agent_end                             the messages of this run; willRetry says that it is asked again after a wait
+    agent_end                             the messages of this run; with willRetry a retry follows after a wait
     auto_retry_start                      the answer failed for a reason that may pass: a wait, then a new run
     auto_retry_end                        after the first good message_end, or when no attempt is left
     compaction_start, compaction_end      before a run, or after it; with willRetry a new run follows
@@ -24,10 +24,10 @@ The life of one prompt::
 
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
 whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``, ``session_info_changed``,
-``bash_execution_update``. What an event tells is stored before any subscriber hears of it; where the session file does
-not take it, ``session_save_failed`` follows. Events are immutable: everybody gets the same object.
+``bash_execution_update``. What an event reports is stored before it is published to subscribers; if the session file
+cannot be written, ``session_save_failed`` follows. Events are immutable: all receivers get the same object.
 
-Every change of what the session holds is announced, so that nobody needs to poll::
+Every change of what the session holds is announced, so that no polling is needed::
 
     session_replaced                      another session (or another state of its file) is in the place of this one
     branch_moved                          the session goes on from another entry
@@ -75,8 +75,8 @@ class AgentStart(Event):
 class AgentEnd(Event):
     """A run ends; ``messages`` are all that it added.
 
-    With ``will_retry`` the answer failed for a reason that may pass, and is asked for again after a wait that only an
-    abort ends. After an answer that overflowed the model's context ``CompactionEnd.will_retry`` says so instead.
+    With ``will_retry`` the answer failed for a reason that may pass, and is retried after a wait that only an abort
+    ends. After an answer that overflowed the model's context ``CompactionEnd.will_retry`` announces the retry instead.
     """
 
     type: Literal["agent_end"] = "agent_end"
@@ -85,7 +85,7 @@ class AgentEnd(Event):
 
 
 class AgentSettled(Event):
-    """Nothing will go on by itself: no run, no retry, nothing queued that could be delivered."""
+    """The session is idle: no run, no retry, nothing queued that could be delivered."""
 
     type: Literal["agent_settled"] = "agent_settled"
 
@@ -138,7 +138,7 @@ class ToolOutput(WireModel):
     content: list[TextContent | ImageContent]
     details: Any = None
     terminate: bool = Field(default=False, exclude=True)
-    """Whether the model need not be asked again, if the other calls of its message say so too."""
+    """Whether the model need not be asked again, if the other calls of its message set it too."""
 
 
 class ToolExecutionStart(Event):
@@ -179,7 +179,7 @@ class QueueUpdate(Event):
 
 
 class ModelChanged(Event):
-    """The session talks to another model from now on."""
+    """The session uses another model from now on."""
 
     type: Literal["model_changed"] = "model_changed"
     provider: str
@@ -187,14 +187,14 @@ class ModelChanged(Event):
 
 
 class ThinkingLevelChanged(Event):
-    """The session thinks more or less from now on."""
+    """The session uses another thinking level from now on."""
 
     type: Literal["thinking_level_changed"] = "thinking_level_changed"
     level: ThinkingLevel
 
 
 class AutoRetryStart(Event):
-    """The answer failed for a reason that may pass; after ``delay_ms`` it is asked for again."""
+    """The answer failed for a reason that may pass; it is retried after ``delay_ms``."""
 
     type: Literal["auto_retry_start"] = "auto_retry_start"
     attempt: int
@@ -220,7 +220,7 @@ class CompactionStart(Event):
 
 
 class CompactionEnd(Event):
-    """A compaction ended; without a ``result`` nothing has changed, and ``aborted`` or ``error_message`` tells why."""
+    """A compaction ended; without a ``result`` nothing has changed, ``aborted`` or ``error_message`` is the reason."""
 
     type: Literal["compaction_end"] = "compaction_end"
     reason: CompactionReason
@@ -231,7 +231,7 @@ class CompactionEnd(Event):
 
 
 class ExtensionError(Event):
-    """An extension failed on an event; what went on goes on."""
+    """An extension failed on an event; the run continues."""
 
     type: Literal["extension_error"] = "extension_error"
     extension_path: str
@@ -255,7 +255,7 @@ class TodoAutoClear(Event):
 
 
 class TtsrTriggered(Event):
-    """An answer was stopped because these stream rules apply to it; the model is told them and asked again."""
+    """Stream rules stopped an answer; the model is shown them and answers again."""
 
     type: Literal["ttsr_triggered"] = "ttsr_triggered"
     rules: list[JsonObject]
@@ -269,7 +269,7 @@ class SessionInfoChanged(Event):
 
 
 class SessionSaveFailed(Event):
-    """The session file did not take what was said; ``unsaved`` messages are in memory only, and tried again later."""
+    """The session file could not be written; ``unsaved`` messages are in memory only, and saving is retried later."""
 
     type: Literal["session_save_failed"] = "session_save_failed"
     error: str
@@ -277,7 +277,7 @@ class SessionSaveFailed(Event):
 
 
 class SessionReplaced(Event):
-    """Another session is in the place of the one before; ``resume`` may also be the same file, read again."""
+    """Another session has replaced the one before; ``resume`` may also be the same file, read again."""
 
     type: Literal["session_replaced"] = "session_replaced"
     reason: Literal["new", "resume", "fork"]
@@ -287,7 +287,7 @@ class SessionReplaced(Event):
 
 
 class BranchMoved(Event):
-    """The session goes on from another entry, ``leaf_id``; ``None`` stands for the place before its first entry."""
+    """The session continues from another entry, ``leaf_id``; ``None`` stands for the place before its first entry."""
 
     type: Literal["branch_moved"] = "branch_moved"
     leaf_id: str | None
@@ -306,7 +306,7 @@ class EntryAdded(Event):
 
 
 class BashExecutionUpdate(Event):
-    """More output of a command that the user runs; ``command_id`` is the caller's name for it."""
+    """More output of a command that the user runs; ``command_id`` is the caller's id for it."""
 
     type: Literal["bash_execution_update"] = "bash_execution_update"
     command_id: str | int | None = Field(default=None, serialization_alias="id")

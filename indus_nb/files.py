@@ -52,7 +52,7 @@ def write_atomically(
     Args:
         path: The file; its directory must be there. The target of a symbolic link is written.
         data: All that it will hold.
-        mode: The permissions of a new file, less those that the umask takes away.
+        mode: The permissions of a new file, less those that the umask removes.
         sync: Wait until the disk has the content, so that it also survives a power cut.
         exclusive: The caller holds a lock, so the temporary file has a fixed name (``.NAME.new``), and what a process
             that died has left there is removed.
@@ -162,9 +162,10 @@ def _overwrite(file: io.FileIO, data: bytes) -> None:
 
 
 def make_private_directory(path: Path) -> None:
-    """Make the directory and what is missing above it, for nobody but their owner; one that is there stays as it is.
+    """Make a directory and its missing parents, accessible to the owner only; an existing one is left unchanged.
 
-    Raises ``OSError``.
+    Raises:
+        OSError: It could not be made.
     """
     missing = [path]
     while not os.path.lexists(missing[-1].parent):
@@ -185,7 +186,7 @@ def current_directory() -> Path:
 
 
 def expand_user(path: Path | str) -> Path:
-    """``path`` with the home directory in the place of ``~``; raises ``UsageError`` where there is none."""
+    """``path`` with ``~`` replaced by the home directory; raises ``UsageError`` where there is none."""
     try:
         return Path(path).expanduser()
     except RuntimeError as error:

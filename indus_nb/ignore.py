@@ -1,7 +1,8 @@
 """Ignore files and globs, as https://git-scm.com/docs/gitignore has them, matched in bounded time.
 
-A pattern may come from anybody's repository. So none of them becomes an expression that goes back behind a star: a name
-of n characters and a pattern of m take n * m steps at most, a path of n names and a pattern of m parts n * m names.
+A pattern may come from an untrusted repository. So none of them becomes an expression that backtracks behind a star:
+a name of n characters and a pattern of m need at most n * m steps, a path of n names and a pattern of m parts n * m
+names.
 
 The module needs the standard library only: ``tools.walk`` loads it into a process of its own.
 """
@@ -119,7 +120,7 @@ class IgnoreFile:
         return sum(line.size for line in self._lines)
 
     def hides(self, path: str) -> bool | None:
-        """Whether ``path`` is ignored; ``None`` when no line says so or not.
+        """Whether ``path`` is ignored; ``None`` when no line matches.
 
         Args:
             path: Relative to the file's directory, with a slash at the end for a directory.

@@ -1,7 +1,7 @@
 """Images for models: what kind one is, whether it can be decoded, and how it becomes small enough.
 
-An image that an API refuses is refused again with every later request, since it stays in the conversation. Therefore
-each image is looked at twice: ``admit`` scales or rejects it where it enters a session, and ``inspect`` tells what is
+An image that an API rejects is rejected again with every later request, since it stays in the conversation. Therefore
+each image is checked twice: ``admit`` scales or rejects it where it enters a session, and ``inspect`` returns what is
 known of one that a session holds already (see ``indus_nb.providers.conforming``). Both decode in a thread, one image at
 a time.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_SIDE = 2000
-"""Pixels of an image that was scaled: what the strictest API takes in a request with many images."""
+"""Pixels of an image that was scaled: what the strictest API accepts in a request with many images."""
 MAX_ENCODED_BYTES = 5 * 1024 * 1024
 """Bytes of base64 in one image, as the Anthropic API counts them."""
 MAX_UNSCALED_SIDE = 8000
@@ -33,7 +33,7 @@ MAX_PIXELS = 40_000_000
 """Pixels that are decoded at most: with four bytes each, 160 MB."""
 _MAX_BYTES = 4_500_000 * 3 // 4  # of a scaled image: its base64 leaves some room to MAX_ENCODED_BYTES
 _MAX_KNOWN = 4096
-_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")  # what Pillow may take the data for: its other decoders are not needed here
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")  # the formats that Pillow may detect: its other decoders are not needed here
 _decoding = threading.Lock()
 
 
@@ -43,7 +43,7 @@ class ImageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What is known of an image's data; ``problem`` says why no API would take it."""
+    """What is known of an image's data; ``problem`` is the reason why no API would accept it."""
 
     mime_type: str | None = None
     width: int = 0
@@ -53,7 +53,7 @@ class ImageFacts:
 
 
 def image_type_of(image: ImageContent) -> str | None:
-    """The MIME type of the image's own bytes, whatever it is said to be; ``None`` for bytes of another kind."""
+    """The MIME type that the image's bytes have, whatever is declared; ``None`` for bytes of another kind."""
     try:
         return image_type(base64.b64decode((image.data or "")[:16]))
     except binascii.Error:

@@ -1,4 +1,4 @@
-"""What is said in a session: content blocks, messages, usage, and the part of them that a model is shown."""
+"""The messages of a session: content blocks, messages, usage, and the part of them that a model is sent."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ _SIGNATURES = {
 }
 """How the bytes of each kind of image begin."""
 IMAGE_TYPES = tuple(_SIGNATURES)
-"""The MIME types of images that models take."""
+"""The MIME types of images that models accept."""
 
 
 def image_type(start: bytes) -> str | None:
-    """The MIME type of a file that begins with these (at least 12) bytes, if it is one that models take.
+    """The MIME type of a file that begins with these (at least 12) bytes, if it is one that models accept.
 
     >>> image_type(b"GIF89a......"), image_type(b"%PDF-1.7....")
     ('image/gif', None)
@@ -180,7 +180,7 @@ class Usage(WireModel):
 class Attachment(WireModel):
     """A file that was sent along with a message: its bytes in base64 (``content``), and the text that is in them.
 
-    An ``image`` is shown to the model as an image. Any other type is a document, of which the model is told the name
+    An ``image`` is shown to the model as an image. Any other type is a document, of which the model is given the name
     and the text: ``extracted_text``, or ``content`` where that is text already. ``preview`` is for front ends.
     """
 
@@ -237,7 +237,7 @@ class Attachment(WireModel):
 
 
 class UserMessage(WireModel):
-    """What the user said."""
+    """A message of the user."""
 
     role: Literal["user"] = "user"
     content: str | list[UserBlock]
@@ -250,15 +250,15 @@ class UserMessage(WireModel):
         try:
             return check(value)
         except ValidationError:
-            return None  # a file may hold anything there; what was said is still to be read
+            return None  # a file may hold anything there; the message is still readable
 
     @property
     def whole_content(self) -> str | list[UserBlock]:
         """The content, and behind it what a model is shown of the attachments."""
         if not self.attachments:
             return self.content
-        said: list[UserBlock] = [TextContent(text=self.content)] if isinstance(self.content, str) else [*self.content]
-        return [*said, *map(_attached, self.attachments)]
+        own: list[UserBlock] = [TextContent(text=self.content)] if isinstance(self.content, str) else [*self.content]
+        return [*own, *map(_attached, self.attachments)]
 
 
 def _attached(attachment: Attachment) -> TextContent | ImageContent:
@@ -389,7 +389,7 @@ def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
     """The messages that a provider is sent.
 
     Shell commands, summaries and extensions' messages become user messages. Answers that failed or were aborted are
-    left out. Every tool call is followed by a result: one that never came (the process died) is said to be missing.
+    left out. Every tool call is followed by a result: one that never came (the process died) is replaced by a note.
     """
     shown: list[ModelMessage] = []
     unanswered: dict[str, ToolCall] = {}

@@ -10,7 +10,7 @@ Three things give a secret away, and each of them is enough:
 
 What this module promises:
 
-- ``hide_known`` replaces known values, ``hide_shapes`` those and shapes, ``hide_named`` what names tell, ``hide`` all.
+- ``hide_known`` replaces known values, ``hide_shapes`` those and shapes, ``hide_named`` what names show, ``hide`` all.
 - Hiding is idempotent as long as the mark itself does not look like a secret: what is hidden stays hidden.
 - The time is proportional to the length of the text, whatever it holds; every pattern is bounded or possessive.
 - Nothing here is a guarantee: a password in prose ("it is hunter2") is not found.
@@ -57,7 +57,7 @@ _KEY_BLOCK_REST = r"[\w\s+/=\\:,-]{1,9999}+"
 _QUOTED = r"""[rRbBfFuU]{0,2}+(?P<quote>\"{3}|'{3}|["'])(?P<value>[^\n]{1,2000}?)(?P=quote)"""
 _ASSIGNED = rf"""(?x)(?P<name>(?<![\w.])[\w.]{{1,200}}+|["'][\w-]{{1,200}}+["']\]?)
     \s{{0,99}}+(?::[\w.\[\]\ |]{{1,60}}=|[=:])\s{{0,99}}+{_QUOTED}"""
-# As a pair; no other names may match, or what follows them would be taken for their value.
+# As a pair; no other names may match, or what follows them would be mistaken for their value.
 _PASSED = rf"""(?x)(?P<name>["'](?=[\w-]{{0,200}}(?i:[_-]key|token|secret|passw|pwd|auth))[\w-]{{1,200}}+["'])
     ,\s{{0,99}}+{_QUOTED}"""
 _UNPACKED = r"(?m)^(?P<names>[ \t]{0,200}+\w{1,200}+(?:[ \t]{0,9}+,[ \t]{0,9}+\w{1,200}+){1,50}+)[ \t]{0,9}+=.++$"
@@ -69,7 +69,7 @@ _SCHEME = r"(?i)(?:bearer|basic|token|apikey|bot)\s+"
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable, key, header or parameter of that name holds what nobody else should read.
+    """Whether a variable, key, header or parameter of that name holds a secret.
 
     >>> [name for name in ("api_key", "X-Auth-Token", "DB_PASSWORD", "tokens", "monkey") if is_secret_name(name)]
     ['api_key', 'X-Auth-Token', 'DB_PASSWORD']

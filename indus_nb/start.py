@@ -51,8 +51,8 @@ class SessionOptions:
     ``extensions`` are files, directories or functions ``setup(api)``, besides those found in the usual places unless
     ``use_extensions`` is off; ``flags`` are what they find for their options. ``skills`` and ``prompt_templates`` are
     more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
-    them. ``approve`` says which tool calls the user is asked about: ``never`` any, ``writes`` those
-    with effects, ``always`` all; ``usual_approve`` counts when neither this nor the settings say.
+    them. ``approve`` selects the tool calls that the user is asked about: ``never`` none, ``writes``
+    those with effects, ``always`` all; ``usual_approve`` applies when neither this nor the settings set it.
     """
 
     cwd: Path | str | None = None

@@ -201,7 +201,15 @@ class GrowingMessage:
         return ThinkingStart(content_index=self._open(_OpenBlock("thinking")))
 
     def open_tool_call(self, call_id: str, name: str) -> ToolCallStart:
-        """Begin a tool call; append its arguments as JSON text."""
+        """Begin a tool call; its arguments are appended as JSON text.
+
+        Args:
+            call_id: The id that the result will refer to.
+            name: The tool's name.
+
+        Returns:
+            The event to emit; its ``content_index`` names the block from then on.
+        """
         index = self._open(_OpenBlock("toolCall", call_id=call_id, name=name))
         return ToolCallStart(content_index=index, id=call_id, tool_name=name)
 
@@ -210,7 +218,15 @@ class GrowingMessage:
         return len(self._blocks) - 1
 
     def append(self, index: int, delta: str) -> BlockDelta:
-        """Add ``delta`` to the open block ``index``."""
+        """Append text to an open block.
+
+        Args:
+            index: The block's ``content_index``.
+            delta: The text; lone surrogates are replaced.
+
+        Returns:
+            The event to emit.
+        """
         block = self._open_block(index)
         delta = clean_text(delta)
         block.pieces.append(delta)
@@ -223,7 +239,17 @@ class GrowingMessage:
     def close(
         self, index: int, *, signature: str | None = None, redacted: bool | None = None
     ) -> TextEnd | ThinkingEnd | ToolCallEnd:
-        """End block ``index``; a thinking block may get its signature."""
+        """End an open block.
+
+        Args:
+            index: The block's ``content_index``.
+            signature: The signature of a thinking block.
+            redacted: Whether the provider encrypted the thinking.
+
+        Returns:
+            The event to emit, with the whole content. Arguments of a tool call that are no JSON object are kept as
+            ``malformed``.
+        """
         block = self._open_block(index)
         text = block.joined()
         if block.kind == "text":
@@ -243,7 +269,7 @@ class GrowingMessage:
         return ToolCallEnd(content_index=index, tool_call=call)
 
     def is_open(self, index: int) -> bool:
-        """Whether block ``index`` still takes deltas."""
+        """Whether block ``index`` can still be appended to."""
         return isinstance(self._blocks[index], _OpenBlock)
 
     def finish(self, reason: StopReason) -> StreamDone:
@@ -251,7 +277,15 @@ class GrowingMessage:
         return StreamDone(reason=reason, message=self.snapshot(reason))
 
     def fail(self, message: str, reason: Literal["error", "aborted"] = "error") -> StreamError:
-        """The last event of an answer that broke off; what had arrived is kept."""
+        """End an answer that broke off; what has arrived is kept.
+
+        Args:
+            message: The error message for the user.
+            reason: Whether it failed or was aborted.
+
+        Returns:
+            The last event of the stream.
+        """
         return StreamError(reason=reason, error=self.snapshot(reason, error_message=clean_text(message)))
 
     def block(self, index: int) -> AssistantBlock:
@@ -262,7 +296,16 @@ class GrowingMessage:
     def snapshot(
         self, stop_reason: StopReason = "stop", *, error_message: str | None = None, with_content: bool = True
     ) -> AssistantMessage:
-        """The message as it stands: a copy that will not grow."""
+        """Copy the message as it stands.
+
+        Args:
+            stop_reason: The copy's stop reason.
+            error_message: The copy's error message.
+            with_content: Whether to include the content blocks, which takes time proportional to their length.
+
+        Returns:
+            A message that does not grow with this one.
+        """
         return AssistantMessage(
             content=[self.block(index) for index in range(len(self._blocks))] if with_content else [],
             api=self.api,
@@ -302,7 +345,7 @@ def _arguments(text: str) -> JsonObject | None:
 
 
 def partial_arguments(text: str) -> JsonObject:
-    """What can be told of a JSON object of which only the beginning has come.
+    """Parse as much as possible of a JSON object of which only the beginning has arrived.
 
     >>> partial_arguments('{"command": "ls -l", "timeo')
     {'command': 'ls -l'}

@@ -556,7 +556,16 @@ def test_the_page_names_every_example_and_every_method_of_the_api() -> None:
     }
     names = {name for kind in (ExtensionApi, CommandContext) for name in dir(kind) if not name.startswith("_")}
     dialogs = {name for name in vars(Ui) if not name.startswith("_")}
-    names |= dialogs - {"open_dialogs", "attach", "answer", "take", "cancel_all", "clear", "has_host"}
+    names |= dialogs - {
+        "open_dialogs",
+        "open_dialogs_with_time",
+        "attach",
+        "answer",
+        "take",
+        "cancel_all",
+        "clear",
+        "has_host",
+    }
     assert [name for name in sorted(names) if not re.search(rf"[`.]{name}\b", page)] == []
 
 

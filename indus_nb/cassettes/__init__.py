@@ -10,18 +10,18 @@ Wrap a provider to record what it answers, and put the other one in its place to
 
     context = Context(system_prompt="", messages=[UserMessage(content="hello")])
     with RecordingProvider(OfflineProvider(), "demo.cassette.json") as recording:
-        said = [event async for event in recording.stream(find_model("offline"), context, StreamOptions())]
+        recorded = [event async for event in recording.stream(find_model("offline"), context, StreamOptions())]
 
     replaying = ReplayProvider("demo.cassette.json")
     replayed = [event async for event in replaying.stream(find_model("offline"), context, StreamOptions())]
-    assert replayed[-1].message.text == said[-1].message.text
+    assert replayed[-1].message.text == recorded[-1].message.text
 
 Or, without touching the program, the environment: INDUSAGI_CASSETTE names the file, and INDUSAGI_CASSETTE_MODE what to
 do with it (``replay``, ``record``, or ``auto``, the default: replay what is there, else record).
 
 Requests are kept in a normal form (``normal_form``), from which secrets and all that differs from run to run are
-removed; answers hold placeholders for directories, which are filled in when they are replayed. How that stands in the
-file is said in ``file``.
+removed; answers hold placeholders for directories, which are filled in when they are replayed. The form of
+the file is described in ``file``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ _MAX_LINE_CHARACTERS = 120
 
 
 def difference(expected: JsonObject, asked: JsonObject) -> str:
-    """Return a unified diff of two normal forms, part by part; its length and the time for it are bounded.
+    """Return a unified diff of two normal forms, part by part.
+
+    Its length and the time for it are bounded.
 
     Args:
         expected: The request that was recorded.

@@ -26,13 +26,18 @@ class EnvironmentCassette:
         self._replay: ReplayProvider | None = None
 
     def is_replaying(self) -> bool:
-        """Whether the cassette answers, and no model: neither keys nor headers are needed then."""
+        """Return whether the cassette answers, and no model.
+
+        Neither keys nor headers are needed then.
+        """
         with self._mutex:
             self._follow_environment()
             return self._replay is not None
 
     def provider_for(self, inner: Provider) -> Provider:
-        """Return the provider that records ``inner`` or replays its answers; ``inner`` itself without a cassette.
+        """Return the provider that records ``inner`` or replays its answers.
+
+        That is ``inner`` itself without a cassette.
 
         Raises:
             UsageError: INDUSAGI_CASSETTE_MODE is unknown.
@@ -70,7 +75,10 @@ environment_cassette = EnvironmentCassette()
 
 
 def provider_from_environment(inner: Provider) -> Provider:
-    """``inner``, or the provider of the process's cassette; raises ``UsageError`` for an unknown mode."""
+    """``inner``, or the provider of the process's cassette.
+
+    Raises ``UsageError`` for an unknown mode.
+    """
     return environment_cassette.provider_for(inner)
 
 

@@ -1,4 +1,4 @@
-"""The file of a cassette: what stands in it, and how it is read and written.
+"""The file of a cassette: its content, and how it is read and written.
 
 A cassette is JSON, made to be read, compared and edited. It lists exchanges in the order of their requests. What
 repeats the exchange before is left out, messages are counted then (``keptMessages``), so that an edited answer is
@@ -85,7 +85,7 @@ def map_texts(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def fold_lines(text: Any) -> Any:
-    """Text as it stands in the file: several lines are a list of them."""
+    """Text as it is in the file: several lines are a list of them."""
     return text.split("\n") if isinstance(text, str) and "\n" in text else text
 
 
@@ -101,7 +101,7 @@ def load(path: Path) -> list[StoredExchange]:
     """Read the exchanges of the cassette at ``path``.
 
     Raises:
-        UsageError: It cannot be replayed; the message says where it is wrong and what to do.
+        UsageError: It cannot be replayed; the message names the place and what to do.
     """
     try:
         value = map_texts(load_object(path.read_bytes()), unfold_lines)
@@ -140,7 +140,7 @@ def is_cassette(content: bytes) -> bool:
 
 
 def exchange_text(request: JsonObject, answer: JsonObject | None) -> str:
-    """Write one exchange as it stands in the file.
+    """Write one exchange as it is in the file.
 
     Args:
         request: The normal form of the request, without what repeats the exchange before.

@@ -6,7 +6,7 @@ What this module promises:
   dates, process ids, ids of calls, times of messages (``RULES``), and what looks like a key.
 - A normal form holds no secret that ``indus_nb.redaction`` recognises: they are replaced before anything is compared or
   written. In answers only known values and shapes are replaced, not guesses by name: the code in them is run again.
-- Answers are made *portable*: ``<<cwd>>`` and ``<<home>>`` stand in them, and *local* again when they are replayed.
+- Answers are made *portable*, with ``<<cwd>>`` and ``<<home>>`` in them, and *local* again when they are replayed.
 - A request that repeats the ones before it costs time for what is new in it alone, and no text keeps a search busy.
 
 The keys and order of a normal form are part of the files that users keep: do not change them.
@@ -43,7 +43,10 @@ from indus_nb.wire import JsonObject, clean_text
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What of a request's texts does not count: where ``pattern`` matches, normal forms hold ``replacement``."""
+    """A part of a request's texts that does not count.
+
+    Where ``pattern`` matches, normal forms hold ``replacement``.
+    """
 
     name: str
     pattern: str
@@ -69,7 +72,7 @@ RULES: tuple[Rule, ...] = (
 )
 """The rules in force unless others are given; times of messages and ids of calls never count."""
 
-_SECRET = "<<secret>>"  # noqa: S105 - what stands there instead of one
+_SECRET = "<<secret>>"  # noqa: S105 - a placeholder
 
 
 class Surroundings:
@@ -80,7 +83,7 @@ class Surroundings:
     Args:
         cwd: The working directory of the session.
         home: The user's home directory.
-        secrets: Texts to replace wherever they stand.
+        secrets: Texts to replace wherever they occur.
         rules: What else does not count in requests.
     """
 
@@ -99,11 +102,17 @@ class Surroundings:
         self._done_before: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Begin another request; of the texts that were made normal, only those of the last request are remembered."""
+        """Begin another request.
+
+        Of the texts that were made normal, only those of the last request are remembered.
+        """
         self._done_before, self._done = self._done, {}
 
     def normal(self, text: str) -> str:
-        """Return ``text`` without what does not count. A text that the last request held is not searched again."""
+        """Return ``text`` without what does not count.
+
+        A text that the last request held is not searched again.
+        """
         done = self._done.get(text)
         if done is None:
             done = self._done_before.get(text)
@@ -115,7 +124,7 @@ class Surroundings:
         return _applied(self._portable, self._without_secrets(text))
 
     def recorded(self, text: str) -> str:
-        """Make normal what an earlier version recorded, in which secrets that it did not know may stand."""
+        """Make normal what an earlier version recorded, which may hold secrets that it did not know."""
         return hide_named(self._without_secrets(text), mark=_SECRET)
 
     def _made_normal(self, text: str) -> str:
@@ -156,7 +165,7 @@ class Observer:
         """
         named = re.findall(r"(?m)^Current working directory: (.+)$", context.system_prompt)
         self._cwd = named[-1].strip() if named else self._cwd
-        home = os.path.expanduser("~")  # noqa: PTH111 - where nobody has a home, `Path.home` raises
+        home = os.path.expanduser("~")  # noqa: PTH111 - without a home, `Path.home` raises
         secrets = frozenset((options.api_key or "", *model.headers.values())) | secrets_of()
         seen = self._cwd, home, secrets
         if self._around is None or self._seen != seen:
@@ -182,7 +191,7 @@ def _applied(rules: Iterable[Rule], text: str) -> str:
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return the JSON value with all of its strings changed, keys of objects included.
+    """Change all strings of a JSON value, keys of objects included.
 
     Args:
         value: A JSON value.
@@ -277,7 +286,7 @@ def conversation(request: JsonObject, answer: Sequence[AssistantBlock], around: 
         The messages of the request, and the answer as another one.
     """
     messages = cast("list[JsonObject]", request["messages"])
-    # The blank keeps a number from being taken for an id of the answer.
+    # The blank keeps a number from being mistaken for an id of the answer.
     numbers = {f" {number}": str(number) for message in messages for number in _numbers_in(message)}
     return [*messages, _normal_answer(answer, around, numbers)]
 
@@ -291,7 +300,7 @@ def _numbers_in(message: JsonObject) -> Iterator[object]:
 
 
 def share_parts(request: JsonObject, earlier: JsonObject) -> JsonObject:
-    """Make a request share equal objects with an earlier one, so that it takes little memory.
+    """Make a request share equal objects with an earlier one, to save memory.
 
     Args:
         request: A normal form.
@@ -306,7 +315,7 @@ def share_parts(request: JsonObject, earlier: JsonObject) -> JsonObject:
 
 
 def common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int:
-    """Count the items at the beginning of ``one`` that are equal to those of ``other``.
+    """Count the items at the beginning of two lists that are equal.
 
     Args:
         one: A list.

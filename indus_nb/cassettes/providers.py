@@ -42,11 +42,13 @@ _DELTA_CHARACTERS = 32
 
 
 class RecordingProvider:
-    """Answers as ``inner`` does, and adds every answer to a cassette, errors included.
+    """Answers as ``inner`` does, and adds every answer to a cassette.
+
+    Errors are added as well.
 
     A recording begins with its first answer, which replaces what the cassette held before. From its first request until
-    ``close``, or its end, nobody else can record to the file. An answer that is aborted is not added. When an answer
-    cannot be added, it ends as an error that says so.
+    ``close``, or its end, no other recording to the file can begin. An answer that is aborted is not added. When an
+    answer cannot be added, it ends as an error with the reason.
 
     Args:
         inner: The provider to ask.
@@ -64,7 +66,9 @@ class RecordingProvider:
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
-        """Ask ``inner`` once and yield its answer, which is in the file before its last event; see ``Provider``.
+        """Ask ``inner`` once and yield its answer; see ``Provider``.
+
+        The answer is in the file before its last event is emitted.
 
         Args:
             model: The model to ask.
@@ -114,7 +118,9 @@ class RecordingProvider:
 
 
 class ReplayProvider:
-    """Replays the answers of a cassette, in their order, to requests that are those recorded.
+    """Replays the answers of a cassette, in their order.
+
+    Requests must be those recorded.
 
     Another request, one too many, or a file that cannot be replayed is an answer with ``stop_reason="error"`` that
     shows the difference; the exchange that was expected stays the next one. The file is read at the first request.
@@ -134,7 +140,10 @@ class ReplayProvider:
 
     @property
     def remaining(self) -> list[str]:
-        """A line for each exchange that was not replayed yet; raises ``UsageError`` for a file that cannot be."""
+        """A line for each exchange that was not replayed yet.
+
+        Raises ``UsageError`` for a file that cannot be.
+        """
         with self._mutex:
             exchanges = self._exchanges()
             return [
@@ -252,7 +261,7 @@ def _summary(request: StoredRequest) -> str:
 
 
 def cassette_provider(mode: Mode, path: Path | str, inner: Provider) -> RecordingProvider | ReplayProvider:
-    """Make a provider that replays a cassette, or records the answers of ``inner`` to it.
+    """Make a provider that replays a cassette or records ``inner`` to it.
 
     Args:
         mode: ``replay``, ``record``, or ``auto``: replay what is there, record when nothing is.

@@ -1,8 +1,8 @@
 """A cassette while it is written: the exchanges so far, and the lock that keeps others from its file.
 
-What this module promises: the exchanges stand in the order of their requests, whichever answer comes first; an answer
-is in the file before its last event is emitted; and from the first request until ``close`` nobody else can record to
-the file, in this process or another.
+What this module promises: the exchanges are in the order of their requests, whichever answer comes first; an answer
+is in the file before its last event is emitted; and from the first request until ``close`` no other recording to
+the file can begin, in this process or another.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Recording:
         self._release: Callable[[], object] | None = None
 
     def begin(self, model: Model, context: Context, options: StreamOptions) -> Exchange:
-        """Make a place for the answer of this request, and lock the file if that was not done.
+        """Begin to record a request, and lock the file if that was not done.
 
         Args:
             model: The model that is asked.
@@ -132,7 +132,9 @@ class Recording:
             return exchange
 
     def finish(self, exchange: Exchange, message: AssistantMessage) -> None:
-        """Write the answer to the file, unless the recording was closed since its request.
+        """Write the answer to the file.
+
+        It is left out if the recording was closed since its request.
 
         Args:
             exchange: What ``begin`` returned.
@@ -207,6 +209,6 @@ class Recording:
 def _unlock(lock: BaseFileLock, owner: int) -> None:
     if os.getpid() != owner:
         return  # a forked child: the lock is its parent's
-    with suppress(OSError):  # where an open file cannot be removed it stays, which harms nobody
+    with suppress(OSError):  # where an open file cannot be removed it stays, which does no harm
         Path(lock.lock_file).unlink()
     lock.release()

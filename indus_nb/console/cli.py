@@ -116,7 +116,7 @@ def _open_standard_descriptors() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDONLY)) < 3:
         if descriptor == 2:
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
-        os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no keyword
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 - it accepts no keyword
     os.close(descriptor)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - it stays open
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - it stays open

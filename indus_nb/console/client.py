@@ -54,8 +54,8 @@ class RpcClient:
         async with RpcClient("--provider", "offline", "--no-session") as client:
             print(await client.prompt_and_wait("compute 6 * 7"))
 
-    ``arguments`` are those of the console program. Every call raises ``CommandFailedError`` when the agent refuses it,
-    and ``ClientClosedError`` when the process has ended, so that nobody waits for ever.
+    ``arguments`` are those of the console program. Every call raises ``CommandFailedError`` when the agent rejects it,
+    and ``ClientClosedError`` when the process has ended, so that no call waits forever.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class RpcClient:
         command_id = f"client-{next(self._ids)}"
         answer = asyncio.get_running_loop().create_future()
         self._answers[command_id] = (answer, on_success)
-        self._room.set()  # whoever waits for an answer must not be held up by events that nobody reads
+        self._room.set()  # an answer must not be blocked by backpressure of events that are not read
         try:
             await self._write({**command.to_wire(), "id": command_id})
             response = await answer
@@ -200,6 +200,9 @@ class RpcClient:
             text: The message.
             images: Images that belong to it.
 
+        Yields:
+            The event frames, the last of them ``agent_settled``.
+
         Raises:
             CommandFailedError: The agent rejected the message.
             ClientClosedError: The agent's process has ended.
@@ -240,7 +243,7 @@ class RpcClient:
         return await self.ask(commands.GetState())
 
     async def set_host_tools(self, tools: Sequence[HostTool]) -> None:
-        """Lend tools to the agent, in the place of those lent before."""
+        """Offer tools of this process to the agent; they replace those offered before."""
         self._host_tools = {tool.definition.name: tool for tool in tools}
         await self.ask(commands.SetHostTools(tools=[tool.definition for tool in tools]))
 
@@ -259,7 +262,7 @@ class RpcClient:
     async def _write(self, frame: JsonObject) -> None:
         self._raise_if_closed()
         assert self._process is not None and self._process.stdin is not None  # noqa: S101, PT018 - it is not closed
-        with contextlib.suppress(ConnectionError):  # the reader notices the end, and tells everybody
+        with contextlib.suppress(ConnectionError):  # the reader notices the end, and ends every call
             self._process.stdin.write(dump(frame) + b"\n")
             await self._process.stdin.drain()
 
@@ -276,13 +279,13 @@ class RpcClient:
                 process.kill()
         finally:
             status = await gone
-            # A descendant may hold the pipe for ever.
+            # A descendant may keep the pipe open without end.
             await asyncio.wait([complaints], timeout=_GRACE)
             complaints.cancel()
             transport: Any = vars(process).get("_transport")
             transport.close()  # or it would wait for that descendant
-            said = "".join(self._errors)[-_KEPT_ERRORS:].strip()
-            ending = f" and said: {said}" if said else "."
+            stderr = "".join(self._errors)[-_KEPT_ERRORS:].strip()
+            ending = f"; its standard error ends with: {stderr}" if stderr else "."
             self._end(f"The agent's process has ended with status {status}{broken}{ending}")
 
     def _end(self, reason: str) -> None:
@@ -294,7 +297,7 @@ class RpcClient:
             queue.put_nowait(None)
 
     async def _read_frames(self, stdout: asyncio.StreamReader, gone: asyncio.Task[int]) -> None:
-        """Take frames until there are no more; raises ``ValueError`` for a line that is none."""
+        """Handle frames until there are no more; raises ``ValueError`` for a line that is none."""
         splitter = LineSplitter()
         while chunk := await self._chunk(stdout, gone):
             for line in splitter.feed(chunk):
@@ -308,7 +311,7 @@ class RpcClient:
                 await self._room.wait()
 
     async def _chunk(self, stdout: asyncio.StreamReader, gone: asyncio.Task[int]) -> bytes:
-        """What comes next; nothing at the end, and soon after the process has gone, whoever still holds its pipe."""
+        """The next bytes; empty at the end, and soon after the process ended even if a descendant holds its pipe."""
         reading = asyncio.ensure_future(stdout.read(_CHUNK))
         await asyncio.wait([reading, gone], return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
@@ -331,7 +334,7 @@ class RpcClient:
         except ValueError as error:
             beginning = line.beginning if isinstance(line, LineTooLongError) else line
             if not beginning.lstrip().startswith(b"{"):
-                raise  # whoever writes that is no agent
+                raise  # no agent writes that
             failed = _failed_response(beginning, error)
             if failed is None:
                 _log.warning("A frame of the agent cannot be read and was left out: %s", error)
@@ -382,7 +385,7 @@ class RpcClient:
     async def _answer_dialog(self, frame: JsonObject, on_dialog: Dialog) -> None:
         try:
             answer = await on_dialog(frame)
-        except Exception:  # noqa: BLE001 - a dialog that failed here is one that nobody answered
+        except Exception:  # noqa: BLE001 - a dialog that failed here counts as cancelled
             answer = {"cancelled": True}
         with contextlib.suppress(ClientClosedError):
             await self._write({"type": "extension_ui_response", "id": frame["id"], **answer})
@@ -399,7 +402,7 @@ def _failed_response(beginning: bytes, error: ValueError) -> JsonObject | None:
 
 async def _exit_status(process: asyncio.subprocess.Process) -> int:
     """Its status, soon after it has ended: ``wait`` of some versions returns only when its pipes are closed too."""
-    while process.returncode is None:  # noqa: ASYNC110 - nobody sets an event
+    while process.returncode is None:  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(_POLL)
     return process.returncode
 

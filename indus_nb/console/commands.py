@@ -22,7 +22,7 @@ class Command(WireModel):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The names that it goes by."""
+        """The accepted values of ``type``."""
         return get_args(cls.model_fields["type"].annotation)
 
 
@@ -47,7 +47,7 @@ class _WithMessage(Command):
 
 
 class Prompt(_WithMessage):
-    """Say something to the agent. Answered once it is accepted; what comes of it is told by events.
+    """Send a message to the agent. Answered once it is accepted; its effects are reported by events.
 
     Accepted is not saved yet: the message is in the session file when its `message_end` comes.
     """
@@ -69,38 +69,38 @@ class FollowUp(_WithMessage):
 
 
 class AbortAndPrompt(_WithMessage):
-    """End the run, and say something once the session is idle. Answered like a prompt."""
+    """Abort the run, and send a message once the session is idle. Answered like a prompt."""
 
     type: Literal["abort_and_prompt"] = "abort_and_prompt"
 
 
 class ClearQueue(Command):
-    """Take back the messages that wait; returns both queues."""
+    """Remove the queued messages; returns both queues."""
 
     type: Literal["clear_queue"] = "clear_queue"
 
 
 class Abort(Command):
-    """End the run; answered when the session is idle."""
+    """Abort the run; answered when the session is idle."""
 
     type: Literal["abort"] = "abort"
 
 
 class NewSession(Command):
-    """Start over with an empty conversation in a file of its own."""
+    """Replace the session by a new, empty one in a file of its own."""
 
     type: Literal["new_session"] = "new_session"
     parent_session: str | None = None
 
 
 class GetState(Command):
-    """How things stand."""
+    """The state of the session."""
 
     type: Literal["get_state"] = "get_state"
 
 
 class GetMessages(Command):
-    """The whole conversation."""
+    """All messages of the conversation."""
 
     type: Literal["get_messages"] = "get_messages"
 
@@ -112,7 +112,7 @@ class GetLastAssistantText(Command):
 
 
 class SetModel(Command):
-    """Talk to another model."""
+    """Use another model."""
 
     type: Literal["set_model"] = "set_model"
     provider: str
@@ -126,26 +126,26 @@ class GetAvailableModels(Command):
 
 
 class CycleModel(Command):
-    """Talk to the next available model; null when there is no other."""
+    """Use the next available model; null when there is no other."""
 
     type: Literal["cycle_model"] = "cycle_model"
 
 
 class SetThinkingLevel(Command):
-    """Think more or less; the nearest level that the model knows is taken."""
+    """Set the thinking level; the nearest level that the model has is used."""
 
     type: Literal["set_thinking_level"] = "set_thinking_level"
     level: ThinkingLevel
 
 
 class CycleThinkingLevel(Command):
-    """Take the model's next thinking level; null when there is no other."""
+    """Use the model's next thinking level; null when there is no other."""
 
     type: Literal["cycle_thinking_level"] = "cycle_thinking_level"
 
 
 class GetAvailableThinkingLevels(Command):
-    """The thinking levels that the model knows."""
+    """The thinking levels that the model has."""
 
     type: Literal["get_available_thinking_levels"] = "get_available_thinking_levels"
 
@@ -179,21 +179,21 @@ class Compact(Command):
 
 
 class SetAutoCompaction(Command):
-    """Whether the conversation is compacted by itself when the model's context is nearly full."""
+    """Whether the conversation is compacted automatically when the model's context is nearly full."""
 
     type: Literal["set_auto_compaction"] = "set_auto_compaction"
     enabled: bool
 
 
 class SetAutoRetry(Command):
-    """Whether an answer that failed for a passing reason is asked for again by itself."""
+    """Whether an answer that failed for a temporary reason is retried automatically."""
 
     type: Literal["set_auto_retry"] = "set_auto_retry"
     enabled: bool
 
 
 class AbortRetry(Command):
-    """End the wait for another attempt."""
+    """End the wait before a retry."""
 
     type: Literal["abort_retry"] = "abort_retry"
 
@@ -201,7 +201,7 @@ class AbortRetry(Command):
 class Bash(Command):
     """Run a shell command; the model is shown it with the next prompt, unless it is excluded.
 
-    Its output comes in `bash_execution_update` events that carry the command's `id`: tell the answer by its `type`.
+    Its output comes in `bash_execution_update` events that carry the command's `id`: the response differs by `type`.
     """
 
     type: Literal["bash"] = "bash"
@@ -210,7 +210,7 @@ class Bash(Command):
 
 
 class AbortBash(Command):
-    """End the shell commands that were started by this client."""
+    """Kill the shell commands that were started by this client."""
 
     type: Literal["abort_bash"] = "abort_bash"
 
@@ -229,14 +229,14 @@ class ExportHtml(Command):
 
 
 class SwitchSession(Command):
-    """Go on with the session in another file."""
+    """Continue with the session in another file."""
 
     type: Literal["switch_session"] = "switch_session"
     session_path: str
 
 
 class Fork(Command):
-    """Go on in a new session that ends before a message of the user; returns that message's text."""
+    """Continue in a new session that ends before a message of the user; returns that message's text."""
 
     type: Literal["fork", "branch"] = "fork"
     entry_id: str
@@ -249,7 +249,7 @@ class GetForkMessages(Command):
 
 
 class Clone(Command):
-    """Go on in a new session that begins with this one's conversation."""
+    """Continue in a new session with a copy of this one's branch."""
 
     type: Literal["clone"] = "clone"
 
@@ -264,9 +264,9 @@ class GetEntries(Command):
 class GetTree(Command):
     """The entries as trees, with labels.
 
-    The answer's ``tree`` is nested as deep as the conversation is long, which after some hundred entries is deeper than
-    most JSON parsers go. With ``flat`` it has ``nodes`` instead, a parent before its children, each with its ``entry``,
-    its ``depth``, its ``parentId`` (``null`` for a root) and the ids of its ``children``.
+    The response's ``tree`` is nested as deep as the conversation is long, which after some hundred entries is deeper
+    than most JSON parsers go. With ``flat`` it has ``nodes`` instead, a parent before its children, each with its
+    ``entry``, its ``depth``, its ``parentId`` (``null`` for a root) and the ids of its ``children``.
     """
 
     type: Literal["get_tree"] = "get_tree"
@@ -274,7 +274,7 @@ class GetTree(Command):
 
 
 class NavigateTree(Command):
-    """Go on from another entry of this session, with a summary of what is left behind if wanted."""
+    """Continue from another entry of this session, with a summary of what is left behind if wanted."""
 
     type: Literal["navigate_tree"] = "navigate_tree"
     target_id: str
@@ -285,7 +285,7 @@ class NavigateTree(Command):
 
 
 class SetLabel(Command):
-    """Mark an entry; an empty label takes the mark away."""
+    """Label an entry; an empty label removes it."""
 
     type: Literal["set_label"] = "set_label"
     entry_id: str
@@ -306,7 +306,7 @@ class ListSessions(Command):
 
 
 class SetHostTools(Command):
-    """Lend tools to the agent, in the place of those lent before; they count from the next prompt on."""
+    """Offer tools of the client from the next prompt on; they replace those offered before."""
 
     type: Literal["set_host_tools"] = "set_host_tools"
     tools: list[HostToolDefinition]

@@ -52,7 +52,7 @@ class FrameEncoder:
     """Makes a stream's frames, one event after the other.
 
     Args:
-        wire: ``snapshot`` repeats the whole answer with each delta, as the protocol's first documents say; ``delta``
+        wire: ``snapshot`` repeats the whole answer with each delta, as in the protocol's first documents; ``delta``
             leaves it out; ``strict`` is ``snapshot`` with the fields alone that those documents name.
     """
 

@@ -1,4 +1,4 @@
-"""Tools that a client lends to the agent: a call goes out as a frame, and its result comes back as one."""
+"""Tools that a client offers to the agent: a call goes out as a frame, and its result comes back as one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class HostTools:
 
 @dataclass(frozen=True, slots=True)
 class HostTool:
-    """A lent tool behind the ``Tool`` protocol."""
+    """A tool of the client behind the ``Tool`` protocol."""
 
     definition: HostToolDefinition
     host: HostTools
@@ -110,7 +110,7 @@ class HostTool:
         return ToolSpec(self.definition.name, self.definition.description, self.definition.parameters)
 
     def check(self, arguments: JsonObject) -> JsonObject:
-        """The arguments as they are: the client knows what it can take."""
+        """Return the arguments as they are: the client validates them."""
         return arguments
 
     def describe_call(self, arguments: JsonObject) -> CallDescription:

@@ -118,7 +118,7 @@ def _status(session: AgentSession) -> int:
     if answer.stop_reason == "length":
         complain("The answer was cut off at the model's limit of output.")
     elif not answer.text.strip():
-        complain("The model said nothing.")
+        complain("The model gave an empty answer.")
     return 0
 
 

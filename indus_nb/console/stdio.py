@@ -42,7 +42,7 @@ _MAX_PENDING_BYTES = 1024 * 1024
 
 
 def claim() -> tuple[int, int]:
-    """Take descriptors 0 and 1 for the stream: returns private copies of them, for input and output.
+    """Reserve descriptors 0 and 1 for the stream; return private copies of them, for input and output.
 
     From then on prints go to standard error and reads find nothing.
     """
@@ -119,7 +119,7 @@ class FrameWriter:
         self._broken: str | None = None
         self._no_blocking = False
         self.written = 0
-        """The bytes that the reader has taken."""
+        """The bytes that were written to the descriptor."""
         self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
         self._thread.start()
 
@@ -195,8 +195,8 @@ class FrameWriter:
     def _flush(self) -> None:
         if self._writing or not self._pending or self._broken is not None:
             return
-        taken, self._pending, self._pending_bytes = self._pending, [], 0
-        lines = [line for item in taken if (line := self._encoded(item))]
+        items, self._pending, self._pending_bytes = self._pending, [], 0
+        lines = [line for item in items if (line := self._encoded(item))]
         if not lines:
             self._room.set()
             return
@@ -210,7 +210,7 @@ class FrameWriter:
             return item
         try:
             return self._encoder.encode(item.event() if isinstance(item, _JoinedDelta) else item)
-        except Exception:  # noqa: BLE001 - one frame that cannot be written must not take the others along
+        except Exception:  # noqa: BLE001 - one frame that cannot be written must not lose the others
             _log.exception("An event could not be written")
             return None
 
@@ -341,7 +341,7 @@ async def read_lines(descriptor: int) -> AsyncGenerator[bytes | LineTooLongError
                 chunk = b""
             try:
                 loop.call_soon_threadsafe(chunks.put_nowait, chunk)
-            except RuntimeError:  # the loop is closed: nobody wants it any more
+            except RuntimeError:  # the loop is closed: there is no consumer left
                 return
 
     threading.Thread(target=read, name="indus_nb input", daemon=True).start()

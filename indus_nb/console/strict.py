@@ -15,7 +15,7 @@ from indus_nb.wire import JsonObject, dump, load_object
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Objects that say in ``key`` what they are; one that the table does not list is kept as it is."""
+    """Objects whose ``key`` names their type; one that the table does not list is kept as it is."""
 
     key: str
     shapes: Mapping[str, Shape]

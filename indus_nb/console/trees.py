@@ -47,7 +47,7 @@ def flat_tree(roots: Sequence[TreeNode]) -> list[JsonObject]:
 
 
 def nested_tree(nodes: Sequence[JsonObject]) -> list[JsonObject]:
-    """What ``encoded_tree`` says, made of what ``flat_tree`` says."""
+    """Convert the result of ``flat_tree`` to that of ``encoded_tree``."""
     by_id: dict[str, JsonObject] = {}
     roots: list[JsonObject] = []
     for flat in nodes:

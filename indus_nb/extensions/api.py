@@ -230,7 +230,15 @@ class ExtensionApi(Guarded):
         self._extension.renderers[custom_type] = renderer
 
     def register_shortcut(self, key: str, handler: Callable[..., Any], description: str | None = None) -> None:
-        """Do nothing: no front end here has keys for extensions. It is there for extensions of other programs."""
+        """Accept a shortcut and ignore it: no front end here has keys for extensions.
+
+        The method exists for extensions that were written for other programs of this family.
+
+        Args:
+            key: The key combination.
+            handler: Never called.
+            description: What the shortcut does.
+        """
 
     def register_provider(self, name: str, config: Mapping[str, Any]) -> None:
         """Add models, or change how known ones are reached.
@@ -399,7 +407,7 @@ class ExtensionApi(Guarded):
             command: The program, by path or by name.
             arguments: Its arguments.
             cwd: The directory that it runs in; by default the session's.
-            timeout: How many seconds it may run before it is killed; by default for ever.
+            timeout: How many seconds it may run before it is killed; by default no limit.
 
         Returns:
             What it printed and how it ended. A program that cannot be started has the reason as ``stderr``.

@@ -56,7 +56,7 @@ class Calls:
         self._keep(asyncio.create_task(work))
 
     async def limited(self, work: Awaitable[Any], seconds: float) -> Any:
-        """Await ``work``, and cancel it when it takes too long; time in which it asks the user does not count.
+        """Await ``work`` with a timeout; time in which it asks the user does not count.
 
         Args:
             work: What to await.

@@ -79,19 +79,43 @@ class ExtensionHost(Protocol):
         ...
 
     def register_provider(self, extension: Extension, name: str, config: Mapping[str, Any]) -> None:
-        """Let an extension add models, or change how they are reached."""
+        """Let an extension add models, or change how they are reached.
+
+        Args:
+            extension: The extension that registers it.
+            name: The provider's name.
+            config: Its configuration, with the keys of a provider in ``models.json``.
+        """
         ...
 
     async def report(self, extension: Extension | None, event: str, error: BaseException) -> None:
-        """Publish a defect of an extension."""
+        """Publish a defect of an extension.
+
+        Args:
+            extension: The extension; ``None`` if it is unknown.
+            event: What was going on, such as the type of the event that was handled.
+            error: The exception.
+        """
         ...
 
     def report_soon(self, event: str, error: BaseException, extension: Extension | None = None) -> None:
-        """Publish a defect from where nothing can be awaited."""
+        """Publish a defect from code that cannot await.
+
+        Args:
+            event: What was going on, such as the type of the event that was handled.
+            error: The exception.
+            extension: The extension; ``None`` if it is unknown.
+        """
         ...
 
     def background(self, work: Coroutine[Any, Any, Any], event: str, extension: Extension | None = None) -> None:
-        """Run ``work`` in the background and report its failure under the name ``event``."""
+        """Run a coroutine in the background and report its failure.
+
+        Args:
+            work: The coroutine.
+            event: The name under which a failure is reported.
+            extension: The extension that started it, if one did.
+        """
         ...
 
     async def reload(self) -> None:
@@ -176,7 +200,7 @@ class Context(Guarded):
         return self._session.abort_signal
 
     def is_read_only(self, tool_name: str) -> bool:
-        """Whether that tool changes nothing, as code of this process says; a server's own word is no proof."""
+        """Whether that tool changes nothing, as code of this process declares; a server's annotation is no proof."""
         return not self.describe_call(tool_name, {}).has_effects
 
     def describe_call(self, tool_name: str, arguments: JsonObject) -> CallDescription:
@@ -199,7 +223,7 @@ class Context(Guarded):
             arguments: The arguments of the call, as the model gave them.
 
         Returns:
-            A sentence, or ``None`` if the tool has nothing to say.
+            A sentence, or ``None`` if the tool has no warning.
         """
         try:
             return self.describe_call(tool_name, arguments).approval().warning
@@ -275,7 +299,7 @@ class CommandContext(Context):
         await self._session.wait_until_idle()
 
     async def new_session(self, parent_session: str | None = None) -> bool:
-        """Start a new session in the place of this one; this context is stale then.
+        """Replace this session by a new one; this context is stale then.
 
         Args:
             parent_session: The session that the new one names as its parent.
@@ -316,7 +340,7 @@ class CommandContext(Context):
         return await self._session.navigate(target_id, **options)
 
     async def switch_session(self, path: Path | str) -> bool:
-        """Open another session in the place of this one; this context is stale then.
+        """Replace this session by a saved one; this context is stale then.
 
         Args:
             path: The session's file.

@@ -43,7 +43,7 @@ class ResourcesDiscover:
 
 @dataclass(slots=True)
 class SessionStart:
-    """A session has started: opened, or in the place of another."""
+    """A session has started: it was opened, or it replaced another."""
 
     type: ClassVar[str] = "session_start"
     reason: StartReason
@@ -52,7 +52,7 @@ class SessionStart:
 
 @dataclass(slots=True)
 class SessionBeforeSwitch:
-    """Another session is about to take the place of this one."""
+    """Another session is about to replace this one."""
 
     type: ClassVar[str] = "session_before_switch"
     reason: Literal["new", "resume"]
@@ -78,7 +78,7 @@ class SessionBeforeBranch:
 
 @dataclass(slots=True)
 class SessionSwitch:
-    """Another session has taken the place of the one before; published after `session_start`."""
+    """Another session has replaced the one before; published after `session_start`."""
 
     type: ClassVar[str] = "session_switch"
     reason: Literal["new", "resume"]
@@ -87,7 +87,7 @@ class SessionSwitch:
 
 @dataclass(slots=True)
 class SessionBranch:
-    """A session that was forked off has taken the place of the one before; published after `session_start`."""
+    """A forked session has replaced the one before; published after `session_start`."""
 
     type: ClassVar[str] = "session_branch"
     previous_session_file: Path | None = None
@@ -135,7 +135,7 @@ class SessionTree:
 
 @dataclass(slots=True)
 class SessionShutdown:
-    """The session ends, or another one takes its place."""
+    """The session ends, or another one replaces it."""
 
     type: ClassVar[str] = "session_shutdown"
     reason: ShutdownReason
@@ -355,7 +355,7 @@ class CompactAnswer(CancelAnswer):
 
 
 class TreeAnswer(CancelAnswer):
-    """Cancels the change of branch, writes its summary, or says how it is to be written."""
+    """Cancels the change of branch, writes its summary, or gives instructions for it."""
 
     summary: SummaryAnswer | None = None
     custom_instructions: str | None = None
@@ -383,7 +383,7 @@ class MessageAnswer(Answer):
 class BeforeAgentStartAnswer(Answer):
     """A message to begin with, and the system prompt for this run; messages of all handlers count.
 
-    With ``before_prompt`` the message stands before what the user said, and not behind it.
+    With ``before_prompt`` the message stands before the user's message, and not behind it.
     """
 
     before_prompt: bool = False
@@ -450,7 +450,7 @@ ANSWERS: Mapping[str, type[Answer]] = {
     "tool_result": ToolResultAnswer,
     "user_bash": UserBashAnswer,
 }
-"""The events that can be answered. ``before_provider_request`` takes any value: it is the body to send."""
+"""The events that can be answered. ``before_provider_request`` accepts any value: it is the body to send."""
 
 EVENT_NAMES: frozenset[str] = frozenset(
     {

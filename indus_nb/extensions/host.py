@@ -72,7 +72,7 @@ class Extensions(SessionHooks):
     """All extensions of ``session``.
 
     ``sources`` is called for the list of them each time that they are loaded. ``seconds`` is how long a handler may
-    take, without the time in which the user is asked.
+    run, without the time in which the user is asked.
     """
 
     def __init__(
@@ -208,12 +208,12 @@ class Extensions(SessionHooks):
                 parsed = answer if isinstance(answer, kind) else kind.model_validate(answer)
             except ValidationError as error:
                 wrong = first_problem(error)
-                told = (
+                problem = (
                     f"the answer is wrong at `{wrong.path}`: {wrong.reason}"
                     if wrong.path
                     else f"{answer!r} is no answer"
                 )
-                await self.report(extension, event.type, TypeError(told))
+                await self.report(extension, event.type, TypeError(problem))
             else:
                 yield extension, parsed
 
@@ -223,7 +223,7 @@ class Extensions(SessionHooks):
                 answer = await self._call(handler, event, self._context_for(event))
             except RunAborted:
                 continue  # the next handler may have something to clean up
-            except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
+            except Exception as error:  # noqa: BLE001 - an extension's defect is reported and affects nothing else
                 await self.report(extension, event.type, error)
             else:
                 if answer is not None:
@@ -231,7 +231,7 @@ class Extensions(SessionHooks):
 
     async def _notify(self, event: Any) -> None:
         async for extension, answer in self._results(event):
-            await self.report(extension, event.type, TypeError(f"{answer!r} is no answer: {event.type} takes none"))
+            await self.report(extension, event.type, TypeError(f"{answer!r} is no answer: {event.type} has none"))
 
     def _handlers(self, name: str) -> list[tuple[Extension, Handler]]:
         if name not in self.listening:
@@ -289,8 +289,8 @@ class Extensions(SessionHooks):
     def _noted(self, extension: Extension | None, event: str, error: BaseException) -> ExtensionError:
         path = extension.source.path if extension is not None else "extensions"
         text = str(error) or type(error).__name__
-        told = f"{path} failed on {event}: {text}"
-        self._problems = [*self._problems[-_KEPT_PROBLEMS:], *([] if told in self._problems else [told])]
+        problem = f"{path} failed on {event}: {text}"
+        self._problems = [*self._problems[-_KEPT_PROBLEMS:], *([] if problem in self._problems else [problem])]
         _log.debug("The extension %s failed on %s", path, event, exc_info=error)
         return ExtensionError(extension_path=path, event=event, error=text)
 
@@ -306,7 +306,7 @@ class Extensions(SessionHooks):
         async def carry_out() -> None:
             try:
                 await work
-            except Exception as error:  # noqa: BLE001 - nobody waits for it
+            except Exception as error:  # noqa: BLE001 - nothing awaits it
                 await self.report(extension, event, error)
 
         if self._thread == threading.get_ident():
@@ -365,7 +365,7 @@ class Extensions(SessionHooks):
             if cast("asyncio.Task[Any]", asyncio.current_task()).cancelling():
                 raise
             await self.report(extension, "command", RuntimeError(f"{type(error).__name__}: {error}"))
-        except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
+        except Exception as error:  # noqa: BLE001 - an extension's defect is reported and affects nothing else
             await self.report(extension, "command", error)
 
     def _commands(self) -> dict[str, tuple[Extension, Command]]:
@@ -392,7 +392,7 @@ class Extensions(SessionHooks):
                 ev.Completion.model_validate({"value": each} if isinstance(each, str) else each)
                 for each in answer or ()
             ]
-        except Exception as error:  # noqa: BLE001 - an extension's defect is reported and harms nobody else
+        except Exception as error:  # noqa: BLE001 - an extension's defect is reported and affects nothing else
             await self.report(extension, "complete", error)
             return []
         return [offer.to_wire() for offer in offers]
@@ -458,8 +458,8 @@ class Extensions(SessionHooks):
             if answer.message.role == event.message.role:
                 event.message = answer.message
             else:
-                told = f"a {answer.message.role} message cannot take the place of a {event.message.role} message"
-                await self.report(extension, event.type, TypeError(told))
+                problem = f"a {answer.message.role} message cannot replace a {event.message.role} message"
+                await self.report(extension, event.type, TypeError(problem))
         return event.message
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:

@@ -28,11 +28,14 @@ class KeptRules:
         self._reported: set[str] = set()
 
     async def of(self, directory: Path, ui: Ui) -> Sequence[str]:
-        """Return what is allowed in ``directory``; a problem with the file is shown once.
+        """Read what is allowed in a directory; a problem with the file is shown once.
 
         Args:
-            directory: the session's working directory
-            ui: where to show the problem
+            directory: The session's working directory.
+            ui: Where to show the problem.
+
+        Returns:
+            The rules, oldest first.
         """
         rules, self.problem = await asyncio.to_thread(self._read)
         if self.problem and self.problem not in self._reported:

@@ -21,7 +21,7 @@ ENTRY_POINTS = "indus_nb.extensions"
 class Source:
     """An extension that has not been loaded yet.
 
-    ``path`` is a file, the name of an entry point, or what a function says of itself. ``setup`` is there for functions
+    ``path`` is a file, the name of an entry point, or the location of a function. ``setup`` is there for functions
     and entry points.
     """
 
@@ -35,7 +35,7 @@ def discover(directories: Iterable[tuple[Path, Scope]], paths: Iterable[tuple[Pa
 
     Args:
         directories: Searched one level deep; those that do not exist are passed over.
-        paths: Files and directories that somebody named; one that leads nowhere is kept, so that loading it fails.
+        paths: Files and directories that were named; one that does not exist is kept, so that loading it fails.
 
     Returns:
         The extensions in that order; each file once.
@@ -94,7 +94,7 @@ def load(source: Source, *, afresh: bool = False) -> Callable[[Any], Any]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            # Not through the bytecode cache: that tells versions of one second and one size not apart.
+            # Not through the bytecode cache: that cannot distinguish versions of one second and one size.
             exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102 - extensions are code
         except BaseException:
             del sys.modules[name]
@@ -125,7 +125,7 @@ def _at_paths(paths: Iterable[tuple[Path, Scope]]) -> Iterator[tuple[Path, Scope
     for path, scope in paths:
         entries = _entries(path)
         if entries or not path.is_dir():
-            # A path that leads nowhere is kept: loading it says what is wrong.
+            # A path that does not exist is kept: loading it reports what is wrong.
             for entry in entries or [path]:
                 yield entry, scope
         else:

@@ -1,9 +1,9 @@
 """Asks the user before a tool does something that cannot be undone.
 
 What this module promises: what the user is shown is all that will be done, with signs that could hide a part of it
-made visible; a rule that the user allowed covers nothing that such a question would not have shown; where nobody can be
-asked, or anything fails here, the tool does not run. What is asked about a call, and what a rule covers, is the tool's
-to say: see ``indus_nb.tools.description``.
+made visible; a rule that the user allowed covers nothing that such a question would not have shown; where no user can
+be asked, or anything fails here, the tool does not run. What is asked about a call, and what a rule covers, the tool
+declares: see ``indus_nb.tools.description``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _PROJECT = "Yes, and always in this folder: "
 _NO = "No"
 _MAX_QUESTION_CHARACTERS = 6000
 _MAX_RULE_CHARACTERS = 120
-"""Nobody reads a longer one before allowing it for good."""
+"""A longer one is not offered: a user would not read it before allowing it for good."""
 
 
 def permission_gate(agent_dir: Path) -> Callable[[ExtensionApi], None]:
-    """Make an extension that asks as ``SessionSettings.approve`` says: before tools with effects, or before any.
+    """Make an extension that asks as ``SessionSettings.approve`` sets: before tools with effects, or before any.
 
     It must be asked last, when no other handler changes the arguments any more. What was allowed for good is kept as
     readable rules, such as ``bash: git status …``: for the session in memory, for a directory in ``approved.json`` of
-    the agent directory, never within the project itself. Where nobody can be asked the call is rejected.
+    the agent directory, never within the project itself. Where no user can be asked the call is rejected.
     """
     gate = _Gate(KeptRules(agent_dir))
 
@@ -59,12 +59,12 @@ class _Gate:
         try:
             approval = await asyncio.to_thread(described.approval)
         except ToolError:
-            return None  # the tool itself will say what is wrong with the arguments
+            return None  # the tool itself will report what is wrong with the arguments
         if approval.rule in self._allowed or approval.rule in await self._kept.of(ctx.cwd, ctx.ui):
             return None
         if not ctx.has_ui:
-            told = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
-            return ToolCallAnswer(block=True, reason=f"{told} {self._kept.problem}".rstrip())
+            reason = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
+            return ToolCallAnswer(block=True, reason=f"{reason} {self._kept.problem}".rstrip())
         if await self._is_allowed(approval, ctx):
             return None
         return ToolCallAnswer(block=True, reason="The user did not allow this call. Ask what to do instead.")

@@ -27,7 +27,7 @@ async def run_program(arguments: Sequence[str], cwd: Path, seconds: float | None
     Args:
         arguments: The program and its arguments.
         cwd: The directory that it runs in.
-        seconds: How long it may run before it is killed; ``None`` for ever.
+        seconds: How long it may run before it is killed; ``None`` for no limit.
 
     Returns:
         What it printed and how it ended. A program that cannot be started has the reason as ``stderr``.
@@ -50,5 +50,5 @@ async def run_program(arguments: Sequence[str], cwd: Path, seconds: float | None
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             return ExecResult("", f"{arguments[0]} could not be started: {error}", None, killed=False)
         errors.seek(0)
-        told = errors.read().decode(errors="replace")
-    return ExecResult(output.decode(errors="replace"), told, None if killed else code, killed)
+        stderr = errors.read().decode(errors="replace")
+    return ExecResult(output.decode(errors="replace"), stderr, None if killed else code, killed)

@@ -58,7 +58,7 @@ class ExtensionTool:
     """A tool with a JSON schema; ``execute`` is called as ``execute(tool_call_id, params, signal, on_update, ctx)``.
 
     What it returns becomes content: a ``ToolOutput``, a text, an object, a figure; what it raises is a failure that
-    the model reads. ``on_update`` takes the same, accumulated. ``label``, ``render_call`` and ``render_result`` are
+    the model reads. ``on_update`` accepts the same, accumulated. ``label``, ``render_call`` and ``render_result`` are
     accepted for extensions of other programs and change nothing; the last two warn of that.
     """
 

@@ -67,7 +67,7 @@ class RuleKeeper(RunWatcher):
         return f"Stopped by a stream rule: {', '.join(rule.name for rule in self._matched)}."
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
-        """Return the message that tells the model the rules for which its answer was stopped."""
+        """Return the message that shows the model the rules for which its answer was stopped."""
         matched, self._matched = self._matched, []
         if self._watch is None or not matched or answer.stop_reason != "aborted":
             return ()

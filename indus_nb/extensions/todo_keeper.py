@@ -95,7 +95,7 @@ class TodoKeeper(RunWatcher):
 
 
 def _saved_list(branch: Sequence[Entry]) -> TodoList:
-    """The list at the end of a branch; one in which nothing is open is not taken up again."""
+    """The list at the end of a branch; one without open tasks is not restored."""
     for entry in reversed(branch):
         try:
             message = entry.message

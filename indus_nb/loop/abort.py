@@ -4,7 +4,7 @@ What this module promises:
 
 - A wait inside ``AbortSignal.interruptible`` ends at once with ``RunAborted``; other waits are never cut short, so no
   event and no write is.
-- Only the tasks that wait there are cancelled, and each of these cancellations is taken back where its wait ends. A
+- Only the tasks that wait there are cancelled, and each of these cancellations is undone where its wait ends. A
   cancellation from elsewhere goes through unchanged.
 """
 
@@ -21,7 +21,10 @@ class RunAborted(Exception):  # noqa: N818 - not an error: it was asked for
 
 
 class AbortSignal:
-    """A request to end a run, which reaches it at once wherever it waits for a model or a tool."""
+    """A request to end a run.
+
+    It reaches the run at once wherever that waits for a model or a tool.
+    """
 
     def __init__(self) -> None:
         self.requested = False
@@ -30,7 +33,7 @@ class AbortSignal:
         self._cancelled: set[asyncio.Task[Any]] = set()
 
     def request(self, reason: str | None = None) -> None:
-        """End the run; what it has said is kept, and ``reason`` is its error message."""
+        """End the run; the answer so far is kept, and ``reason`` is its error message."""
         if not self.requested:
             self.requested = True
             self.reason = reason or self.reason

@@ -6,8 +6,8 @@ What this module promises:
   what it does is in the events, in the order that the docstring of ``indus_nb.events`` draws.
 - Every event that opens something is followed by the one that closes it, also after an abort or a failure. Only
   cancelling the task that runs it leaves out the closing events.
-- Tool calls that only read and stand next to each other run side by side; all others alone and in order. The results
-  stand in the model's order.
+- Tool calls that only read and follow each other run side by side; all others alone and in order. The results
+  are in the model's order.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def _never(_run: Run, _answer: AssistantMessage) -> bool:
 
 
 class RunHooks:
-    """Where extensions may look at a run and change what it does; here everything stays as it is. None may raise."""
+    """Where extensions may look at a run and change what it does.
+
+    Here everything stays as it is. None may raise.
+    """
 
     async def context(self, messages: list[Message]) -> list[Message]:
         """Return the messages that the next request has."""
@@ -102,11 +105,13 @@ class RunHooks:
 
 @dataclass(slots=True)
 class Run:
-    """All that a run needs. ``messages`` is the conversation so far, to which the run appends.
+    """All that a run needs.
+
+    ``messages`` is the conversation so far, to which the run appends.
 
     A message leaves its queue when it is delivered, and ``queues_changed`` is called in between; what was not delivered
     waits for the next run. ``model``, ``provider`` and ``options`` may be replaced while it runs, and count from the
-    next request. ``will_retry`` says, given the run and its last answer, whether another attempt follows.
+    next request. ``will_retry`` returns, given the run and its last answer, whether another attempt follows.
     """
 
     model: Model
@@ -359,7 +364,7 @@ async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None
 
 
 class _Progress:
-    """Turns a tool's reports into events; when reports come faster than events are taken, the latest one counts."""
+    """Turns a tool's reports into events; when reports come faster than events are handled, the latest one counts."""
 
     def __init__(self, run: Run, call: ToolCall) -> None:
         self._run = run

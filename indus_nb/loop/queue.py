@@ -12,7 +12,10 @@ QueueMode = Literal["one-at-a-time", "all"]
 
 @dataclass(slots=True)
 class MessageQueue:
-    """Messages that wait for a run to take them: one at each point of delivery, or all."""
+    """Messages that wait for delivery to a run.
+
+    At each point of delivery one is delivered, or all, by the mode.
+    """
 
     mode: QueueMode = "one-at-a-time"
     waiting: list[UserMessage | CustomMessage] = field(default_factory=list["UserMessage | CustomMessage"])

@@ -89,7 +89,7 @@ def _reason(answer: AssistantMessage) -> str:
 
 
 def is_overflow(answer: AssistantMessage, context_window: int) -> bool:
-    """Return whether an answer failed because the conversation exceeds the model's context.
+    """Return whether an answer failed because the model's context is exceeded.
 
     Args:
         answer: The answer; it may report the failure in words or by being empty.

@@ -1,4 +1,4 @@
-"""What looks at the answers of a run: it may stop one, and it may have something to say when the run would end."""
+"""Watching the answers of a run: one may be stopped, and messages may be added when the run would end."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from indus_nb.streaming import AssistantMessageEvent
 
 
 class RunWatcher:
-    """Asked by the loop on the session's event loop; this one changes nothing. None of its methods may raise."""
+    """Asked by the loop on the session's event loop; this one changes nothing.
+
+    None of its methods may raise.
+    """
 
     def objection(self, event: AssistantMessageEvent) -> str | None:
-        """Return why the answer must end here, before anything that ``event`` completes is acted upon.
+        """Return why the answer must end here, before anything more is acted upon.
 
         It is asked about every piece of every answer, right after the piece was emitted, so it must be quick. The
         answer ends as aborted with that reason, and ``after_turn`` is asked how to go on.
@@ -21,7 +24,9 @@ class RunWatcher:
         return None
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
-        """Return what is to be said to the model although the run would end now; with it the run goes on.
+        """Return messages for the model when the run would end.
+
+        With them the run goes on.
 
         It is not asked after an abort of the user's, nor while the model goes on anyhow.
         """

@@ -20,7 +20,9 @@ _MIN_SECRET = 6
 
 
 class McpServerConfig(WireModel):
-    """One entry of ``mcpServers``: either a ``command`` with its arguments, or the ``url`` of a streamable HTTP server.
+    """One entry of ``mcpServers``.
+
+    It has either a ``command`` with its arguments, or the ``url`` of a streamable HTTP server.
 
     ``cwd`` is relative to the session's working directory. ``timeout_ms`` limits connecting (30 seconds without it) and
     each call (unlimited without it). ``prefix`` goes before the names of the tools in place of the server's name; with
@@ -64,7 +66,7 @@ class McpServerConfig(WireModel):
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A configured server: its name in the settings, its entry there, and the directory where it works."""
+    """A configured server: its name and entry in the settings, and its directory."""
 
     name: str
     config: McpServerConfig

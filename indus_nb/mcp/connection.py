@@ -4,7 +4,7 @@ What this module promises:
 
 - Each connection has a task of its own, which enters and leaves the SDK's context managers; calls go through it from
   whatever task they are made in.
-- It is ``CONNECTING``, then ``READY``, then ``OVER``, and never goes back; it may skip ``READY``. ``reason`` says, as a
+- It is ``CONNECTING``, then ``READY``, then ``OVER``, and never goes back; it may skip ``READY``. ``reason`` is, as a
   predicate, why it is over: the first reason that was found counts, and that of an ended process is given a moment to
   be found out.
 - While it is ready, the tools are listed again whenever the server announces that they changed.
@@ -39,15 +39,21 @@ _MAX_LISTEN_PAUSE = 60.0
 
 
 class UnavailableError(Exception):
-    """There is no connection; the text is a predicate that goes on from "The MCP server so-and-so"."""
+    """There is no connection.
+
+    The text is a predicate that goes on from "The MCP server so-and-so".
+    """
 
 
 class SessionForgottenError(Exception):
-    """The HTTP server refused a request because it does not know the session; nothing was run."""
+    """The HTTP server refused a request because it does not know the session.
+
+    Nothing was run.
+    """
 
 
 class ConnectionState(Enum):
-    """Where a connection stands; the order is that of its life."""
+    """The state of a connection; the order is that of its life."""
 
     CONNECTING = "connecting"
     READY = "ready"
@@ -90,7 +96,10 @@ class Connection:
         return self.state is ConnectionState.OVER
 
     def lose(self, reason: str | None) -> None:
-        """Note that it is over; the first reason counts, and ``None`` leaves it to be found out."""
+        """Note that it is over.
+
+        The first reason counts, and ``None`` leaves it to be found out.
+        """
         self.state = ConnectionState.OVER
         if self.reason is None:
             self.reason = reason
@@ -102,7 +111,10 @@ class Connection:
         self.task.cancel()
 
     async def wait_ready(self, seconds: float) -> None:
-        """Return when calls can be made; raises ``UnavailableError``, at the latest after ``seconds``."""
+        """Return when calls can be made.
+
+        Raises ``UnavailableError``, at the latest after ``seconds``.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._settled.wait()
@@ -112,7 +124,10 @@ class Connection:
             raise UnavailableError(await self.why_lost() or "is ending")
 
     async def why_lost(self) -> str | None:
-        """The reason, given some time to be found out; ``None`` when the connection is still good."""
+        """The reason, given some time to be found out.
+
+        Returns ``None`` when the connection is still good.
+        """
         if self.reason is None:
             await asyncio.wait([self.task], timeout=GRACE_SECONDS)
         return self.reason

@@ -1,6 +1,6 @@
 """A server at an address: streamable HTTP.
 
-What this module promises: no message is longer than ``MAX_MESSAGE_BYTES``, and what HTTP said to the requests of one
+What this module promises: no message is longer than ``MAX_MESSAGE_BYTES``, and how HTTP answered the requests of one
 task (``HttpOutcome``), which the SDK's errors leave out, is known to that task.
 """
 
@@ -26,7 +26,7 @@ _MIN_READ_SECONDS = 300.0
 
 @dataclass(slots=True)
 class HttpOutcome:
-    """What HTTP said to the requests of one task.
+    """How HTTP answered the requests of one task.
 
     Attributes:
         status: The status of the last refusal; ``None`` when nothing was refused.
@@ -42,7 +42,7 @@ _outcome: ContextVar[HttpOutcome] = ContextVar("_outcome")
 
 
 def watch_http() -> HttpOutcome:
-    """Begin to note what HTTP says to the requests of the current task."""
+    """Begin to record how HTTP answers the requests of the current task."""
     outcome = HttpOutcome()
     _outcome.set(outcome)
     return outcome
@@ -53,7 +53,7 @@ def add_status(error: BaseException, outcome: HttpOutcome) -> None:
 
     Args:
         error: What the SDK raised.
-        outcome: What HTTP said to the requests of the task.
+        outcome: How HTTP answered the requests of the task.
     """
     if outcome.status is not None:
         phrase = HTTPStatus(outcome.status).phrase if outcome.status in set(HTTPStatus) else ""

@@ -9,7 +9,10 @@ _MAX_LAST_WORDS = 800
 
 
 class ServerLog:
-    """The end of what a server wrote on standard error, as plain text; ``last_words`` are its newest process's."""
+    """The end of what a server wrote on standard error, as plain text.
+
+    ``last_words`` are its newest process's.
+    """
 
     def __init__(self) -> None:
         self.text = ""

@@ -161,7 +161,10 @@ class _Program:
         self._logged.set()
 
     async def end(self) -> None:
-        """Close its input, ask it to terminate, kill what is left. Gives the reason why its output ended, if it did."""
+        """Close its input, ask it to terminate, kill what is left.
+
+        Gives the reason why its output ended, if it did.
+        """
         import anyio
 
         try:

@@ -26,7 +26,9 @@ _MAX_IMAGES = 20
 
 
 def output_of(result: mcp_types.CallToolResult, tool: str) -> ToolOutput:
-    """Convert a server's result to what a model is shown. Reads images, so call it in a thread.
+    """Convert a server's result to what a model is shown.
+
+    Reads images, so call it in a thread.
 
     Args:
         result: The server's result.

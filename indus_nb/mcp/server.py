@@ -61,7 +61,7 @@ class Server:
             await self._connected(restart=False)
 
     def close(self) -> list[asyncio.Task[Any]]:
-        """Ask all that goes on to end; returns what to wait for."""
+        """Ask all running work to end; returns what to wait for."""
         self._closed = True
         connection = self._connection
         if connection is not None:

@@ -50,7 +50,10 @@ class McpTool:
         return arguments
 
     def describe_call(self, arguments: JsonObject) -> CallDescription:
-        """Describe a call by its arguments. It counts as one with effects: a server's own word is no proof."""
+        """Describe a call by its arguments.
+
+        It counts as one with effects: a server's own word is no proof.
+        """
         return by_arguments(self.spec.name, arguments)
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
@@ -70,7 +73,9 @@ class McpTool:
 
 
 class McpServers:
-    """The MCP servers of a session: start them, offer their ``tools``, close them. One event loop uses all of it.
+    """The MCP servers of a session: start them, offer their ``tools``, close them.
+
+    One event loop uses all of it.
 
     Args:
         configs: The settings' ``mcpServers``, see ``McpServerConfig``; an entry that makes no sense is a problem.
@@ -106,7 +111,10 @@ class McpServers:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong now, a sentence or more for each: bad entries, and servers that cannot be used."""
+        """What is wrong now: bad entries, and servers that cannot be used.
+
+        Each has a sentence or more.
+        """
         found = [*self._problems, *(server.problem for server in self._servers.values() if server.problem)]
         return [*found, self._sdk_problem] if self._sdk_problem else found
 
@@ -115,7 +123,10 @@ class McpServers:
         return self._servers[name].log.text
 
     async def start(self) -> None:
-        """Connect, side by side, to all that are not connected; who fails or takes too long is among the problems."""
+        """Connect, side by side, to all that are not connected.
+
+        Who fails or takes too long is among the problems.
+        """
         if not self._servers:
             return
         try:
@@ -130,7 +141,10 @@ class McpServers:
         await asyncio.gather(*(server.start() for server in self._servers.values()))
 
     async def close(self) -> None:
-        """End every connection and process; what does not end by itself within seconds is killed."""
+        """End every connection and process.
+
+        What does not end by itself within seconds is killed.
+        """
         if work := [task for server in self._servers.values() for task in server.close()]:
             _, late = await asyncio.wait(work, timeout=CLOSE_SECONDS)
             for task in late:
@@ -155,7 +169,7 @@ class McpServers:
 
 def _import_sdk() -> None:
     """Raises ``ImportError`` also for an SDK that is too old."""
-    # The SDK reports a server's noise by logging, which without this goes to standard error where nobody set it up.
+    # The SDK reports a server's noise by logging, which without this goes to standard error unless it is configured.
     for name in ("mcp", "client"):
         if not logging.getLogger(name).handlers:
             logging.getLogger(name).addHandler(logging.NullHandler())

@@ -32,14 +32,20 @@ _loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
 
 
 def conversations_of(shell: InteractiveShell) -> Conversations:
-    """Return what the magics of a shell talk to; they are registered if they are not yet."""
+    """Return what the magics of a shell talk to.
+
+    They are registered if they are not yet.
+    """
     if shell not in _loaded:
         load(shell)
     return _loaded[shell].conversations
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics with a shell; what the first prompt will need is imported in the background."""
+    """Register the magics with a shell.
+
+    What the first prompt will need is imported in the background.
+    """
     from IPython.core.magic import no_var_expand
 
     from indus_nb.notebook.conversations import Conversations
@@ -72,7 +78,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take back what `load` did, and close the sessions."""
+    """Undo what `load` did, and close the sessions."""
     from indus_nb.notebook.kernel.main_thread import work_here
 
     if work_here() is not None:
@@ -104,7 +110,7 @@ defaults.provide(_thread_and_gate)
 
 
 def _preload(*, widgets: bool) -> None:
-    """Import what drawing needs, and the client of the provider that will be talked to unless the user says else."""
+    """Import what drawing needs, and the client of the default provider."""
     from indus_nb.files import current_directory
     from indus_nb.notebook.view import blocks
     from indus_nb.resources.settings import agent_directory, load_settings, model_registry
@@ -117,6 +123,6 @@ def _preload(*, widgets: bool) -> None:
         registry = model_registry(agent_directory())
         model = registry.default(name) if name else registry.first_available()
     except IndusError:
-        return  # the first prompt says what is wrong
+        return  # the first prompt reports what is wrong
     if model is not None and registry.has_key(model):
         registry.provider_of(model).preload()

@@ -25,14 +25,19 @@ OBJECTED = "An extension objected: the conversation stays where it is."
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Whether a session went elsewhere (an extension may object), and the text that is offered for editing there."""
+    """Whether a session moved, and the text that is offered for editing there.
+
+    It does not move when an extension objects.
+    """
 
     done: bool
     text: str | None = None
 
 
 async def navigate(session: AgentSession, entry_id: str) -> Moved:
-    """Continue from another entry of a session; before it, when it is a user's message.
+    """Continue from another entry of a session.
+
+    That is before it, when it is a message of the user.
 
     Args:
         session: The session.
@@ -51,7 +56,9 @@ async def navigate(session: AgentSession, entry_id: str) -> Moved:
 
 
 async def fork(session: AgentSession, entry_id: str) -> Moved:
-    """Begin a session that continues from an entry; before it, when it is a user's message.
+    """Begin a session that continues from an entry.
+
+    That is before it, when it is a message of the user.
 
     Args:
         session: The session, which is the new one afterwards.
@@ -70,14 +77,17 @@ async def fork(session: AgentSession, entry_id: str) -> Moved:
 
 
 async def clear_queue(session: AgentSession) -> list[UserMessage | CustomMessage]:
-    """Take back all that is queued; returns it, steering messages first."""
+    """Empty the queues; returns the messages, steering ones first."""
     queued = [*session.steering.waiting, *session.follow_up_queue.waiting]
     await session.clear_queue()
     return queued
 
 
 async def sessions_here(store: SessionStore) -> list[SessionInfo]:
-    """List the saved sessions of a session's directory, newest first; none for one that is not saved."""
+    """List the saved sessions of a session's directory, newest first.
+
+    There are none for one that is not saved.
+    """
     if store.path is None:
         return []
     found = await asyncio.to_thread(list_sessions, store.path.parent, MAX_SESSIONS)
@@ -94,7 +104,9 @@ class Exported:
 
 
 def export(store: SessionStore, wanted: str = "") -> Exported:
-    """Write a session into a new file: an HTML page, or a copy of the session file where the name ends otherwise.
+    """Write a session into a new file.
+
+    It is an HTML page, or a copy of the session file where the name ends otherwise.
 
     Args:
         store: The session's entries.
@@ -104,11 +116,11 @@ def export(store: SessionStore, wanted: str = "") -> Exported:
         Where it was written to.
 
     Raises:
-        UsageError: Nothing was said yet.
+        UsageError: The conversation is empty.
         SessionFileError: The file cannot be written.
     """
     asked = Path(wanted or page_name(store))
-    with suppress(RuntimeError):  # a home directory of nobody
+    with suppress(RuntimeError):  # there is no home directory
         asked = asked.expanduser()
     asked = store.cwd / asked
     path = _free(asked)

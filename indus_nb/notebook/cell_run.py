@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 
 class CellRun:
-    """Sends a prompt to a session and draws what follows; used on the agent's thread, but for making it.
+    """Sends a prompt to a session and draws what follows.
 
-    ``inbox`` belongs to the cell that waits, ``None`` when none does. ``asks`` says whether somebody is there to be
+    Used on the agent's thread, but for making it.
+
+    ``inbox`` belongs to the cell that waits, ``None`` when none does. ``asks`` is whether a user is there to be
     asked. A run that has cost ``max_cost`` US dollars is stopped before the next request. ``insert`` puts code into a
-    cell, and tells whether it could.
+    cell, and returns whether it could.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class CellRun:
         )
         self._view: CellView | None = None
         self._dialogs = CellDialogs(
-            session.ui, thread, in_page=self._ask_in_page, inbox=inbox, say=self._transcript.add_notice
+            session.ui, thread, in_page=self._ask_in_page, inbox=inbox, show_notice=self._transcript.add_notice
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._prompting: asyncio.Task[Any] | None = None
@@ -93,7 +95,7 @@ class CellRun:
 
         prompting = self._prompting = asyncio.current_task()
         drawing = asyncio.create_task(self._keep_drawing(view))
-        # Drawing that failed must not leave the agent going on without anybody who watches it.
+        # Drawing that failed must not leave the agent running unobserved.
         drawing.add_done_callback(lambda task: None if task.cancelled() or prompting is None else prompting.cancel())
         self._dialogs.attach(asks=self._asks)
         try:
@@ -130,7 +132,10 @@ class CellRun:
             self._transcript.add_notice("The code could not be put into a cell here: copy it.")
 
     def stop(self) -> None:
-        """End the run, whatever it is at; one that is over is left alone, for another may go on by now."""
+        """End the run, whatever it is at.
+
+        One that is over is left alone, for another may go on by now.
+        """
         if self._prompting is None or self.stopped:
             return
         self.stopped = True
@@ -139,7 +144,7 @@ class CellRun:
             self.widget.send()
         self._do(self._session.abort())
         if not self._transcript.asked:
-            self._prompting.cancel()  # a command, and what precedes a run, hears nothing of an abort
+            self._prompting.cancel()  # an abort does not reach a command, nor what precedes a run
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -45,13 +45,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FIRST = "main"
-"""The name of the conversation that nobody gave another one."""
-_PATIENCE = 5.0
+"""The name of a conversation that is given no other one."""
+_ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 
 
 class Conversations:
-    """What the magics of one shell talk to: conversations, the one of the last cell unless a cell names another."""
+    """The conversations of one shell, which its magics talk to.
+
+    A cell talks to the one of the last cell unless it names another.
+    """
 
     def __init__(self, shell: Any, kernel: UserKernel) -> None:
         self.thread = AgentThread()
@@ -68,7 +71,10 @@ class Conversations:
 
     @property
     def session(self) -> AgentSession | None:
-        """The session that a cell talks to unless it names another; ``None`` before the first."""
+        """The session that a cell talks to unless it names another.
+
+        It is ``None`` before the first.
+        """
         return self._sessions.get(self._current)
 
     def serve(self, line: str, cell: str | None = None) -> None:
@@ -118,7 +124,7 @@ class Conversations:
         return [str(offer["value"]) for offer in offers]
 
     def close(self) -> None:
-        """Let go of the sessions' files and of the thread; nothing can be asked any more."""
+        """Close the sessions' files and end the thread; nothing can be asked any more."""
         self._kernel.close()
         self._notebook.close()
         for name in tuple(self._sessions):
@@ -144,7 +150,10 @@ class Conversations:
         return None
 
     def insert_below(self, code: str) -> bool:
-        """Put a new cell with ``code`` below the one that waits; tells whether one does."""
+        """Put a new cell with ``code`` below the one that waits.
+
+        Returns whether one does.
+        """
         inbox = self._kernel.inbox
         if inbox is None:
             return False
@@ -205,7 +214,7 @@ class Conversations:
 
     @property
     def _can_ask(self) -> bool:
-        """Whether somebody is there to answer."""
+        """Whether a user is there to answer."""
         if self._front is None:
             return sys.stdin is not None and sys.stdin.isatty()
         return asks_for_input(self._front)
@@ -227,7 +236,10 @@ class Conversations:
         return self._front is not None and self._can_ask and can_update(self._front)
 
     def comm_gate(self) -> CommGate | None:
-        """What delivers the messages of widgets while a cell is busy; ``None`` where that cannot be."""
+        """What delivers the messages of widgets while a cell is busy.
+
+        Returns ``None`` where that cannot be.
+        """
         if self._gate is None and self._front is not None:
             self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
@@ -407,15 +419,15 @@ class Conversations:
 
 
 async def _end(session: AgentSession) -> None:
-    """End a session, and first what goes on in it, so that what was said till then is kept."""
+    """Abort what a session does and end it, so that the conversation until then is kept."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_ABORT_SECONDS):
             await session.abort()
     await session.end()
 
 
 async def _in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
-    """Nobody waits for it: what it raises is shown in its cell."""
+    """Run work that nothing waits for, and show what it raises in its cell."""
     try:
         await work()
     except IndusError as error:

@@ -1,7 +1,7 @@
 """Anthropic's Messages API, over the official SDK (https://platform.claude.com/docs/en/api/messages).
 
 Two halves: ``request_body`` writes a context in the API's terms, and ``_Answer`` turns the API's events into ours.
-Between them stands one request; its failures are described in words that a user, and a retry, can act on.
+Between them is one request; its failures are described in words that a user, and a retry, can act on.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class AnthropicProvider:
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
-        """Send one request and yield the answer; see ``Provider.stream``. Retries are the caller's.
+        """Send one request and yield the answer; see ``Provider.stream``.
+
+        Retries are the caller's.
 
         Args:
             model: The model to ask.
@@ -182,7 +184,7 @@ async def _ask(
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
     """Write the JSON body of a streaming request.
 
-    Marks for the prompt cache stand at the end of the system prompt, of the tools, and of the last user message.
+    Marks for the prompt cache are at the end of the system prompt, of the tools, and of the last user message.
 
     Args:
         model: The model to ask.
@@ -244,7 +246,7 @@ def _thinking(model: Model, options: StreamOptions) -> JsonObject:
         return {"thinking": {"type": "enabled", "budget_tokens": budget, "display": "summarized"}}
     thinking: JsonObject = {"type": "adaptive", "display": "summarized"}
     if model.bound_thinking:
-        # After a compaction, or with other tools, older thinking no longer fits what stands before it. Left to itself
+        # After a compaction, or with other tools, older thinking no longer fits what precedes it. Left to itself
         # the server refuses such a request.
         thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     return {"thinking": thinking, "output_config": {"effort": _EFFORTS.get(options.thinking, model.top_effort)}}
@@ -343,7 +345,10 @@ class _Answer:
         self._open: dict[int, _OpenBlock | None] = {}
 
     def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
-        """Return what ``event`` adds to the answer. Unknown types of events, blocks and deltas are skipped."""
+        """Return what ``event`` adds to the answer.
+
+        Unknown types of events, blocks and deltas are skipped.
+        """
         updates: Iterable[AssistantMessageEvent] = ()
         match cast("JsonObject", event):
             case {"type": "content_block_delta", "index": int(number), "delta": {"type": str(kind), **delta}}:
@@ -427,8 +432,8 @@ class _Answer:
         reason = delta.get("stop_reason")
         if reason == "refusal":
             details: object = delta.get("stop_details")
-            said = cast("JsonObject", details).get("explanation") if isinstance(details, dict) else None
-            explanation = f" {one_line(said)}" if isinstance(said, str) and said.strip() else ""
+            stated = cast("JsonObject", details).get("explanation") if isinstance(details, dict) else None
+            explanation = f" {one_line(stated)}" if isinstance(stated, str) and stated.strip() else ""
             self.problem = f"The model refused to answer.{explanation} Rephrase the request, or take another model."
         elif isinstance(reason, str):
             self.stop_reason = _STOP_REASONS.get(reason, "stop")

@@ -21,7 +21,10 @@ _LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
 class Prices(WireModel):
-    """US dollars for a million tokens. ``cache_write`` is the price of a cache entry that lives for five minutes."""
+    """US dollars for a million tokens.
+
+    ``cache_write`` is the price of a cache entry that lives for five minutes.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -129,7 +132,10 @@ class Model(WireModel):
 
 @cache
 def builtin_models() -> tuple[Model, ...]:
-    """The models of the package's own list: each provider's recommended one first, old ones last."""
+    """Return the models of the package's own list.
+
+    Each provider's recommended one is first, old ones are last.
+    """
     data = files("indus_nb.providers").joinpath("models.json").read_bytes()
     providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
     shared = ("api", "baseUrl", "compat")
@@ -196,7 +202,7 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
     asked = wanted.strip()
     if provider is None and "/" in asked:
         owner, name = (part.strip() for part in asked.split("/", 1))
-        # Some ids have a slash in them, so what stands in front of the first one may belong to the id.
+        # Some ids have a slash in them, so what precedes the first one may belong to the id.
         found = _best(name, _of_provider(owner, models)) or _best(asked, models)
         if found is None:
             raise ModelNotFoundError(asked, _suggestions(name, _of_provider(owner, models) or models))

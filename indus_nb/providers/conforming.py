@@ -234,7 +234,7 @@ class _Conforming:
         return blocks
 
     def _result(self, message: ToolResultMessage) -> tuple[ToolResultMessage, _Content]:
-        """The result as it may be sent, and what of it has to stand behind all results."""
+        """The result as it may be sent, and what of it has to follow all results."""
         content = self._visible(message.content)
         moved: _Content = []
         where = self._rules.result_images
@@ -321,7 +321,7 @@ def call_id(wanted: str, max_characters: int) -> str:
 
 
 def _valid_name(name: str) -> str:
-    """The name of a tool as APIs take it back: models call tools that do not exist by any name."""
+    """The name of a tool as APIs accept it: models call tools that do not exist by any name."""
     if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
         return name
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:MAX_TOOL_NAME] or "_"
@@ -348,7 +348,10 @@ def _tools(tools: Iterable[ToolSpec], model: Model) -> list[ToolSpec]:
 
 
 def encodable(value: Any) -> Any:
-    """Return ``value`` with half characters and non-finite numbers replaced; itself if it has none."""
+    """Return ``value`` with half characters and non-finite numbers replaced.
+
+    Returns it unchanged if it has none.
+    """
     return value if _is_encodable(value) else _cleaned(value)
 
 

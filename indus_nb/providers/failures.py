@@ -103,7 +103,9 @@ def check_url(url: str, hint: str) -> None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait that a server asks for; ``None`` when it asks for nothing that can be understood.
+    """The seconds to wait that a server asks for.
+
+    Returns ``None`` when it asks for nothing that can be understood.
 
     It names them in seconds, in milliseconds, or as the time at which to come back (RFC 9110, section 10.2.3).
     """
@@ -152,7 +154,7 @@ def transport_sentence(error: Exception, where: str, idle_timeout: float, *, rea
     Returns:
         A sentence or two for the user; ``None`` when the failure is of another kind.
     """
-    # Below the SDKs stands one of two HTTP libraries, by their version; both call their errors the same.
+    # Below the SDKs is one of two HTTP libraries, by their version; both call their errors the same.
     chain = list(_chain(error))
     kinds = {kind.__name__ for each in chain for kind in type(each).__mro__}
     detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__

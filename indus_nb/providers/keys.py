@@ -73,7 +73,10 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
-    """What ``auth.json`` holds: its entries by provider, and a sentence or two for each defect."""
+    """The content of ``auth.json``.
+
+    It has entries by provider, and a sentence or two for each defect.
+    """
 
     path: Path | None
     entries: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
@@ -94,7 +97,10 @@ class StoredKeys:
 
 
 def read_stored_keys(path: Path | None) -> StoredKeys:
-    """Read ``auth.json`` as it is now. A file that is missing holds nothing; one that is broken has ``problems``."""
+    """Read ``auth.json`` as it is now. A file that is missing holds nothing.
+
+    One that is broken has ``problems``.
+    """
     if path is None:
         return StoredKeys(path)
     try:
@@ -120,7 +126,9 @@ def _defects(path: Path, mode: int, entries: Mapping[str, Any]) -> Iterator[str]
 
 
 def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[Secret]:
-    """List the provider's own variables, best first; the value of one that is not set is empty.
+    """List the provider's own variables, best first.
+
+    The value of one that is not set is empty.
 
     Args:
         provider: The provider's name.
@@ -135,7 +143,7 @@ def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[S
 
 
 def how_to_get_key(provider: str, stored: StoredKeys) -> str:
-    """Say that the provider's key is missing, and the ways to give one.
+    """Describe the ways to provide a missing key.
 
     Args:
         provider: The provider that needs a key.

@@ -29,7 +29,9 @@ _FIELDS = {key: to_camel(name) for name in Model.model_fields if name != "provid
 
 
 class ProviderConfig(WireModel):
-    """How a provider is reached and what models it has: an entry of ``models.json``, or what an extension registers.
+    """How a provider is reached and what models it has.
+
+    It is an entry of ``models.json``, or what an extension registers.
 
     ``api_key`` and the values of ``headers`` are ``!command`` (its output), the name of a set environment variable, or
     the value itself. ``auth_header`` sends the key as a bearer token besides. ``models`` have the keys of ``Model``.
@@ -51,7 +53,7 @@ class ProviderConfig(WireModel):
 
 
 class WrongFieldError(ValueError):
-    """A field that cannot be used: where it stands, and what is wrong with it."""
+    """A field that cannot be used: where it is, and what is wrong with it."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"`{where}` {problem}")
@@ -73,7 +75,9 @@ class ModelsFile:
 
 
 def read_models_file(path: Path | None, has_key: Callable[[str], bool]) -> ModelsFile:
-    """Read ``models.json``; a file that is missing leaves the built-in models as they are.
+    """Read ``models.json``.
+
+    A file that is missing leaves the built-in models as they are.
 
     Args:
         path: The file; ``None`` where there is none.

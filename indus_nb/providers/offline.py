@@ -1,6 +1,6 @@
 """A demonstration that needs no key and no network: it answers from patterns, and it calls tools for real.
 
-It is no language model, and its answers tell so. What it does follows from the last user message and what came after
+It is no language model, and its answers state that. What it does follows from the last user message and what came after
 it alone, so the same conversation always goes on in the same way.
 """
 
@@ -231,7 +231,7 @@ _POLITE = r"(?:(?:please|now|first|and|also|(?:can|could|would|will) you)[, ]+)*
 
 
 def _parts(request: str) -> list[str]:
-    """The request cut at each ``then`` that stands in no quotation.
+    """The request cut at each ``then`` outside of quotations.
 
     >>> _parts("list the files, and then run `if x; then y; fi`")
     ['list the files', 'run `if x; then y; fi`']
@@ -291,7 +291,7 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if re.fullmatch(_QUOTED, text, re.DOTALL) else text
 
 
-# --- telling ---------------------------------------------------------------------------------------------------------
+# --- answering -------------------------------------------------------------------------------------------------------
 
 _EXAMPLES = (
     "list the files in .",

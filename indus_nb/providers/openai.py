@@ -52,10 +52,15 @@ class _SdkProvider:
 
 
 class OpenAICompletionsProvider(_SdkProvider):
-    """Reaches models by chat completions, at OpenAI's or any other server. See ``openai_completions`` for its kinds."""
+    """Reaches models by chat completions, at OpenAI's or any other server.
+
+    See ``openai_completions`` for its kinds.
+    """
 
     def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
-        """Send one request and yield the answer; see ``Provider.stream``. Retries are the caller's.
+        """Send one request and yield the answer; see ``Provider.stream``.
+
+        Retries are the caller's.
 
         Args:
             model: The model to ask.
@@ -74,7 +79,9 @@ class OpenAIResponsesProvider(_SdkProvider):
     """Reaches models by the Responses API, which is OpenAI's own."""
 
     def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
-        """Send one request and yield the answer; see ``Provider.stream``. Retries are the caller's.
+        """Send one request and yield the answer; see ``Provider.stream``.
+
+        Retries are the caller's.
 
         Args:
             model: The model to ask.
@@ -197,7 +204,7 @@ def _client(key: str, base_url: str, headers: Mapping[str, str], idle_timeout: f
 
 
 def _kinds(error: Exception) -> set[str]:
-    # Below the SDK stands one of two HTTP libraries, by its version; both call their errors the same.
+    # Below the SDK is one of two HTTP libraries, by its version; both call their errors the same.
     return {kind.__name__ for kind in type(error).__mro__}
 
 

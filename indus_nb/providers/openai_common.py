@@ -80,7 +80,10 @@ class BadEventError(ValueError):
 
 
 class StreamedError(Exception):
-    """An error that the server reported in the stream; ``fields`` are its message, code and type."""
+    """An error that the server reported in the stream.
+
+    ``fields`` are its message, code and type.
+    """
 
     def __init__(self, fields: JsonObject) -> None:
         super().__init__("an error in the stream")
@@ -88,7 +91,9 @@ class StreamedError(Exception):
 
 
 class Answer(ABC):
-    """An answer while it arrives: makes our events of the API's, which come as plain objects.
+    """An answer while it arrives, which converts events of the API to ours.
+
+    The API's events come as plain objects.
 
     Attributes:
         growing: The message so far.
@@ -110,7 +115,10 @@ class Answer(ABC):
 
     @abstractmethod
     def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
-        """Return what ``event`` adds to the answer; raises ``BadEventError`` or ``StreamedError``."""
+        """Return what ``event`` adds to the answer.
+
+        Raises ``BadEventError`` or ``StreamedError``.
+        """
 
     @abstractmethod
     def end(self) -> Iterable[AssistantMessageEvent]:

@@ -183,7 +183,10 @@ class _OpenCall:
 
 
 class CompletionsAnswer(Answer):
-    """The answer so far. Text and thinking are open one at a time, calls until the end: their pieces may be mixed."""
+    """The answer so far.
+
+    Text and thinking are open one at a time, calls until the end: their pieces may be mixed.
+    """
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)

@@ -169,7 +169,10 @@ class _OpenItem:
 
 
 class ResponsesAnswer(Answer):
-    """The answer so far. Each item becomes a block; what the API adds to its items is skipped."""
+    """The answer so far. Each item becomes a block.
+
+    What the API adds to its items is skipped.
+    """
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)

@@ -1,4 +1,4 @@
-"""The ``Provider`` protocol, what a provider is given, and what may take the place of its answers."""
+"""The ``Provider`` protocol, what a provider is given, and what may replace its answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from indus_nb.wire import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as it is described to a model; ``parameters`` is the JSON schema of an object."""
+    """A tool as it is described to a model.
+
+    ``parameters`` is the JSON schema of an object.
+    """
 
     name: str
     description: str
@@ -73,7 +76,9 @@ class Provider(Protocol):
         ...
 
     def preload(self) -> None:
-        """Import what the first request will need. Called from a thread, at most a few times, cheap when done.
+        """Import what the first request will need.
+
+        Called from a thread, at most a few times, cheap when done.
 
         It may raise: what is missing is reported by the first request, see ``preloading``.
         """
@@ -87,11 +92,16 @@ class Cassette(Protocol):
     """
 
     def is_replaying(self) -> bool:
-        """Whether answers are replayed and no model is reached, so that neither keys nor headers are needed."""
+        """Return whether answers are replayed and no model is reached.
+
+        Neither keys nor headers are needed then.
+        """
         ...
 
     def provider_for(self, inner: Provider) -> Provider:
-        """The provider to use in place of ``inner``: itself, one that records it, or one that replays.
+        """Return the provider to use in place of ``inner``.
+
+        That is ``inner`` itself, one that records it, or one that replays.
 
         Raises:
             UsageError: The cassette's configuration makes no sense.

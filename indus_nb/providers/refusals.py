@@ -1,7 +1,7 @@
 """What to make of a request that the API refused all the same: who is at fault, and how the session goes on.
 
 The API names a place in the request (``messages.12.content.0``, ``tools[3]``), which only this program knows.
-``explain`` describes what stands there, and remembers a part that a session can do without (an image, a thought, a
+``explain`` describes what is there, and remembers a part that a session can do without (an image, a thought, a
 tool), so that ``conforming`` leaves it out of the requests to come. For anything else it names the way to go back to
 before it.
 """
@@ -108,7 +108,7 @@ def _about_message(
 
 
 def _without_place(reason: str, messages: Sequence[JsonObject], model: Model) -> str:
-    """For words about an image that do not say which: it is among those that no earlier request had."""
+    """Explain a refusal because of an unnamed image: it is among those that no earlier request had."""
     if not _SPEAKS_OF_IMAGE.search(reason):
         return ""
     latest = max((index for index, message in enumerate(messages) if _is_answer(message)), default=-1)
@@ -161,7 +161,7 @@ def _spec(tool: JsonObject) -> ToolSpec:
     return ToolSpec(str(fields.get("name")), str(fields.get("description")), parameters)
 
 
-# --- what stands where -----------------------------------------------------------------------------------------------
+# --- the parts of a body ---------------------------------------------------------------------------------------------
 
 
 def _tool(reason: str, body: JsonObject) -> JsonObject | None:

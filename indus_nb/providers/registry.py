@@ -49,7 +49,7 @@ Stream: TypeAlias = Callable[[Model, Context, StreamOptions], AsyncGenerator[Ass
 
 @dataclass(frozen=True, slots=True)
 class ScopedModel:
-    """A model to cycle through, and the thinking level to take with it if one was named."""
+    """A model to cycle through, and the thinking level to set with it, if any."""
 
     model: Model
     thinking_level: ThinkingLevel | None = None
@@ -119,11 +119,16 @@ class ModelRegistry:
         return [model for model in self.models if model.provider in keyed or self.is_keyless(model)]
 
     def first_available(self) -> Model | None:
-        """The model to take when none is named: of the first provider with a key, never the offline one."""
+        """Return the model to use when none is named.
+
+        It is of the first provider with a key, and never the offline one.
+        """
         return next((model for model in self.available() if model.api != "offline"), None)
 
     def find(self, wanted: str, provider: str | None = None) -> Model:
-        """Find the model that ``wanted`` names; of several such, one that can be used at once.
+        """Find the model that ``wanted`` names.
+
+        Of several such it is one that can be used at once.
 
         Args:
             wanted: An id, ``provider/id``, or a part of an id or name, see ``catalog.find_model``.
@@ -155,11 +160,14 @@ class ModelRegistry:
         return model_with_id(model_id, provider, self.models)
 
     def default(self, provider: str) -> Model:
-        """The provider's recommended model; raises ``UsageError`` for an unknown provider."""
+        """The provider's recommended model.
+
+        Raises ``UsageError`` for an unknown provider.
+        """
         return default_model(provider, self.models)
 
     def scope(self, pattern: str) -> list[ScopedModel]:
-        """The models that ``pattern`` stands for, those that can be used if there are any.
+        """The models that ``pattern`` matches, those that can be used if there are any.
 
         ``*``, ``?`` and ``[…]`` are wildcards in an id or ``provider/id``; anything else names one model. ``:level``
         behind it is the thinking level for all of them. Raises ``ModelNotFoundError`` when there is none.
@@ -198,7 +206,10 @@ class ModelRegistry:
         self._registered, self._models = registered, models
 
     def unregister(self, name: str) -> None:
-        """Take back what ``register`` did; the provider is what it is without it. An unknown name does nothing."""
+        """Undo ``register``; the provider is what it is without it.
+
+        An unknown name does nothing.
+        """
         self._registered.pop(name, None)
         self._models = None
 
@@ -219,7 +230,9 @@ class ModelRegistry:
         return _WithHeaders(provider, self._headers, bearer) if model.headers or bearer else provider
 
     def key_for(self, model: Model) -> str | None:
-        """Return the key to use: given by the caller, else from ``auth.json``, the environment, or ``models.json``.
+        """Return the key to use.
+
+        It is given by the caller, else from ``auth.json``, the environment, or ``models.json``.
 
         A ``!command`` is run each time, for ten seconds at the most.
 
@@ -243,11 +256,17 @@ class ModelRegistry:
         return key
 
     def has_key(self, model: Model) -> bool:
-        """Whether there is something to make a key of, or none is needed; runs no command."""
+        """Whether there is something to make a key of, or none is needed.
+
+        Runs no command.
+        """
         return self.is_keyless(model) or self._has_secret(model.provider, read_stored_keys(self._auth_file))
 
     def is_keyless(self, model: Model) -> bool:
-        """Whether the model does without a key; it is given one nevertheless if there is any."""
+        """Whether the model does without a key.
+
+        It is given one nevertheless if there is any.
+        """
         return (
             self._is_replaying()
             or model.api == "offline"

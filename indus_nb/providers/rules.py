@@ -24,7 +24,10 @@ MIN_THINKING_TOKENS = 1024
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """What images a request may hold; sizes are those of the base64 text, sides are in pixels."""
+    """What images a request may hold.
+
+    Sizes are those of the base64 text, sides are in pixels.
+    """
 
     types: Collection[str] = ALL_IMAGE_TYPES
     max_bytes: int = 20_000_000
@@ -70,7 +73,7 @@ _RULES: Mapping[str, ApiRules] = {
 
 
 def rules_of(model: Model) -> ApiRules:
-    """Return the rules of the model's API, changed by what its ``compat`` declares of the server."""
+    """Return the rules of the model's API, changed by its ``compat``."""
     rules = _RULES[model.api]
     compat: Mapping[str, Any] = model.compat or {}
     images = replace(

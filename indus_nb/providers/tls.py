@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Return the context that the HTTP library below the SDKs makes; reading the certificates takes longest by far.
+    """Return the context that the HTTP library below the SDKs makes.
+
+    Reading the certificates takes longest by far.
 
     An SDK brings one of two libraries, by its version. Each takes the other's context, so one serves every SDK.
     """

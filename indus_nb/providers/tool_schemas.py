@@ -2,7 +2,7 @@
 
 One tool that an API refuses makes it refuse every request. What can be repaired is repaired for requests
 (``sound_schema``); a tool whose schema cannot is rejected by name where it is registered (``check_tool``). The rules
-are those that satisfy every API; their sources stand in docs/requests.md.
+are those that satisfy every API; their sources are in docs/requests.md.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class SchemaError(ValueError):
 
 
 def check_tool(spec: ToolSpec) -> None:
-    """Raise ``UsageError`` naming the tool and the reason if an API would refuse every request that offers it."""
+    """Check that every API accepts the tool.
+
+    Raises ``UsageError`` naming the tool and the reason if a request that offers it would be refused.
+    """
     if not _NAME.fullmatch(spec.name):
         raise UsageError(f"{spec.name[:100]!r} cannot name a tool: use up to 64 of a-z A-Z 0-9 _ -")
     try:
@@ -65,7 +68,7 @@ def check_tool(spec: ToolSpec) -> None:
 
 
 def check_tools(specs: Iterable[ToolSpec]) -> None:
-    """``check_tool`` for each of them, and for names that stand twice."""
+    """``check_tool`` for each of them, and for names that are used twice."""
     names: set[str] = set()
     for spec in specs:
         check_tool(spec)
@@ -78,7 +81,9 @@ _remembered: OrderedDict[int, tuple[object, JsonObject]] = OrderedDict()
 
 
 def sound_schema(schema: object) -> JsonObject:
-    """Return the schema as every API accepts it: of an object, with properties, without choices at the top.
+    """Return the schema as every API accepts it.
+
+    That is of an object, with properties, without choices at the top.
 
     The schema itself is returned if nothing is wrong with it. Choices at the top (``anyOf``, ``oneOf``, ``allOf``) are
     merged so that whatever they allow stays allowed:

@@ -43,7 +43,7 @@ _CODE = (
 
 STYLES = {
     "answer": "margin:8px 0 -4px 0;",
-    "link": "text-decoration:underline;",  # front ends tell links by their colour only, which not everybody sees
+    "link": "text-decoration:underline;",  # front ends mark links by colour only, which not every reader can see
     "quiet": f"color:{_MUTED};font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px;",
     "card": _CARD,
     "head": "padding:6px 12px;cursor:pointer;overflow-wrap:anywhere;",
@@ -223,7 +223,7 @@ def element(tag: str, inner: str, style: str | None = None, kind: str | None = N
 def escape(text: str) -> str:
     """``text`` as HTML that looks like it.
 
-    A dollar sign stands in an element of its own, for notebooks take text between two of them for a formula.
+    A dollar sign stands in an element of its own, for notebooks render text between two of them as a formula.
     """
     return html.escape(plain(text)).replace("$", "<span>$</span>")
 

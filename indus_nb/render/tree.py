@@ -17,7 +17,7 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
 
     Args:
         store: The session.
-        limit: How many rows are returned; of more the last ones are, below a row without an id that says how many are
+        limit: How many rows are returned; of more the last ones are, below a row without an id that counts how many are
             missing.
 
     Returns:
@@ -79,8 +79,8 @@ def _role(entry: Entry) -> str:
     match entry.type:
         case "message":
             role = as_text(stored_message(entry).get("role"))
-            said = role in ("assistant", "bashExecution") and entry_text(entry).strip()
-            return role if role == "user" or said else ""
+            has_text = role in ("assistant", "bashExecution") and entry_text(entry).strip()
+            return role if role == "user" or has_text else ""
         case "custom_message":
             return "custom" if entry.data.get("display") is not False else ""
         case "branch_summary" | "compaction":

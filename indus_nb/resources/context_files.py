@@ -25,7 +25,7 @@ def find_context_files(search: Search, directories: Iterable[Path]) -> list[Cont
 
     Args:
         search: Reads the files, and reports those that cannot be used.
-        directories: Where to look, in the order in which the model is told.
+        directories: Where to look, in the order in which the model is shown their files.
 
     Returns:
         One file for each directory that has one with text in it; each file once, whatever leads to it.

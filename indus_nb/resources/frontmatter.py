@@ -1,6 +1,6 @@
 """Markdown files with fields in front, as users and projects write them for the agent.
 
-Anybody may have written such a file, so the work is bounded: the bytes that are read, and the YAML that is parsed.
+Such a file may be untrusted, so the work is bounded: the bytes that are read, and the YAML that is parsed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_text(path: Path) -> str:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    # A named pipe would have us wait for somebody who writes to it.
+    # Opening a named pipe would block until something writes to it.
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -60,7 +60,7 @@ def read_fields(front: str, *, admit: Callable[[int], bool] = lambda _: True) ->
         admit: Asked with the number of characters before the parser runs.
 
     Returns:
-        The fields by name; ``None`` if ``admit`` said no.
+        The fields by name; ``None`` if ``admit`` returned false.
 
     Raises:
         UnusableFileError: It is no YAML, no mapping, or has more brackets than are parsed.

@@ -52,7 +52,7 @@ def load_resources(  # noqa: PLR0913 - each is a flag or a setting of its own
     """Load all that holds for sessions in a directory. Does not raise: what cannot be used is among the diagnostics.
 
     The lists of the settings hold absolute paths and globs (``*``, ``?``, ``[...]``, ``**`` for any number of
-    directories); ``!glob`` leaves out what it matches, ``+path`` takes a path all the same, ``-path`` leaves one out in
+    directories); ``!glob`` leaves out what it matches, ``+path`` includes a path all the same, ``-path`` excludes it in
     any case. Those within the project's directory concern the project's places, the others the user's.
 
     Of two things with one name the first counts: the extra paths, then the project's, then the user's.

@@ -1,6 +1,6 @@
 """Looks for the files of users and projects, and reads them, within bounds.
 
-What this module promises: all of it may come with a project that somebody else wrote, so whatever is wrong with a file
+What this module promises: all of it may come with an untrusted project, so whatever is wrong with a file
 becomes a ``Diagnostic`` instead of an exception, and the work is bounded: the entries looked at, the bytes read, the
 YAML parsed, and what a pattern can cost. What cannot be used is left out, and the rest is used.
 """
@@ -38,7 +38,7 @@ _IGNORE_NAMES = (".gitignore", ".ignore", ".fdignore")
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something to mend in a user's files; the session goes on without what could not be used."""
+    """A problem with a user's files; the session continues without what could not be used."""
 
     path: Path
     problem: str
@@ -59,7 +59,7 @@ NamedT = TypeVar("NamedT", bound=_Named)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file, or a directory to search; ``loose`` says whether Markdown files right in it are skills."""
+    """A file, or a directory to search; ``loose`` is whether Markdown files right in it are skills."""
 
     path: Path
     loose: bool = True
@@ -136,7 +136,15 @@ class Search:
         return text if self._spend("characters of files", len(text), path) else None
 
     def files(self, sources: Iterable[Source], find: Callable[[Place], Iterator[Path]]) -> Iterator[tuple[Path, Scope]]:
-        """The files in all places that their scope's settings do not leave out, each once whatever leads to it."""
+        """Find the files in all places, without those that their scope's settings exclude.
+
+        Args:
+            sources: The places to search, by scope.
+            find: Called for each place; yields the files in it.
+
+        Yields:
+            Each file with its scope, once, whatever number of paths leads to it.
+        """
         seen: set[str] = set()
         for source in sources:
             # So that a project which asks for too much does not use up what its user's own places need.
@@ -148,7 +156,7 @@ class Search:
                     real = os.path.realpath(path)
                     if real in seen or not self._spend("characters of patterns", choice.cost, path):
                         continue
-                    if not choice.takes(path):
+                    if not choice.includes(path):
                         continue
                     seen.add(real)
                     if clean_text(str(path)) == str(path):
@@ -157,7 +165,15 @@ class Search:
                         self.report(path, "is not used: its path is not UTF-8. Rename it")
 
     def shown(self, directory: Path, ignored: Ignored | None) -> list[tuple[Path, Kind]]:
-        """The files and directories in ``directory`` that count, by name."""
+        """List the files and directories in a directory that are neither hidden nor ignored.
+
+        Args:
+            directory: The directory to list.
+            ignored: The ignore files that apply there.
+
+        Returns:
+            The paths and their kinds, sorted by name.
+        """
         shown: list[tuple[Path, Kind]] = []
         for entry in self._entries(directory):
             path, kind = directory / entry.name, kind_of(entry)
@@ -182,7 +198,7 @@ class Search:
         Returns:
             What holds in this directory.
         """
-        # Only from where the search began: that a repository leaves out its users' skills says nothing about them.
+        # Only from where the search began: that a repository ignores its users' skills does not concern them.
         lines: list[str] = []
         for name in _IGNORE_NAMES:
             lines += (self.text(directory / name) or "").split("\n")
@@ -291,7 +307,7 @@ class Search:
 
 
 class _Choice:
-    """What a list of paths and globs takes and leaves out."""
+    """What a list of paths and globs includes and excludes."""
 
     def __init__(self, source: Source, home: Path) -> None:
         self._directory = source.directory
@@ -318,7 +334,7 @@ class _Choice:
                 self._excluded.append(path)
         self.cost = _cost(map(str, [*self._excluded, *self._excluded_here]))
 
-    def takes(self, path: Path) -> bool:
+    def includes(self, path: Path) -> bool:
         names = {path, path.parent} if path.name == SKILL_FILE else {path}
         if names & self._removed:
             return False

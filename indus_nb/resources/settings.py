@@ -45,7 +45,7 @@ class ImageSettings(WireModel):
 
 
 class NotebookSettings(WireModel):
-    """What a notebook's model is told unasked, and for how many seconds its code may run; ``None``: for ever."""
+    """What a notebook's model is shown unasked, and for how many seconds its code may run; ``None``: no limit."""
 
     tell_cells: bool = True
     tell_variables: bool = True
@@ -80,7 +80,7 @@ class Settings(WireModel):
 
     ``enabled_models`` are the ones to cycle through, as ``--models``. ``extensions``, ``skills`` and ``prompts`` are
     absolute paths and patterns, with a mark in front where there was one (``!``, ``+``, ``-``), the project's first.
-    ``approve`` says which tool calls the user is asked about. ``mcp_servers`` are objects as they stand, by name.
+    ``approve`` selects the tool calls that the user is asked about. ``mcp_servers`` are objects as they stand, by name.
     """
 
     default_provider: str | None = None

@@ -1,8 +1,8 @@
-"""Stream rules: what a user or a project has to say at the moment at which a model begins to do it.
+"""Stream rules: instructions that a model is shown at the moment at which it begins to break them.
 
 A rule is a Markdown file in ``rules/`` of the agent directory or of the project: a ``condition`` (a pattern, or a list
-of them) and a text. When the condition appears in an answer that streams, the answer is stopped, the model is told the
-text, and it is asked again. Until then a rule takes no place in the model's context. Rules only add: no rule takes the
+of them) and a text. When the condition appears in an answer that streams, the answer is stopped, the model is shown the
+text, and it is asked again. Until then a rule uses no space in the model's context. Rules only add: no rule takes the
 place of another, and a project can neither switch off a user's rules nor the checks of tool calls.
 """
 
@@ -58,7 +58,7 @@ SEARCHED_AT_ONCE = 64
 MAX_SEARCH_SECONDS = 1.0
 """How long one rule's conditions may be searched for in an answer: a pattern can be slow on text made for that."""
 MAX_STOPS = 10
-"""How often the answers to one prompt are stopped, whatever the rules say."""
+"""How often the answers to one prompt are stopped at most."""
 _CONDITIONS = ("condition", "ttsrTrigger", "pattern")
 _REPEAT = re.compile(r"\{(\d{0,9})(?:,(\d{0,9}))?")
 _USUAL_PARTS: frozenset[Part] = frozenset({"text", "tool"})
@@ -66,7 +66,7 @@ _USUAL_PARTS: frozenset[Part] = frozenset({"text", "tool"})
 
 @dataclass(frozen=True, slots=True)
 class StreamRule:
-    """A rule. ``parts`` are those of an answer that it watches; ``content`` is what the model is told."""
+    """A rule. ``parts`` are those of an answer that it watches; ``content`` is what the model is shown."""
 
     name: str
     path: Path
@@ -107,15 +107,18 @@ def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
     """Find the stream rules for sessions in ``cwd``; never raises.
 
     Args:
-        cwd: the directory of the project
-        agent_dir: the user's own directory
+        cwd: The directory of the project.
+        agent_dir: The user's own directory.
+
+    Returns:
+        The rules, and a sentence about each file that holds none.
     """
     found = FoundRules()
     places: tuple[tuple[Path, Literal["project", "user"]], ...] = (
         (cwd / PROJECT_DIRECTORY / DIRECTORY, "project"),
         (agent_dir / DIRECTORY, "user"),
     )
-    for directory, level in reversed(places):  # so that a project which asks for too much takes nothing from the user
+    for directory, level in reversed(places):  # a project that asks for too much leaves the user's share
         for path in _rule_files(directory, found.problems):
             try:
                 rule = _rule(path, level)
@@ -241,7 +244,7 @@ class RuleWatch:
         """Rules whose search took too long; they are watched no more."""
 
     def recall(self, messages: Iterable[Message]) -> None:
-        """Take note of what was answered, and of the rules that were applied, in a conversation."""
+        """Record the answers of a conversation and the rules that were applied in it."""
         for message in messages:
             if isinstance(message, AssistantMessage):
                 self._answers += 1
@@ -290,7 +293,7 @@ class RuleWatch:
         return False
 
     def apply(self, rules: Iterable[StreamRule]) -> None:
-        """Take note that the model is told these rules."""
+        """Record that the model is shown these rules."""
         self._applied.update((rule.key, self._answers) for rule in rules)
 
     def _may_apply(self, rule: StreamRule) -> bool:
@@ -318,13 +321,13 @@ def _keys(details: object) -> list[str]:
 
 
 def reminder(rules: Sequence[StreamRule]) -> CustomMessage:
-    """What the model is told about the rules for which its answer was stopped."""
-    told = "\n\n".join(
+    """The text for the model about the rules for which its answer was stopped."""
+    texts = "\n\n".join(
         f'<rule name="{escape(rule.name)}" path="{escape(str(rule.path))}">\n{rule.content}\n</rule>' for rule in rules
     )
     text = (
         "<system-reminder>\nYour answer was stopped and discarded, for it was about to break what follows. Keep to it, "
-        f"and answer again.\n\n{told}\n</system-reminder>"
+        f"and answer again.\n\n{texts}\n</system-reminder>"
     )
     details = {"rules": [rule.key for rule in rules]}
     return CustomMessage(custom_type=CUSTOM_TYPE, content=text, display=False, details=details)

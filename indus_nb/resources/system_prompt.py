@@ -46,7 +46,7 @@ def system_prompt(
     Args:
         tools: The tools that the model is offered.
         cwd: The directory that the session works in.
-        today: The date that the model is told.
+        today: The date that the model is given.
         base: Replaces the built-in text including its list of tools.
         appended: Texts that follow the base.
         context_files: What follows them, nearest last.

@@ -4,7 +4,7 @@ What this module promises:
 
 - Going to another branch changes nothing until everything is known that it needs: an extension's objection, an abort or
   a failed summary leave all as it was.
-- ``branch_moved`` is published when the session stands at its new place, summary and label included.
+- ``branch_moved`` is published when the session is at its new place, summary and label included.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from indus_nb.wire import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """What came of going to another entry: a text to edit, and the summary's entry if one was written."""
+    """The outcome of going to another entry.
+
+    It holds a text to edit, and the summary's entry if one was written.
+    """
 
     editor_text: str | None = None
     cancelled: bool = False
@@ -58,7 +61,7 @@ class Branching:
         self._models = models
 
     async def navigate(self, entry_id: str, plan: BranchPlan, *, summarize: bool = False) -> Navigation:
-        """Go on from another entry of this session; what was said since stays in the tree.
+        """Go on from another entry of this session; what came after it stays in the tree.
 
         Args:
             entry_id: the entry. From a user's or an extension's message one goes on before it, and its text is offered
@@ -74,7 +77,7 @@ class Branching:
             UsageError: There is no such entry.
             CredentialsError: No model can write the summary.
             CompactionError: The summary failed.
-            SessionFileError: The session file does not take what is unsaved.
+            SessionFileError: What is unsaved cannot be written to the session file.
         """
         busy = SessionBusyError("The agent is running. Wait until it has finished, or abort it, and navigate then.")
         if self._turns.running:
@@ -97,7 +100,7 @@ class Branching:
 
         Raises:
             UsageError: There is no such entry.
-            SessionFileError: The session file does not take it.
+            SessionFileError: The session file cannot be written.
         """
         store = self._state.store
         store.append("label", target_id=store.entry(entry_id).id, label=(label or "").strip())

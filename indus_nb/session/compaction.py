@@ -1,7 +1,7 @@
-"""Summaries that take the place of a conversation's older part, or of a branch that was left.
+"""Summaries that replace a conversation's older part, or a branch that was left.
 
-Where to cut, what to say to the model and what comes back are decided here; ``AgentSession`` says when, and saves.
-Source of the numbers: one token is taken to be four characters, an image 1200 tokens.
+Where to cut, what to ask the model and what a summary holds is decided here; ``Compactor`` decides when, and saves.
+Source of the numbers: one token is counted as four characters, an image 1200 tokens.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ _NO_HISTORY = "No earlier history."
 
 
 class CompactionResult(WireModel):
-    """What a compaction made; ``first_kept_entry_id`` is where the conversation goes on word for word."""
+    """What a compaction made.
+
+    ``first_kept_entry_id`` is where the conversation goes on word for word.
+    """
 
     summary: str
     first_kept_entry_id: str
@@ -112,7 +115,7 @@ class CompactionResult(WireModel):
 
 
 def estimated_tokens(message: Message) -> int:
-    """About how many tokens a message takes; images of the user are not counted."""
+    """About how many tokens a message has; images of the user are not counted."""
     return math.ceil(_characters(message) / _CHARACTERS_PER_TOKEN)
 
 
@@ -148,7 +151,10 @@ def is_good_answer(message: Message) -> bool:
 
 
 def context_tokens(newest_first: Iterable[Message]) -> int:
-    """How many tokens a conversation takes: as its last good answer counted them, and estimated from there on."""
+    """Return how many tokens a conversation has.
+
+    Its last good answer counted them; those after it are estimated.
+    """
     tokens = 0
     for message in newest_first:
         if isinstance(message, AssistantMessage) and is_good_answer(message):
@@ -165,7 +171,10 @@ def context_tokens(newest_first: Iterable[Message]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What a compaction will summarise. ``turn_head`` is the beginning of a turn that is cut in two."""
+    """What a compaction will summarise.
+
+    ``turn_head`` is the beginning of a turn that is cut in two.
+    """
 
     first_kept_entry_id: str
     history: list[Message]
@@ -279,7 +288,7 @@ def _messages(entries: Iterable[Entry]) -> list[Message]:
 
 @dataclass(slots=True)
 class FileNames:
-    """The files that a conversation read and changed, in the order of their first mention."""
+    """The files that a conversation read and changed, as first mentioned."""
 
     read: dict[str, None] = field(default_factory=dict[str, None])
     modified: dict[str, None] = field(default_factory=dict[str, None])
@@ -391,7 +400,9 @@ class Summariser:
         *,
         replace_instructions: bool = False,
     ) -> tuple[str, JsonObject, Usage] | None:
-        """Summarise the entries of a branch that is left; the newest ones count when not all fit.
+        """Summarise the entries of a branch that is left.
+
+        The newest ones count when not all fit.
 
         Args:
             entries: the entries, oldest first.
@@ -408,7 +419,7 @@ class Summariser:
         budget = (self.model.context_window or _UNKNOWN_WINDOW) - settings.reserve_tokens
         files = FileNames()
         messages: list[Message] = []
-        taken = 0
+        total = 0
         for entry in reversed(entries):
             message = _message(entry)
             if isinstance(message, BranchSummaryMessage):
@@ -417,9 +428,9 @@ class Summariser:
                 continue
             tokens = estimated_tokens(message)
             is_summary = isinstance(message, BranchSummaryMessage | CompactionSummaryMessage)
-            if taken + tokens > budget and not (is_summary and taken < 0.9 * budget):
+            if total + tokens > budget and not (is_summary and total < 0.9 * budget):
                 break
-            taken += tokens
+            total += tokens
             messages.append(message)
         if not messages:
             return None
@@ -440,8 +451,8 @@ class Summariser:
             answer = await self._answer(context, max_tokens)
             attempt += 1
         if answer.stop_reason in ("error", "aborted"):
-            told = answer.error_message or "no reason given"
-            reason = told.replace("; what had arrived is kept", "").rstrip(".")
+            message = answer.error_message or "no reason given"
+            reason = message.replace("; what had arrived is kept", "").rstrip(".")
             raise CompactionError(f"Summarization failed: {reason}. The conversation is as it was.")
         if not answer.text.strip():
             raise CompactionError("Summarization failed: the model wrote nothing. The conversation is as it was.")

@@ -52,7 +52,9 @@ class Compactor:
     def compact(
         self, reason: CompactionReason, instructions: str | None = None
     ) -> Coroutine[None, None, CompactionResult]:
-        """Begin to put a summary in the place of what is old; an abort counts from this call on.
+        """Begin to put a summary in the place of what is old.
+
+        An abort counts from this call on.
 
         Args:
             reason: what the compaction is made for.
@@ -63,7 +65,7 @@ class Compactor:
 
         Raises:
             CredentialsError: No model can write the summary.
-            SessionFileError: The file does not take the messages that are not saved yet.
+            SessionFileError: The messages that are not saved yet cannot be written.
         """
         summariser = self._models.summariser()
         self._recorder.save_all()
@@ -71,7 +73,10 @@ class Compactor:
         return self._compact(summariser, reason, instructions)
 
     async def try_to_compact(self, reason: CompactionReason) -> bool:
-        """Compact without being asked; returns whether it was done. Its events tell why not."""
+        """Compact without being asked; returns whether it was done.
+
+        Its events hold the reason if not.
+        """
         try:
             await self.compact(reason)
         except (CompactionError, CredentialsError, SessionFileError):

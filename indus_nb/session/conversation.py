@@ -18,7 +18,10 @@ from indus_nb.wire import JsonObject, WireModel
 
 
 class ContextUsage(WireModel):
-    """How full a model's context is; ``tokens`` is ``None`` between a compaction and the next answer."""
+    """How full a model's context is.
+
+    ``tokens`` is ``None`` between a compaction and the next answer.
+    """
 
     tokens: int | None
     context_window: int
@@ -47,7 +50,7 @@ class Conversation:
         return len(self._stored.entries) if self._messages is None else len(self._messages)
 
     def reload(self, store: SessionStore) -> None:
-        """Go on from where ``store`` stands now."""
+        """Go on from the leaf of ``store``."""
         self._stored = store.context()
         if self._messages is not None:
             self._messages[:] = self._stored.messages()

@@ -131,7 +131,7 @@ class Host(Protocol):
 
 
 class Pause(Protocol):
-    """A clock that stands still while the user is asked."""
+    """A clock that is stopped while the user is asked."""
 
     def paused(self) -> contextlib.AbstractContextManager[None]:
         """Stand still within this context."""
@@ -234,7 +234,7 @@ class Ui(_TerminalUi):
         return [(each.frame, None if each.until is None else max(0.0, each.until - _now())) for each in waiting]
 
     def attach(self, host: Host, *, asks: bool = True, place: str | None = None) -> Callable[[], None]:
-        """Send ``host`` every request from now on, and what stands or is open already.
+        """Send ``host`` every request from now on, and the signs and dialogs that are there already.
 
         Args:
             host: called with each frame.
@@ -358,7 +358,7 @@ class Ui(_TerminalUi):
         return True
 
     def take(self, frame: JsonObject) -> None:
-        """Take a client's ``extension_ui_response``; one for a dialog that is not open is ignored."""
+        """Handle a client's ``extension_ui_response``; one for a dialog that is not open is ignored."""
         answer: Any = None
         if frame.get("cancelled") is not True:
             answer = frame.get("confirmed", frame.get("value"))
@@ -424,7 +424,7 @@ class Ui(_TerminalUi):
         lines: Sequence[str] | Callable[..., Any] | None,
         placement: WidgetPlacement | Mapping[str, Any] | None = None,
     ) -> None:
-        """Show lines until they are replaced, or with ``None`` taken away.
+        """Show lines until they are replaced, or removed with ``None``.
 
         Args:
             key: Names what is shown.
@@ -449,7 +449,7 @@ class Ui(_TerminalUi):
     paste_to_editor = set_editor_text
 
     def clear(self) -> None:
-        """Take away what stands, and answer what is open: a new session begins without either."""
+        """Remove signs and answer open dialogs: a new session begins without either."""
         self.cancel_all()
         for kind, key in tuple(self._standing):
             if kind == "status":

@@ -1,4 +1,7 @@
-"""Where extensions may look at a session and change what it does; the hooks here leave everything as it is."""
+"""Where extensions may look at a session and change what it does.
+
+The hooks here leave everything as it is.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ class BranchChange:
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """How that request is met. ``summary`` (text and details) takes the place of one that a model would write."""
+    """How that request is met.
+
+    ``summary`` (text and details) replaces the one that a model would write.
+    """
 
     cancel: bool = False
     summary: tuple[str, JsonObject] | None = None
@@ -66,14 +72,17 @@ class BranchPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """How a compaction is done; ``result`` takes the place of one that a model would write."""
+    """How a compaction is done; ``result`` replaces the one that a model would write."""
 
     cancel: bool = False
     result: CompactionResult | None = None
 
 
 class SessionHooks(RunHooks):
-    """A session calls these at their places and waits for each. None of them may raise."""
+    """A session calls these at their places and waits for each.
+
+    None of them may raise.
+    """
 
     def tools(self) -> Mapping[str, Tool]:
         """Tools besides the session's own, or in their place."""
@@ -87,11 +96,17 @@ class SessionHooks(RunHooks):
         return []
 
     def renderer(self, custom_type: str) -> Callable[..., Any] | None:
-        """What draws messages of that type for a notebook: given the message, it returns a MIME bundle."""
+        """Return what draws messages of that type for a notebook.
+
+        Given the message, it returns a MIME bundle.
+        """
         return None
 
     def check_flags(self) -> None:
-        """Raise ``UsageError`` for options of the command line that no extension has registered."""
+        """Check the options of the command line.
+
+        Raises ``UsageError`` for those that no extension has registered.
+        """
 
     def is_command(self, text: str) -> bool:
         """Whether ``text`` calls a command."""

@@ -51,7 +51,10 @@ class ModelChoice:
         return self._state.model
 
     def stream_options(self, model: Model) -> StreamOptions:
-        """Return what a request to ``model`` needs besides the conversation; raises ``CredentialsError``."""
+        """Return what a request to ``model`` needs besides the conversation.
+
+        Raises ``CredentialsError``.
+        """
         settings = self._state.settings
         return StreamOptions(
             api_key=self._state.registry.key_for(model),
@@ -63,7 +66,10 @@ class ModelChoice:
         )
 
     def summariser(self) -> Summariser:
-        """Return what writes summaries with the chosen model; raises ``CredentialsError``."""
+        """Return what writes summaries with the chosen model.
+
+        Raises ``CredentialsError``.
+        """
         model = self.required
         options = self.stream_options(model)
         provider = self._state.registry.provider_of(model)
@@ -71,12 +77,18 @@ class ModelChoice:
         return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens), retry)
 
     def context_usage(self) -> ContextUsage | None:
-        """Return how full the model's context is; ``None`` without a model or a known limit."""
+        """Return how full the model's context is.
+
+        Returns ``None`` without a model or a known limit.
+        """
         model = self._state.model
         return self._state.conversation.usage(model) if model is not None and model.context_window else None
 
     def preload(self) -> None:
-        """Import in a thread what the first request to the model needs; does nothing without one."""
+        """Import in a thread what the first request to the model needs.
+
+        Does nothing without one.
+        """
         if self._state.model is not None:
             preload_in_background(self._state.registry.provider_of(self._state.model).preload)
 
@@ -86,7 +98,7 @@ class ModelChoice:
         """Talk to another model from the next request on.
 
         Raises:
-            SessionFileError: The session file does not take it.
+            SessionFileError: The session file cannot be written.
             CredentialsError: A run goes on that could not use it. In both cases nothing has changed.
         """
         state = self._state
@@ -101,7 +113,10 @@ class ModelChoice:
         await self.set_thinking_level(state.thinking_level)
 
     async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
-        """Think more or less from the next request on; returns the nearest level that the model knows."""
+        """Think more or less from the next request on.
+
+        Returns the nearest level that the model knows.
+        """
         state = self._state
         level = self.clamped(level)
         if level != state.thinking_level:
@@ -113,9 +128,11 @@ class ModelChoice:
         return level
 
     async def cycle_model(self) -> Model | None:
-        """Talk to the next of the models to cycle through, by default all available ones; ``None`` without another.
+        """Talk to the next of the models to cycle through, by default all available ones.
 
-        A thinking level that was named with it is taken as well. The offline demonstration takes no part unless it is
+        Returns ``None`` without another.
+
+        A thinking level that was named with it is set as well. The offline demonstration is left out unless it is
         chosen already: it is used only when asked for.
         """
         state = self._state
@@ -133,21 +150,27 @@ class ModelChoice:
         return chosen.model
 
     async def cycle_thinking_level(self) -> ThinkingLevel | None:
-        """Think more, or after the most not at all; ``None`` when the model knows only one level."""
+        """Think more, or after the most not at all.
+
+        Returns ``None`` when the model knows only one level.
+        """
         state = self._state
         levels = state.model.thinking_levels if state.model is not None else ()
         if len(levels) < 2:
             return None
         return await self.set_thinking_level(levels[(levels.index(state.thinking_level) + 1) % len(levels)])
 
-    # What the session file says of it
+    # In the session file
 
     def clamped(self, level: ThinkingLevel) -> ThinkingLevel:
         """Return the nearest level that the model knows."""
         return self._state.model.nearest_thinking_level(level) if self._state.model is not None else level
 
     def record_start(self, stored: StoredContext) -> None:
-        """Save model and thinking level where the session file says otherwise; raises ``SessionFileError``."""
+        """Save model and thinking level where the session file has others.
+
+        Raises ``SessionFileError``.
+        """
         state = self._state
         if state.model is not None and stored.model != (state.model.provider, state.model.id):
             state.store.append("model_change", provider=state.model.provider, modelId=state.model.id)
@@ -155,7 +178,10 @@ class ModelChoice:
             state.store.append("thinking_level_change", thinkingLevel=state.thinking_level)
 
     def restore(self, stored: StoredContext) -> None:
-        """Go on with the model and thinking level of another session, as far as they can be used."""
+        """Restore the model and thinking level of another session.
+
+        They are set as far as they can be used.
+        """
         state = self._state
         if stored.model is not None:
             try:
@@ -167,11 +193,11 @@ class ModelChoice:
         try:
             self.record_start(stored)
         except SessionFileError as error:
-            state.problems.append(str(error))  # the next message says it again, where it matters
+            state.problems.append(str(error))  # the next message fails with it again, where it matters
 
 
 def model_unavailable(other: Model | None, error: ModelNotFoundError) -> str:
-    """Say that a stored session's model cannot be used.
+    """Describe that a stored session's model cannot be used.
 
     Args:
         other: the model that the session goes on with, as far as it is known already.

@@ -49,7 +49,10 @@ _log = logging.getLogger("indus_nb")
 
 
 class Stage(Enum):
-    """Where a session is in its life; it goes through these from the top down, and may skip to the last."""
+    """Where a session is in its life.
+
+    It goes through these from the top down, and may skip to the last.
+    """
 
     OPENED = "opened"
     STARTING = "starting"
@@ -59,7 +62,10 @@ class Stage(Enum):
 
 
 class SessionParts:
-    """What a session is made of; ``AgentSession`` adds what can be asked of it, and describes the arguments."""
+    """What a session is made of.
+
+    ``AgentSession`` adds what can be asked of it, and describes the arguments.
+    """
 
     def __init__(  # noqa: PLR0913 - each is a thing that a session is made of
         self,
@@ -163,7 +169,10 @@ class SessionParts:
 
     @property
     def problems(self) -> list[str]:
-        """Sentences for the user about what was found wrong; ``all_problems`` has those of other parts as well."""
+        """Sentences for the user about what was found wrong.
+
+        ``all_problems`` has those of other parts as well.
+        """
         return self.state.problems
 
     @property
@@ -261,7 +270,10 @@ class SessionParts:
 
     @property
     def all_tools(self) -> dict[str, Tool]:
-        """The tools that could be offered: the session's own, those of extensions, and those lent."""
+        """The tools that could be offered.
+
+        They are the session's own, those of extensions, and those lent.
+        """
         return self.toolbox.all
 
     @property
@@ -276,7 +288,7 @@ class SessionParts:
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told first."""
+        """The system prompt with the tools that are active now."""
         return self.toolbox.system_prompt
 
     # Events
@@ -325,10 +337,10 @@ class SessionParts:
         self.close()
 
     def close(self) -> None:
-        """Save what is unsaved, if need be in another file, and let go of the session file.
+        """Save what is unsaved, if need be in another file, and close the session file.
 
-        A run that is going on is asked to end, but not waited for. ``save_problem`` and ``problems`` say afterwards
-        what the session's own file does not hold.
+        A run that is going on is asked to end, but not waited for. ``save_problem`` and ``problems`` describe
+        afterwards what the session's own file does not hold.
         """
         self.turns.request_abort()
         if self._runner is not None:

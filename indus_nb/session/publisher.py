@@ -155,7 +155,7 @@ class Publisher:
         loop.call_soon(self._announce_soon)
 
     def _announce_soon(self) -> None:
-        """Announce what no event of the same step has taken along."""
+        """Announce entries that no event of the same step has announced."""
         if self._phase is _Phase.OPEN and self._added and not self._added[0].held:
             self._task = asyncio.get_running_loop().create_task(self.announce(), name="indus_nb entries")
 

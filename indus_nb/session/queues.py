@@ -41,7 +41,7 @@ class Queues:
         await self.publish()
 
     async def remove(self, queue: StreamingBehavior, index: int) -> UserMessage | CustomMessage:
-        """Take back one message.
+        """Remove one message.
 
         Args:
             queue: where it waits.
@@ -61,7 +61,7 @@ class Queues:
         return message
 
     async def clear(self) -> tuple[list[str], list[str]]:
-        """Take back what waits for a run; returns the texts of both queues, steering first."""
+        """Empty the queues of the run; returns the texts of both, steering first."""
         texts = self.steering.texts, self.follow_up.texts
         if self.pending_count:
             self.steering.waiting.clear()
@@ -77,10 +77,10 @@ class Queues:
         """Let a message join the user's next prompt."""
         self._for_next_prompt.append(message)
 
-    def take_for_next_prompt(self) -> list[CustomMessage]:
+    def pop_for_next_prompt(self) -> list[CustomMessage]:
         """Remove and return what joins the user's prompt."""
-        taken, self._for_next_prompt = self._for_next_prompt, []
-        return taken
+        messages, self._for_next_prompt = self._for_next_prompt, []
+        return messages
 
     def _named(self, queue: StreamingBehavior) -> MessageQueue:
         return self.steering if queue == "steer" else self.follow_up

@@ -3,7 +3,8 @@
 What this module promises:
 
 - Messages are saved in the order in which they were added to the conversation.
-- What the file does not take is kept, tried again with the next message, and rescued into another file at the end.
+- What cannot be written to the file is kept, tried again with the next message, and rescued into another file at the
+  end.
 - A failure stops the run and becomes a ``session_save_failed``: to go on unsaved is the user's decision.
 """
 
@@ -31,7 +32,10 @@ class Recorder:
 
     @property
     def unsaved_count(self) -> int:
-        """How many messages are in memory only, because the file did not take them."""
+        """How many messages are in memory only.
+
+        They could not be written to the file.
+        """
         return len(self._unsaved)
 
     def problems(self) -> list[str]:
@@ -61,7 +65,9 @@ class Recorder:
         return None
 
     def save_all(self) -> None:
-        """Save what could not be saved before: who reads the conversation from the store must see all of it.
+        """Save what could not be saved before.
+
+        Whoever reads the conversation from the store must see all of it.
 
         Raises:
             SessionFileError: The file still takes nothing; what is unsaved is kept for the next try.
@@ -71,7 +77,9 @@ class Recorder:
             del self._unsaved[0]
 
     def rescue(self) -> str | None:
-        """Save what is unsaved before the session is left, if need be with all of it in another file.
+        """Save what is unsaved before the session is left.
+
+        If need be, all of the session goes into another file.
 
         Returns:
             A sentence for the user when the session's own file does not hold everything, else ``None``.
@@ -102,7 +110,10 @@ class Recorder:
         raise own
 
     def rescue_at_end(self) -> str | None:
-        """Rescue what is unsaved when nothing can be tried again; returns what the session's own file does not hold."""
+        """Rescue what is unsaved when nothing can be tried again.
+
+        Returns what the session's own file does not hold.
+        """
         try:
             return self.rescue()
         except SessionFileError as error:

@@ -57,7 +57,10 @@ class Recovery:
         return not run.abort.requested and self._delay_ms(answer) is not None
 
     async def goes_on(self, run: Run) -> bool:
-        """Whether to ask again; waits for that as long as it takes, and makes room where that is needed."""
+        """Whether to ask again.
+
+        Waits for that as long as it takes, and makes room where that is needed.
+        """
         answer = self._state.last_answer
         if answer is None or run.abort.requested:
             if self._attempt:

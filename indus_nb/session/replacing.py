@@ -79,7 +79,10 @@ class Replacing:
         self._new_store = new_store
 
     async def new_session(self, parent_session: str | None = None) -> bool:
-        """Start over with an empty conversation in a file of its own; returns whether no extension objected."""
+        """Start over with an empty conversation in a file of its own.
+
+        Returns whether no extension objected.
+        """
         async with self._admitted():
             if not await self._state.hooks.before_switch("new", None):
                 return False
@@ -88,7 +91,9 @@ class Replacing:
         return True
 
     async def switch_session(self, path: Path) -> bool:
-        """Go on with the session in the file at ``path``; returns whether no extension objected.
+        """Go on with the session in the file at ``path``.
+
+        Returns whether no extension objected.
 
         The session's own file is opened again when another program has changed it.
 
@@ -143,7 +148,7 @@ class Replacing:
 
         Raises:
             UsageError: There is no such message.
-            SessionFileError: The session file does not take what is unsaved, or the new file cannot be made.
+            SessionFileError: What is unsaved cannot be written, or the new file cannot be made.
         """
         async with self._admitted():
             store = self._state.store
@@ -161,11 +166,13 @@ class Replacing:
             return user_text(entry, "\n") if position == "before" else ""
 
     async def clone(self) -> bool:
-        """Go on in a new session with this one's conversation; returns whether no extension objected.
+        """Go on in a new session with this one's conversation.
+
+        Returns whether no extension objected.
 
         Raises:
             UsageError: The session is empty.
-            SessionFileError: The session file does not take what is unsaved, or the new file cannot be made.
+            SessionFileError: What is unsaved cannot be written, or the new file cannot be made.
         """
         if self._state.store.leaf_id is None:
             raise UsageError("There is nothing to clone yet: the session is empty.")
@@ -202,7 +209,7 @@ class Replacing:
         state.conversation = Conversation(stored)
         self._models.restore(stored)
         await self._queues.clear()
-        self._queues.take_for_next_prompt()
+        self._queues.pop_for_next_prompt()
         await state.hooks.started(reason, previous)
         self._publisher.watch(store)
         file = None if store.path is None else str(store.path)

@@ -5,7 +5,7 @@ What this module promises:
 - A prompt is one activity (``Activity.RUNNING``): runs, retries, compactions and queued messages included. It ends with
   one ``agent_settled``, whatever happens.
 - Nothing refuses a prompt after ``accept`` was called; what goes wrong then is in the events.
-- ``agent_end`` says whether another attempt follows. Where none does, a subscriber that gets it may prompt at once.
+- ``agent_end`` holds whether another attempt follows. Where none does, a subscriber that gets it may prompt at once.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Runs:
                 UserPrompt(text_of(prompt.content), images_of(prompt)), run.system_prompt
             )
             run.system_prompt = start.system_prompt
-            added = self._queues.take_for_next_prompt()
+            added = self._queues.pop_for_next_prompt()
             await loop.run(run, [*start.before, prompt, *added, *start.messages])
             while await self._recovery.goes_on(run) or self._has_queued(run):
                 self._turns.resume()
@@ -129,7 +129,7 @@ class Runs:
             self._turns.settle()
             await self._publisher.emit(AgentSettled())
         except Exception:
-            # A defect of ours: subscribers must not wait for an end for ever.
+            # A defect of ours: subscribers must not wait forever for an end.
             await self._emit(AgentEnd(messages=[]))
             await self._publisher.emit(AgentSettled())
             raise

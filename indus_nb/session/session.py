@@ -110,7 +110,9 @@ class AgentSession(SessionParts):
         on_accepted: Callable[[], None] | None = None,
         source: InputSource = "interactive",
     ) -> None:
-        """Send a user message and wait until the session is idle; cancelling the call aborts the run.
+        """Send a user message and wait until the session is idle.
+
+        Cancelling the call aborts the run.
 
         Failures of the model do not raise: see the events and ``last_answer``.
 
@@ -237,7 +239,9 @@ class AgentSession(SessionParts):
         await self.emit(MessageEnd(message=final))
 
     async def events(self, text: str, images: Sequence[ImageContent] = ()) -> AsyncGenerator[SessionEvent]:
-        """Prompt, and yield every event until the session has settled; leaving the loop early aborts the run.
+        """Prompt, and yield every event until the session has settled.
+
+        Leaving the loop early aborts the run.
 
         Args:
             text: what the user wrote.
@@ -308,7 +312,9 @@ class AgentSession(SessionParts):
     async def steer(
         self, text: str, images: Sequence[ImageContent] = (), attachments: Sequence[Attachment] = ()
     ) -> None:
-        """Queue a message for after the tool call at hand; while idle it waits for the next run.
+        """Queue a message for after the tool call at hand.
+
+        While idle it waits for the next run.
 
         Args:
             text: what the user wrote.
@@ -323,7 +329,9 @@ class AgentSession(SessionParts):
     async def follow_up(
         self, text: str, images: Sequence[ImageContent] = (), attachments: Sequence[Attachment] = ()
     ) -> None:
-        """Queue a message for when the model has nothing more to do; while idle it waits for the next run.
+        """Queue a message for when the model has nothing more to do.
+
+        While idle it waits for the next run.
 
         Args:
             text: what the user wrote.
@@ -336,7 +344,7 @@ class AgentSession(SessionParts):
         await self.queues.add("followUp", await self._input.queueable(user_message(text, images, attachments)))
 
     async def clear_queue(self) -> tuple[list[str], list[str]]:
-        """Take back what waits; returns the texts of both queues, steering first."""
+        """Empty the queues; returns the texts of both, steering first."""
         return await self.queues.clear()
 
     async def unqueue(self, queue: StreamingBehavior, index: int) -> UserMessage | CustomMessage:
@@ -355,7 +363,10 @@ class AgentSession(SessionParts):
         return await self.queues.remove(queue, index)
 
     def set_interrupt_mode(self, mode: InterruptMode) -> None:
-        """Set whether a steering message skips the tool calls that have not started; counts at once."""
+        """Set whether a steering message skips the tool calls that have not started.
+
+        Counts at once.
+        """
         self.settings.interrupt_mode = mode
         if self.state.run is not None:
             self.state.run.interrupt_mode = mode
@@ -363,11 +374,17 @@ class AgentSession(SessionParts):
     # Ending what goes on
 
     async def abort(self) -> None:
-        """End whatever goes on, and return when the session is idle. What was said is kept, and so are the queues."""
+        """Abort what is running and wait until the session is idle.
+
+        The messages so far are kept, and so are the queues.
+        """
         await self.turns.abort()
 
     async def abort_retry(self) -> None:
-        """Do not wait for another attempt: the failed answer is the last one. Does nothing when nothing waits."""
+        """Do not wait for another attempt: the failed answer is the last one.
+
+        Does nothing when nothing waits.
+        """
         if self.recovery.end_wait():
             await self.wait_until_idle()
 
@@ -386,7 +403,10 @@ class AgentSession(SessionParts):
         await self.models.set_model(model)
 
     async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
-        """Think more or less from the next request on; returns the nearest level that the model knows."""
+        """Think more or less from the next request on.
+
+        Returns the nearest level that the model knows.
+        """
         return await self.models.set_thinking_level(level)
 
     async def cycle_model(self) -> Model | None:
@@ -394,31 +414,46 @@ class AgentSession(SessionParts):
         return await self.models.cycle_model()
 
     async def cycle_thinking_level(self) -> ThinkingLevel | None:
-        """Think more, or after the most not at all; ``None`` when the model knows only one level."""
+        """Think more, or after the most not at all.
+
+        Returns ``None`` when the model knows only one level.
+        """
         return await self.models.cycle_thinking_level()
 
     # Tools, prompt templates and skills
 
     def set_active_tools(self, names: Sequence[str] | None) -> None:
-        """Offer only these tools from the next request on, with ``None`` the usual ones; unknown names are ignored."""
+        """Offer only these tools from the next request on, with ``None`` the usual ones.
+
+        Unknown names are ignored.
+        """
         self.toolbox.choose(names)
 
     def lend_tools(self, lent: Iterable[Tool]) -> None:
-        """Offer these tools besides the session's own, in the place of those lent before; see ``Toolbox.lend``."""
+        """Offer these tools besides the session's own, in the place of those lent before.
+
+        See ``Toolbox.lend``.
+        """
         self.toolbox.lend(lent)
 
     def refresh_equipment(self) -> None:
-        """Offer a run that goes on the tools that there are now, from its next request on."""
+        """Offer the current tools to the active run, from its next request on."""
         self.toolbox.refresh()
 
     def list_commands(self) -> list[JsonObject]:
-        """List what may be prompted as ``/name``: commands of extensions, prompt templates and skills."""
+        """List what may be prompted as ``/name``.
+
+        That is commands of extensions, prompt templates and skills.
+        """
         return self.toolbox.list_commands()
 
     # Name, branches and other sessions
 
     async def set_name(self, name: str) -> None:
-        """Give the session a name; raises ``UsageError`` for one that is empty or too long."""
+        """Give the session a name.
+
+        Raises ``UsageError`` for one that is empty or too long.
+        """
         if not name.strip():
             raise UsageError("Session name cannot be empty")
         if len(name.strip()) > MAX_NAME_CHARACTERS:
@@ -457,7 +492,7 @@ class AgentSession(SessionParts):
             entry_id: the entry.
             summarize: whether a summary of what is left behind is put at the new place.
             instructions: what matters most in it.
-            replace_instructions: whether these are all that the model is told about it.
+            replace_instructions: whether these replace the usual instructions.
             label: a mark for the place.
 
         Returns:
@@ -467,15 +502,23 @@ class AgentSession(SessionParts):
         return await self.branching.navigate(entry_id, plan, summarize=summarize)
 
     async def new_session(self, parent_session: str | None = None) -> bool:
-        """Start over with an empty conversation; see ``Replacing.new_session``. A run that goes on is aborted first."""
+        """Start over with an empty conversation; see ``Replacing.new_session``.
+
+        A run that goes on is aborted first.
+        """
         return await self.replacing.new_session(parent_session)
 
     async def switch_session(self, path: Path) -> bool:
-        """Go on with the session in a file; see ``Replacing.switch_session``. A run that goes on is aborted first."""
+        """Go on with the session in a file; see ``Replacing.switch_session``.
+
+        A run that goes on is aborted first.
+        """
         return await self.replacing.switch_session(path)
 
     async def fork(self, entry_id: str, *, position: Literal["before", "at"] = "before") -> str | None:
-        """Go on in a new session with a part of this one's conversation; see ``Replacing.fork``.
+        """Go on in a new session with a part of this one's conversation.
+
+        See ``Replacing.fork``.
 
         Args:
             entry_id: where that part ends.
@@ -497,12 +540,14 @@ class AgentSession(SessionParts):
     # Compaction and the user's shell
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
-        """Put a summary in the place of the conversation's older part; a run that is going on is aborted first.
+        """Put a summary in the place of the conversation's older part.
+
+        A run that is going on is aborted first.
 
         Raises:
             CompactionError: There is nothing to compact, or it failed or was aborted.
             CredentialsError: No model can write the summary.
-            SessionFileError: The file does not take it. In each case the conversation is as it was.
+            SessionFileError: The file cannot be written. In each case the conversation is as it was.
         """
         self.turns.request_abort()
         ticket = self.turns.ticket
@@ -517,7 +562,9 @@ class AgentSession(SessionParts):
     async def bash(
         self, command: str, *, exclude_from_context: bool = False, command_id: str | int | None = None
     ) -> ShellResult:
-        """Run a shell command beside the agent; the model is shown it with the next prompt, unless excluded.
+        """Run a shell command beside the agent.
+
+        The model is shown it with the next prompt, unless excluded.
 
         Args:
             command: what the shell is given.

@@ -24,7 +24,10 @@ class TokenCounts(WireModel):
 
 
 class SessionStats(WireModel):
-    """Counts of a whole session, all branches and what was compacted included; ``cost`` is in US dollars."""
+    """Counts of a whole session, all branches and what was compacted included.
+
+    ``cost`` is in US dollars.
+    """
 
     user_messages: int = 0
     assistant_messages: int = 0

@@ -64,7 +64,7 @@ class Equipment:
         self._resources = None
 
     def system_prompt(self, tools: Iterable[Tool]) -> str:
-        """Return what the model is told first when it is offered ``tools``."""
+        """Return the system prompt for a model that is offered ``tools``."""
         return self._write_prompt(tools, self.resources)
 
 
@@ -84,7 +84,10 @@ class Toolbox:
 
     @property
     def all(self) -> dict[str, Tool]:
-        """The tools that could be offered: the session's own, those of extensions, and those lent."""
+        """The tools that could be offered.
+
+        They are the session's own, those of extensions, and those lent.
+        """
         return {**self.equipment.tools, **self._state.hooks.tools(), **self._lent}
 
     @property
@@ -102,31 +105,36 @@ class Toolbox:
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told first."""
+        """The system prompt with the active tools."""
         return self.equipment.system_prompt(self.active.values())
 
     def choose(self, names: Sequence[str] | None) -> None:
-        """Offer only these tools from the next request on, with ``None`` the usual ones; unknown names are ignored."""
+        """Offer only these tools from the next request on, with ``None`` the usual ones.
+
+        Unknown names are ignored.
+        """
         self._chosen = names
         self.refresh()
 
     def lend(self, lent: Iterable[Tool]) -> None:
-        """Offer these tools besides the session's own from the next request on, in the place of those lent before.
+        """Offer these tools besides the session's own from the next request on.
+
+        They replace those lent before.
 
         Raises:
-            UsageError: A name stands twice or is one of the session's own tools', or an API would reject a tool;
+            UsageError: A name is used twice or is one of the session's own tools', or an API would reject a tool;
                 nothing has changed then.
         """
         specs = [(tool.spec, tool) for tool in lent]
         check_tools(spec for spec, _ in specs)
         tools = {spec.name: tool for spec, tool in specs}
-        if taken := [name for name in tools if name in self.equipment.tools]:
-            raise UsageError(f"The session has a tool named {', '.join(taken)} of its own. Choose another name.")
+        if in_use := [name for name in tools if name in self.equipment.tools]:
+            raise UsageError(f"The session has a tool named {', '.join(in_use)} of its own. Choose another name.")
         self._lent = tools
         self.refresh()
 
     def refresh(self) -> None:
-        """Offer a run that goes on the tools that there are now, from its next request on."""
+        """Offer the current tools to the active run, from its next request on."""
         if self._state.run is not None:
             self._state.run.tools = self.active
 

@@ -100,16 +100,19 @@ class Turns:
 
     @property
     def ticket(self) -> int:
-        """What a command remembers when it comes, to learn later whether it was aborted since."""
+        """A mark to find out later whether a command was aborted meanwhile.
+
+        A command reads it when it comes; see ``aborted_since``.
+        """
         return self._aborts
 
     def aborted_since(self, ticket: int) -> bool:
-        """Whether an abort was requested after ``ticket`` was taken."""
+        """Whether an abort was requested after ``ticket`` was read."""
         return self._aborts != ticket
 
     @asynccontextmanager
     async def admission(self) -> AsyncGenerator[None]:
-        """Admit one command at a time, first come, first served, once the session has started."""
+        """Admit one command at a time, in order, once the session has started."""
         async with self._admission:
             await self._prepare()
             yield
@@ -117,7 +120,7 @@ class Turns:
     # Aborting
 
     def request_abort(self) -> None:
-        """Ask the activity to end, and reject every command that has come and still waits."""
+        """Ask the activity to end, and reject every command that still waits."""
         self._aborts += 1
         self._on_abort()
 
@@ -128,7 +131,9 @@ class Turns:
             await self.wait_for_end()
 
     async def make_idle(self) -> None:
-        """End what goes on, for a command that is admitted and begins something else in the same step.
+        """Abort what is running, for an admitted command that begins something else.
+
+        It begins that in the same step.
 
         Raises:
             SessionBusyError: The caller is part of what it would end.
@@ -139,7 +144,10 @@ class Turns:
             await self.wait_for_end()
 
     async def outcome(self, task: asyncio.Task[T]) -> T:
-        """Wait for an activity and return its result; cancelling the wait aborts the activity."""
+        """Wait for an activity and return its result.
+
+        Cancelling the wait aborts the activity.
+        """
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -164,7 +172,10 @@ class Turns:
             raise SessionBusyError("This was aborted before it had begun. Nothing was said or changed.")
 
     def check_caller(self) -> None:
-        """Raise ``SessionBusyError`` in a handler that the activity waits for: it would wait for itself."""
+        """Raise ``SessionBusyError`` in a handler that the activity waits for.
+
+        There the caller would wait for itself.
+        """
         if self._task is not None and asyncio.current_task() is self._task:
             raise SessionBusyError(
                 f"The session is {self._activity.value}, and this call comes from a handler that it waits for. "
@@ -172,12 +183,18 @@ class Turns:
             )
 
     async def wait_for_end(self) -> None:
-        """Wait until what goes on now has ended; returns at once in a handler that the activity itself waits for."""
+        """Wait until what goes on now has ended.
+
+        Returns at once in a handler that the activity itself waits for.
+        """
         if self._task is not None and asyncio.current_task() is not self._task:
             await asyncio.wait([self._task])
 
     async def wait_until_idle(self) -> None:
-        """Wait until nothing goes on, nor what follows it; returns at once in a handler of the activity."""
+        """Wait until nothing goes on, nor what follows it.
+
+        Returns at once in a handler of the activity.
+        """
         while self._task is not None and asyncio.current_task() is not self._task:
             await self.wait_for_end()
 

@@ -60,7 +60,10 @@ class UserInput:
         self._images = images
 
     async def admit(self, message: UserMessage) -> UserMessage:
-        """Return the message with images that a model can be shown; raises ``UsageError`` for others."""
+        """Return the message with images that a model can be shown.
+
+        Raises ``UsageError`` for others.
+        """
         admitted: JsonObject = {}
         if not isinstance(message.content, str):
             admitted["content"] = await admit_blocks(self._images, message.content)
@@ -96,7 +99,10 @@ class UserInput:
         return processed if source == "extension" else self._expanded(processed)
 
     async def queueable(self, message: UserMessage) -> UserMessage:
-        """Admit and expand a message that waits in a queue; raises ``UsageError`` for a command of an extension."""
+        """Admit and expand a message that waits in a queue.
+
+        Raises ``UsageError`` for a command of an extension.
+        """
         message = await self.admit(message)
         text = text_of(message.content)
         if self._state.hooks.is_command(text):

@@ -23,11 +23,13 @@ from indus_nb.tools.truncate import Truncation
 
 
 class UserShell:
-    """Runs the commands of one session's user, several at a time if need be, and can end them all.
+    """Runs the shell commands of one session's user.
+
+    Several may run at a time, and all can be ended at once.
 
     Args:
         state: the session's shared state.
-        turns: tells when the session is idle.
+        turns: knows when the session is idle.
         recorder: adds the commands to the conversation.
         publisher: publishes their output.
     """
@@ -43,7 +45,9 @@ class UserShell:
     async def run(
         self, command: str, *, exclude_from_context: bool = False, command_id: str | int | None = None
     ) -> ShellResult:
-        """Run a command to its end and add it to the conversation; its output is published as it comes.
+        """Run a command to its end and add it to the conversation.
+
+        Its output is published as it comes.
 
         Args:
             command: what the shell is given.

@@ -24,12 +24,14 @@ _HEADER_LIMIT = 16 * 1024 * 1024  # a first line longer than this is no header, 
 
 
 def read_header(path: Path) -> JsonObject:
-    """The header of the session file at ``path``; no more than its first lines are read.
+    """The header of the session file at ``path``.
+
+    No more than its first lines are read.
 
     Raises ``SessionNotFoundError`` when nothing is there and ``SessionFileError`` when it is no session.
     """
     try:
-        # Opening a pipe or a device may wait for ever.
+        # Opening a pipe or a device may wait forever.
         if not stat.S_ISREG(path.stat().st_mode):
             raise SessionFileError(path, "this is not a file. Name a session file, which ends in .jsonl")
         with path.open("rb") as file:
@@ -46,11 +48,13 @@ def read_header(path: Path) -> JsonObject:
 
 
 class WriterLock:
-    """The right to write to one session file, held by one process and one object in it.
+    """The right to write to one session file.
 
-    The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems let
-    nobody read a locked first byte). The operating system drops the lock when its owner dies. Where it knows no locks,
-    ``warning`` says so and no other program is kept out.
+    One process holds it, and one object in that.
+
+    The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems do not
+    let a locked first byte be read). The operating system drops the lock when its owner dies. Where it has no locks,
+    ``warning`` is set and no other program is kept out.
 
     Raises ``SessionLockedError`` when another program holds it, and ``SessionFileError`` when no lock file can be made.
     """
@@ -154,7 +158,9 @@ def _read_owner(file: io.FileIO) -> str:
 
 
 class SessionFile:
-    """One writer's hold on a session file: locked, open for appending, and watched for writes by others.
+    """One writer's hold on a session file.
+
+    The file is locked, open for appending, and watched for writes by others.
 
     ``open`` and ``create`` raise ``SessionLockedError`` and ``SessionFileError``, and leave nothing locked then.
     """
@@ -269,10 +275,13 @@ class SessionFile:
             self._digest.update(content)
 
     def set_aside(self, torn: bytes) -> Path:
-        """Cut ``torn`` off the file's end and keep it in a new file next to it; returns that file's path."""
+        """Cut ``torn`` off the file's end and keep it in a new file next to it.
+
+        Returns that file's path.
+        """
         self._check_ours()
-        taken = (self.path.with_name(f"{self.path.name}.torn-{number}") for number in count(1))
-        kept = next(path for path in taken if not path.exists())
+        candidates = (self.path.with_name(f"{self.path.name}.torn-{number}") for number in count(1))
+        kept = next(path for path in candidates if not path.exists())
         try:
             with _open(kept, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
                 _write(file, torn)
@@ -288,7 +297,7 @@ class SessionFile:
         return kept
 
     def replace(self, content: bytes) -> None:
-        """Put ``content`` in the place of what the file holds, in one step: either all of it or nothing."""
+        """Replace the content of the file in one step: all of it or nothing."""
         self._check_ours()
         try:
             write_atomically(self.path, content, sync=True, exclusive=True)
@@ -333,7 +342,7 @@ class SessionFile:
                 "left), so nothing was added. Open the session again to go on from there",
             )
         if found.st_mtime_ns != self._changed and self._digest is not None:
-            # It may only have been touched, or its file system is late in telling.
+            # It may only have been touched, or its file system reports late.
             if hashlib.blake2b(self._content()).digest() != self._digest.digest():
                 raise SessionFileError(
                     self.path,

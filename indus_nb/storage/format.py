@@ -38,7 +38,9 @@ def as_text(value: object) -> str:
 
 
 def milliseconds(timestamp: object) -> int:
-    """The ms since the epoch of an ISO 8601 time, in UTC unless it says otherwise; 0 when it is none.
+    """The ms since the epoch of an ISO 8601 time, in UTC unless it has an offset.
+
+    Returns 0 when it is none.
 
     >>> milliseconds("1970-01-01T00:00:01.500Z"), milliseconds("soon"), milliseconds(None)
     (1500, 0, 0)
@@ -55,15 +57,18 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def new_entry_id(taken: Container[str]) -> str:
-    """Eight hexadecimal digits that are not ``taken``."""
-    while (entry_id := secrets.token_hex(4)) in taken:
+def new_entry_id(used: Container[str]) -> str:
+    """Eight hexadecimal digits that are not in ``used``."""
+    while (entry_id := secrets.token_hex(4)) in used:
         pass
     return entry_id
 
 
 def find_header(lines: Iterable[bytes]) -> JsonObject | None:
-    """The session header on the first of ``lines``, or on the second after a title line; ``None`` without one."""
+    """Return the session header, on the first of ``lines`` or after a title line.
+
+    Returns ``None`` without one.
+    """
     for _, line in zip(range(2), lines, strict=False):
         try:
             data = load_object(line)
@@ -94,7 +99,10 @@ class FileContent:
 
 
 def parse_content(content: bytes) -> FileContent | None:
-    """What a session file holds; ``None`` when ``content`` does not begin with a session header."""
+    """What a session file holds.
+
+    Returns ``None`` when ``content`` does not begin with a session header.
+    """
     lines = content.split(b"\n")
     last = lines.pop()
     torn = b"" if _is_object(last) else last
@@ -118,7 +126,7 @@ def parse_content(content: bytes) -> FileContent | None:
     header = next(data for data in objects.values() if data.get("type") == "session")
     objects = {index: data for index, data in objects.items() if data.get("type") not in ("session", "title")}
     # A peer that resumes a session without an answer writes header and entries again: an entry counts once, as its
-    # last line has it and where its first one stands.
+    # last line has it and where its first one is.
     entries = {data["id"]: data for data in objects.values() if _is_entry(data)}
     unreadable.extend(index + 1 for index, data in objects.items() if not _is_entry(data))
     unended = bool(last) and not torn
@@ -138,7 +146,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def _migrate(objects: list[JsonObject]) -> bool:
-    """Bring a file's objects, header included, to the current version; tells whether there was anything to do."""
+    """Bring a file's objects, header included, to the current version; returns whether anything changed."""
     header = next(data for data in objects if data.get("type") == "session")
     version = header.get("version", 1)
     if not isinstance(version, int) or version >= FORMAT_VERSION:
@@ -185,7 +193,7 @@ class Entry:
 
     @property
     def timestamp(self) -> str:
-        """When it was written, ISO 8601 in UTC; empty when the file does not say."""
+        """When it was written, ISO 8601 in UTC; empty when the file has none."""
         return as_text(self.data.get("timestamp"))
 
     @property
@@ -200,7 +208,10 @@ class Entry:
 
 
 def join_parents(entries: dict[str, Entry]) -> list[str]:
-    """Make a root of every entry whose parent is missing or hangs from the entry itself; returns their ids."""
+    """Make a root of every entry whose parent is missing or a descendant.
+
+    Returns their ids.
+    """
     mended: list[str] = []
     sound: set[str] = set()
     for start in entries.values():
@@ -223,7 +234,7 @@ def join_parents(entries: dict[str, Entry]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StoredContext:
-    """What a conversation goes on from; ``None`` where the session does not say."""
+    """What a conversation goes on from; ``None`` where the session has nothing."""
 
     entries: list[Entry]
     """Those that a message comes from, oldest first."""

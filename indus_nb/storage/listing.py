@@ -1,4 +1,4 @@
-"""Where session files are found, and what a list says of each."""
+"""Where session files are found, and what a list shows of each."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def find_session(wanted: str, directory: Path) -> Path:
         raise UsageError("Name the session: the path of its file, or the beginning of its id.")
     if wanted.endswith(".jsonl") or "/" in wanted or os.sep in wanted:
         path = Path(wanted)
-        with suppress(RuntimeError):  # a home directory of nobody
+        with suppress(RuntimeError):  # there is no home directory
             path = path.expanduser()
         found = next((place for place in (path, directory / path) if place.is_file()), None)
         if found is None:
@@ -114,7 +114,9 @@ def find_session(wanted: str, directory: Path) -> Path:
 
 
 def list_sessions(directory: Path, limit: int | None = None) -> list[SessionInfo]:
-    """List the sessions in a directory, the one with the latest message first; other files are left out.
+    """List the sessions in a directory, the one with the latest message first.
+
+    Other files are left out.
 
     Args:
         directory: where session files are.

@@ -1,8 +1,8 @@
 """A session as an append-only tree of entries, kept in a JSONL file or in memory.
 
 A file holds one JSON object per line: a header, then entries that each name their parent. The leaf is the entry that
-the next one will hang from; the path from a root to it is the conversation. Nothing written is ever changed, so entry
-types and keys that are unknown here survive.
+will be the parent of the next one; the path from a root to it is the conversation. Nothing written is ever changed,
+so entry types and keys that are unknown here survive.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from indus_nb.wire import JsonObject, load_object
 
 @dataclass(slots=True)
 class TreeNode:
-    """An entry with what hangs from it, oldest first, and its label."""
+    """An entry with its children, oldest first, and its label."""
 
     entry: Entry
     children: list[TreeNode] = field(default_factory=list["TreeNode"])
@@ -58,7 +58,9 @@ class TreeNode:
 
 
 class SessionStore:
-    """A session's entries. One store at a time may write to a file; ``close`` lets the next one in.
+    """A session's entries. One store at a time may write to a file.
+
+    ``close`` lets the next one in.
 
     ``warnings`` are sentences for a user about what was amiss. Appending raises ``SessionFileError`` when the entry
     could not be saved; it is in neither the file nor the store then. ``on_added`` is called with every entry that is
@@ -123,7 +125,9 @@ class SessionStore:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The session in the file at ``path``, locked for writing; its leaf is the last entry.
+        """The session in the file at ``path``, locked for writing.
+
+        Its leaf is the last entry.
 
         A file of an older version is rewritten, and a torn last line is moved to a file of its own. Raises
         ``SessionNotFoundError``, ``SessionLockedError``, or ``SessionFileError`` for a file that is no session or
@@ -139,7 +143,9 @@ class SessionStore:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The session in the file at ``path``, to look at or to fork; others may go on writing to it.
+        """The session in the file at ``path``, to look at or to fork.
+
+        Others may go on writing to it.
 
         Raises ``SessionNotFoundError`` and ``SessionFileError``; so does appending.
         """
@@ -191,7 +197,10 @@ class SessionStore:
 
     @property
     def cwd(self) -> Path:
-        """The directory that the session works in; the process's own when the file does not say."""
+        """The directory that the session works in.
+
+        The process's own when the file names none.
+        """
         return Path(as_text(self.header.get("cwd")) or Path.cwd())
 
     def check_cwd(self) -> None:
@@ -244,7 +253,7 @@ class SessionStore:
         return path
 
     def context(self) -> StoredContext:
-        """What the conversation at the leaf goes on from: its messages, model and thinking level.
+        """Return messages, model and thinking level of the conversation at the leaf.
 
         Before the latest compaction only its summary and the entries that it kept count. Messages that cannot be
         understood are left out, with a warning.
@@ -260,7 +269,10 @@ class SessionStore:
             )
 
     def tree(self) -> list[TreeNode]:
-        """The roots, and through them every entry; siblings are in the order of their times."""
+        """The roots, and through them every entry.
+
+        Siblings are in the order of their times.
+        """
         nodes = {entry.id: TreeNode(entry) for entry in self._entries}
         for target, (label, timestamp) in self._labels.items():
             if node := nodes.get(target):
@@ -274,16 +286,19 @@ class SessionStore:
         return roots
 
     def is_current(self) -> bool:
-        """Whether the file, if there is one yet, can be written to and is as this store left it."""
+        """Whether the file can be written to and is as this store left it.
+
+        So it is while there is no file yet.
+        """
         return self._refusal is None and (self._file is None or self._file.is_ours())
 
     # Writing
 
     def append_message(self, message: Message) -> str:
-        """Hang a message from the leaf and make it the leaf; returns its entry's id.
+        """Append a message to the leaf and make it the leaf; returns its entry's id.
 
         An extension's message becomes an entry of type ``custom_message``. Summaries are no messages in a file:
-        ``append`` stores them, and a ``ValueError`` says so here.
+        ``append`` stores them; here they raise ``ValueError``.
         """
         if isinstance(message, BranchSummaryMessage | CompactionSummaryMessage):
             raise ValueError(f"a {message.role} is stored by append('branch_summary' or 'compaction', ...)")
@@ -309,12 +324,17 @@ class SessionStore:
         return self._append(kind, {to_camel(key): value for key, value in fields.items() if value is not None})
 
     def save(self) -> None:
-        """Make the file appear now, before the first message; does nothing when it is there or never will be."""
+        """Make the file appear now, before the first message.
+
+        Does nothing when it is there or never will be.
+        """
         if self.path is not None and self._file is None and self._refusal is None:
             self._begin(self.path, b"")
 
     def move_leaf(self, entry_id: str | None) -> None:
-        """Let the next entry hang from ``entry_id``, or be a root. The file does not record this.
+        """Make ``entry_id`` the leaf; with ``None`` the next entry is a root.
+
+        The file does not record this.
 
         Raises ``UsageError`` for an unknown id.
         """
@@ -367,7 +387,10 @@ class SessionStore:
         return self._successor(cwd, directory, [entry.data for entry in self._entries])
 
     def close(self) -> None:
-        """Let go of the file; only appending is over then. Does nothing the second time."""
+        """Close the file; only appending is impossible then.
+
+        Does nothing the second time.
+        """
         if self.path is not None:
             self._refusal = self._refusal or "the session was closed. Open it again"
         if self._file is not None:
@@ -384,7 +407,7 @@ class SessionStore:
         entry_id = new_entry_id(self._by_id)
         head = {"type": kind, "id": entry_id, "parentId": self.leaf_id, "timestamp": now()}
         line = format_line({**head, **fields, **head})
-        # Read back, so that the entry is what the file says and shares nothing with its caller.
+        # Read back, so that the entry is what the file holds and shares nothing with its caller.
         entry = Entry(load_object(line), message)
         if self.path is not None:
             if self._refusal is not None:

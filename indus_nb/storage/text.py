@@ -1,4 +1,4 @@
-"""What an entry says, as text: the one place that looks into stored messages for it.
+"""The text of an entry: the one place that looks into stored messages for it.
 
 What this module promises: entries of any shape are looked at, as a file has them, without building a message; what is
 not understood counts as empty.
@@ -17,7 +17,7 @@ def content_text(content: object, separator: str = " ") -> str:
 
     Args:
         content: a text, or a list of blocks; everything else counts as empty.
-        separator: what stands between the texts of two blocks: a space where they are listed, a line end where they
+        separator: what is put between the texts of two blocks: a space where they are listed, a line end where they
             are edited.
 
     Returns:
@@ -33,11 +33,11 @@ def content_text(content: object, separator: str = " ") -> str:
 
 
 def entry_text(entry: Entry, separator: str = " ") -> str:
-    """Return what an entry says: its message's text, its summary, or its shell command.
+    """Return the text of an entry: a message, a summary or a shell command.
 
     Args:
-        entry: of any type; one that says nothing has an empty text.
-        separator: what stands between the texts of two blocks.
+        entry: of any type; one without words has an empty text.
+        separator: what is put between the texts of two blocks.
 
     Returns:
         The text.
@@ -53,7 +53,7 @@ def user_text(entry: Entry, separator: str = " ") -> str:
 
     Args:
         entry: of any type; one that is no message of the user has an empty text.
-        separator: what stands between the texts of two blocks.
+        separator: what is put between the texts of two blocks.
 
     Returns:
         The text.
@@ -63,6 +63,9 @@ def user_text(entry: Entry, separator: str = " ") -> str:
 
 
 def stored_message(entry: Entry) -> JsonObject:
-    """Return the message of an entry as the file has it; empty for an entry of another type or shape."""
+    """Return the message of an entry as the file has it.
+
+    It is empty for an entry of another type or shape.
+    """
     message: object = entry.data.get("message") if entry.type == "message" else None
     return cast("JsonObject", message) if isinstance(message, dict) else {}

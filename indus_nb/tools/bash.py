@@ -72,7 +72,7 @@ class ShellResult:
 
     ``exit_code`` is ``None`` while it runs and when it was killed, after ``timed_out`` or ``cancelled``; a signal from
     elsewhere counts as 128 plus its number. ``full_output_path`` names the file with everything when not all is shown;
-    ``file_problem`` says why that file is missing or not whole.
+    ``file_problem`` is the reason why that file is missing or not whole.
     """
 
     truncation: Truncation
@@ -106,7 +106,7 @@ class Shell:
     ) -> ShellResult:
         """Run a command to its end. Stdout and stderr come together.
 
-        Cancelling the task kills the command and its process group and returns a result that says ``cancelled``: the
+        Cancelling the task kills the command and its process group and returns a result with ``cancelled`` set: the
         caller decides whether to go on.
 
         Args:

@@ -1,6 +1,6 @@
 """What a tool call shows, and what the user is asked before it runs. Decided here and by each tool, nowhere else.
 
-Front ends, views and the permission gate match no names of tools: they ask ``describe_call``. A tool says what is
+Front ends, views and the permission gate match no names of tools: they ask ``describe_call``. A tool declares what is
 special about its calls in a method ``describe_call(arguments)``. A tool without that method, and a call of which only
 the name and the arguments are left (in a session file), are described by their arguments.
 """
@@ -37,9 +37,9 @@ class CallDescription:
     """One tool call for people.
 
     ``summary`` is what the call is about, in one line, and may be empty. ``code`` is Python code that it runs.
-    ``details`` are the arguments that neither of them shows. ``has_effects`` says whether it may change anything.
+    ``details`` are the arguments that neither of them shows. ``has_effects`` is whether it may change anything.
 
-    ``announces_start`` says that the tool reports as soon as it begins, or ends at once: until then the user may be
+    ``announces_start`` is whether the tool reports as soon as it begins, or ends at once: until then the user may be
     looking at the question, and a view need not repeat what that shows.
 
     ``approval`` makes the question. It may read files, so call it off the event loop. It raises ``ToolError`` if the
@@ -73,7 +73,7 @@ def describe_call(name: str, arguments: JsonObject, tools: Mapping[str, object] 
         tools: The tools of the session by name, as far as they are known.
 
     Returns:
-        What the tool says of the call. If it says nothing, or is not among ``tools``, the arguments describe the call,
+        The tool's own description. If it gives none, or is not among ``tools``, the arguments describe the call,
         and it counts as one with effects.
     """
     tool = tools.get(name)
@@ -124,7 +124,7 @@ def approval_by_arguments(name: str, arguments: JsonObject) -> Approval:
 
 
 def summarised(arguments: JsonObject) -> tuple[str, JsonObject]:
-    r"""Choose the argument that says in one line what a call is about, and return it and the others.
+    r"""Choose the argument that best describes a call in one line, and return it and the others.
 
     >>> summarised({"limit": 3, "path": "notes.txt"})
     ('notes.txt', {'limit': 3})

@@ -58,7 +58,7 @@ def replace(data: bytes, replacements: Sequence[Replacement]) -> Edited:
     r"""Make replacements in a file's bytes, each located in ``data`` as it is given.
 
     A byte order mark, bytes that are no UTF-8 and the line ends of lines that stay are kept; line ends that come with
-    a replacement take the form of the file's first one.
+    a replacement get the form of the file's first one.
 
     >>> replace(b"one  \r\n\xe2\x80\x9ctwo\xe2\x80\x9d\r\n", [Replacement(old_text='"two"', new_text="2\n3")]).data
     b'one  \r\n2\r\n3\r\n'

@@ -34,7 +34,7 @@ def function_tool(
     snippet: str | None = None,
     inject: Mapping[type, Callable[[], Any]] | None = None,
 ) -> Tool:
-    """``function`` as a tool that a model can call.
+    """Make a tool that a model can call from a function.
 
     The schema comes from the annotations and defaults, descriptions from the docstring (Google, NumPy or Sphinx style).
     A parameter annotated with ``ToolContext``, or with a class in ``inject``, is filled in here and not by the model.
@@ -54,8 +54,20 @@ def function_tool(
     >>> spec.parameters["properties"]["a"], spec.parameters["required"]
     ({'description': 'the first one', 'type': 'integer'}, ['a'])
 
-    Raises ``UsageError`` for a function that cannot be one: ``*args``, ``**kwargs``, parameters without annotation,
-    types without a JSON schema.
+    Args:
+        function: The function, plain or a coroutine function.
+        name: The tool's name; by default the function's.
+        description: What the model reads of it; by default the docstring without its sections.
+        read_only: Whether it has no effects, so that the user need not be asked before a call.
+        snippet: A line about the tool for the system prompt.
+        inject: Classes and, for each, a function that returns the value of a parameter annotated with that class.
+
+    Returns:
+        The tool.
+
+    Raises:
+        UsageError: The function cannot be one: ``*args``, ``**kwargs``, parameters without annotation, types without a
+            JSON schema.
     """
     given = {ToolContext: None, **(inject or {})}
     tool_name = name or getattr(function, "__name__", type(function).__name__)
@@ -165,7 +177,7 @@ def _image(value: Any) -> bytes | None:
 
 
 def _repr(value: object, method: str) -> object:
-    """What IPython's protocol of display says, as far as the class of ``value`` knows it."""
+    """The MIME bundle of IPython's display protocol, as far as the class of ``value`` implements it."""
     kind: Any = type(value)
     return getattr(kind, method)(value) if hasattr(kind, method) else None
 
@@ -199,7 +211,7 @@ def _table(frame: Any) -> str:
 
 
 def _documentation(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """What the docstring says of the function and of its parameters."""
+    """The docstring's description of the function and of its parameters."""
     text = inspect.getdoc(function)
     if not text:
         return "", {}

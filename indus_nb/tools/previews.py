@@ -14,7 +14,7 @@ _MAX_FILE_BYTES = 256 * 1024
 _MAX_LINES = 2000
 _ANY_ARGUMENTS = " …"
 _SHELL_SIGNS = frozenset(";&|`$<>(){}[]*?~!\\\n'\"#=")
-# Programs whose further words change little. None that runs what it is given, and none that writes where it is told.
+# Programs whose arguments change little: none that runs what it is given, and none that writes to a path among them.
 _HARMLESS = frozenset({"ls", "pwd", "wc", "du", "df", "whoami", "git status"})
 
 

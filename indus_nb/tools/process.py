@@ -41,7 +41,7 @@ class Child:
         os.set_blocking(self._pipe, False)
         try:
             self._loop.add_reader(self._pipe, self._wake.set)
-            # Popen and not asyncio's own: its start cannot be cancelled half-way, its end is told apart from the
+            # Popen and not asyncio's own: its start cannot be cancelled half-way, its end is distinguished from the
             # pipe's, and it needs no child watcher, so that any loop in any thread will do.
             start_guard()
             self._process = subprocess.Popen(
@@ -129,7 +129,7 @@ class Child:
     def kill(self) -> bytes:
         """End the whole group, at once and for sure; returns what it had still printed."""
         kill_group(self._process.pid)
-        # A process that fled from the group may print for ever: what fits into a pipe is enough.
+        # A process that fled from the group may print without end: what fits into a pipe is enough.
         return b"".join(self._read_now() for _ in range(_PIPE // _CHUNK))
 
     async def __aenter__(self) -> Self:

@@ -182,7 +182,7 @@ class _Matches:
         self._long_lines = False
 
     def add(self, record: bytes) -> bool:
-        """Take one line of output; whether there is room for more."""
+        """Add one line of output; return whether there is room for more."""
         name, nul, rest = record.partition(b"\0")
         numbered = _LINE_NUMBER.match(rest)
         if nul and rest == b"?":

@@ -136,11 +136,14 @@ def changed(todos: TodoList, arguments: TodoArguments) -> TodoList:
     """Return the list after an operation.
 
     Args:
-        todos: the list before it, which stays as it is
-        arguments: what to do
+        todos: The list before it, which stays as it is.
+        arguments: What to do.
+
+    Returns:
+        The list after it.
 
     Raises:
-        ToolError: it names something that is not there, or the list would become too long.
+        ToolError: It names something that is not there, or the list would become too long.
     """
     phases = [Phase(name=phase.name, tasks=[task.model_copy() for task in phase.tasks]) for phase in todos.phases]
     match arguments.op:
@@ -232,8 +235,11 @@ def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) ->
     """Make the ``todo`` tool.
 
     Args:
-        read: gives the list as it is
-        keep: takes the list after a call
+        read: Returns the current list.
+        keep: Called with the list after each call.
+
+    Returns:
+        The tool.
     """
 
     async def run(arguments: TodoArguments, _context: ToolContext) -> ToolOutput:
@@ -251,7 +257,7 @@ def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) ->
         ),
         arguments=TodoArguments,
         run=run,
-        read_only=True,  # nobody need be asked about it: it changes nothing but the list, and that at one go
+        read_only=True,  # the user need not be asked: it changes nothing but the list, and that in one step
         describe=_describe,
         snippet="Keep a list of what is to be done",
     )

@@ -131,7 +131,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
 class FunctionTool(Generic[ArgumentsT]):
     """A tool made of a pydantic model for its arguments and an async function.
 
-    ``warn`` may say, before the user allows a call, what they should know of it; quickly, and without raising.
+    ``warn`` may return a warning for the user before they allow a call; quickly, and without raising.
     ``describe`` is given the description that the arguments make and the validated arguments, and returns a better one,
     quickly and without reading files; only the ``approval`` of that may take longer.
     """

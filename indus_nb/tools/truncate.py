@@ -36,7 +36,7 @@ class Truncation(WireModel):
     max_bytes: int = MAX_BYTES
 
     def details(self) -> JsonObject | None:
-        """What a tool's details say of it: nothing while all is shown."""
+        """The entry for a tool's details; empty while all is shown."""
         return {"truncation": self.to_wire()} if self.truncated else None
 
 

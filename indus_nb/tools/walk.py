@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from indus_nb.ignore import IgnoreFile, PathGlob
-else:  # as a program: the package would take longer to import than most searches last
+else:  # as a program: importing the package would take longer than most searches
     from importlib.util import module_from_spec, spec_from_file_location
 
     _spec = spec_from_file_location("indus_nb_ignore", Path(__file__).parents[1] / "ignore.py")
@@ -100,7 +100,7 @@ def _alternatives(glob: str) -> list[str]:
 
 
 class _Wanted:
-    """A glob as ripgrep's ``--glob`` takes it: like a line of an ignore file, but for what is wanted."""
+    """A glob as in ripgrep's ``--glob``: like a line of an ignore file, but for what is wanted."""
 
     def __init__(self, glob: str) -> None:
         self._negated = glob.startswith("!")
@@ -111,7 +111,7 @@ class _Wanted:
         self._glob = Glob(pattern)
 
     def decide(self, path: str, *, directory: bool) -> bool | None:
-        """Whether to take ``path`` whatever ignore files say; ``None`` leaves it to them."""
+        """Whether to include ``path`` regardless of ignore files; ``None`` leaves it to them."""
         if (directory or not self._directories_only) and self._glob.fits(path):
             return not self._negated
         return None if self._negated or directory else False
@@ -166,7 +166,7 @@ def _ignore_file(path: str) -> IgnoreFile | None:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    # A named pipe would have us wait for somebody who writes to it.
+    # Opening a named pipe would block until something writes to it.
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -222,8 +222,8 @@ def _walk(root: str, own_ignore_file: str, wanted: _Wanted | None) -> Iterator[t
             continue
         directory = entry.is_dir(follow_symlinks=False)
         path = entry.path[len(prefix) :]
-        take = wanted.decide(path, directory=directory) if wanted else None
-        if take is False or (take is None and ignored.hides(f"{entry.path}/" if directory else entry.path)):
+        included = wanted.decide(path, directory=directory) if wanted else None
+        if included is False or (included is None and ignored.hides(f"{entry.path}/" if directory else entry.path)):
             continue
         yield entry, path, directory
         if directory:

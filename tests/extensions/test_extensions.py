@@ -224,7 +224,7 @@ async def test_a_defect_is_reported_once_and_the_next_handler_is_asked(opened, m
     assert errors_of(events) == [
         ("load", "no such file"),
         ("input", "division by zero"),
-        ("agent_start", "{'unexpected': True} is no answer: agent_start takes none"),
+        ("agent_start", "{'unexpected': True} is no answer: agent_start has none"),
     ]
     await session.end()
 

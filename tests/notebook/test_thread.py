@@ -178,7 +178,7 @@ def test_the_handler_of_interrupts_is_put_back(agent_thread: AgentThread) -> Non
 def test_an_impatient_user_gets_away_from_work_that_does_not_stop(
     agent_thread: AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_thread_module, "_PATIENCE_WHEN_PRESSED", 0.5)
+    monkeypatch.setattr(agent_thread_module, "_REPEATED_CANCEL_SECONDS", 0.5)
     release = threading.Event()
 
     async def work() -> None:
@@ -296,7 +296,7 @@ def test_a_question_whose_cell_was_interrupted_a_moment_before_is_not_asked(agen
 
     async def work() -> None:
         ui = Ui()
-        dialogs = CellDialogs(ui, agent_thread, in_page=lambda _: False, inbox=inbox, say=asked.append)
+        dialogs = CellDialogs(ui, agent_thread, in_page=lambda _: False, inbox=inbox, show_notice=asked.append)
         dialogs.attach(asks=True)
         press_before_the_next_job(inbox)
         asked.append(str(await ui.confirm("Sure?", "Really?")))

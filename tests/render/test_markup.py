@@ -138,10 +138,10 @@ def test_markdown_is_as_harmless_below_other_markdown(before: str, text: str) ->
     from markdown_it import MarkdownIt
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-    above = [blocks.answer(before), blocks.said(before), blocks.thinking(before), blocks.notice(before)]
+    above = [blocks.answer(before), blocks.user_message(before), blocks.thinking(before), blocks.notice(before)]
     below = [
         blocks.answer(text),
-        blocks.said(text),
+        blocks.user_message(text),
         blocks.thinking(text),
         blocks.call(blocks.Call("bash", {"a": text})),
     ]

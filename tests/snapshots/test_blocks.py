@@ -32,7 +32,7 @@ BUNDLES = {
     "call_with_a_diff": blocks.call(
         Call("edit", EDIT, state="done", output="ok", diff="-1 x = 1\n+1 x = 2", seconds=0.1)
     ),
-    "said": blocks.said("what is odd about <sales>?"),
+    "said": blocks.user_message("what is odd about <sales>?"),
     "picture": blocks.picture(ImageContent(data=DOT, mime_type="image/gif")),
     "folded": blocks.folded("Summary", "what was said before"),
     "notice": blocks.notice("Another model answers from now on."),

@@ -1,6 +1,6 @@
 """The notebook file that a kernel works for: which one it is, and the cells in it.
 
-A kernel is told at most once where its notebook lies, and files are renamed. So a file counts as the notebook only if
+A kernel learns at most once where its notebook lies, and files are renamed. So a file counts as the notebook only if
 there is evidence: the id or the source of a cell that ran here. The file is only ever read.
 """
 
@@ -37,7 +37,7 @@ class Cell:
     """One cell of a notebook.
 
     Attributes:
-        type: ``code``, ``markdown`` or ``raw``; ``unknown`` if the file does not say.
+        type: ``code``, ``markdown`` or ``raw``; ``unknown`` if the file has none of them.
         source: The whole source.
         id: The cell's id, which old files do not have.
         run_as: The number beside it; ``None`` if it was not run.
@@ -174,8 +174,8 @@ class Traces:
     """What a kernel knows of its notebook.
 
     Attributes:
-        path: Where the front end said that the notebook lies.
-        certain: Whether it said so with the cell that runs now.
+        path: Where the notebook lies according to the front end.
+        certain: Whether the path came with the cell that runs now.
         ids: The ids of cells that ran here.
         ran: The sources of cells that ran here, by number; an empty one for the number 0.
     """
@@ -234,7 +234,7 @@ def find_notebook(traces: Traces) -> NotebookFile:
 def named_notebook(
     environment: Mapping[str, str], namespace: Mapping[str, Any], directory: Path, cell_id: str | None
 ) -> tuple[Path | None, bool]:
-    """Find out where the front end says that the notebook lies.
+    """Find out where the notebook lies according to the front end.
 
     Args:
         environment: The environment of the kernel, where Jupyter's server names the notebook.

@@ -45,7 +45,7 @@ class CellProposals:
             shell: The IPython shell.
             reader: The shell's notebook.
             ask_page: Asks the page that shows it.
-            insert_below: Has the waiting cell tell its front end, when it ends, to put a cell with that source below
+            insert_below: Has the waiting cell, when it ends, make its front end put a cell with that source below
                 it, in the place of an earlier one. ``False`` when no cell waits.
         """
         self._shell = shell
@@ -179,7 +179,7 @@ class CellProposals:
 
 @dataclass(slots=True)
 class _Below:
-    """The cells that were put below one run of a cell; when it ends the front end takes one text for all of them."""
+    """The cells that were put below one run of a cell; when it ends the front end accepts one text for all of them."""
 
     run: object = None
     cells: list[tuple[CellType, str]] = field(default_factory=list[tuple[CellType, str]])
@@ -225,12 +225,12 @@ def _one(cells: Sequence[Cell], wanted: int | str) -> int:
 
 
 async def _ask(ctx: Context, question: str) -> None:
-    """Return when the user accepts; raises ``ToolError`` with what they say when they do not."""
+    """Return when the user accepts; raises ``ToolError`` with their reason when they do not."""
     chosen = await ctx.ui.select(question, [_ACCEPT, _NO, _NO_BECAUSE], signal=ctx.signal)
     if chosen == _ACCEPT:
         return
     if chosen is None:
         raise ToolError("The user did not decide, so nothing was put into the notebook. Ask what to do instead.")
     reason = await ctx.ui.input("Why not?", signal=ctx.signal) if chosen == _NO_BECAUSE else None
-    told = f" They said: {reason.strip()}" if reason and reason.strip() else " Ask what to do instead."
-    raise ToolError(f"The user did not accept the cell. Nothing was put into the notebook.{told}")
+    why = f" They said: {reason.strip()}" if reason and reason.strip() else " Ask what to do instead."
+    raise ToolError(f"The user did not accept the cell. Nothing was put into the notebook.{why}")

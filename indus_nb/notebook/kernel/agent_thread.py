@@ -29,8 +29,8 @@ from indus_nb.notebook.kernel.interrupts import Interrupted, counted
 T = TypeVar("T")
 
 _SLICE = 0.05
-_PATIENCE = 10.0
-_PATIENCE_WHEN_PRESSED = 3.0
+_CANCEL_SECONDS = 10.0
+_REPEATED_CANCEL_SECONDS = 3.0
 
 
 class Inbox(queue.Queue[Callable[[], None]]):
@@ -57,7 +57,9 @@ class AgentThread:
         threading.Thread(target=self._serve, name="indus_nb agent", daemon=True).start()
 
     def drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox, tick: Callable[[], None]) -> T:
-        """Run work on the agent's loop and wait for it, executing jobs on the calling thread.
+        """Run work on the agent's loop and wait for it, executing jobs meanwhile.
+
+        The jobs are executed on the calling thread.
 
         Jobs that are in the inbox before the work ends are executed before this returns. An interrupt cancels the work,
         which gets ten seconds to end in order, or three when interrupted again.
@@ -90,9 +92,9 @@ class AgentThread:
                         running.cancel()
                         cancelled_at = time.monotonic()
             except BaseException:
-                # Drawing failed: the agent must not go on without anybody who watches it.
+                # Drawing failed: the agent must not run unobserved.
                 running.cancel()
-                running.ended.wait(_PATIENCE)
+                running.ended.wait(_CANCEL_SECONDS)
                 raise
         if not running.ended.is_set():
             raise Interrupted(
@@ -164,7 +166,7 @@ class AgentThread:
         for task in tasks:
             task.cancel()
         if tasks:
-            self._loop.run_until_complete(asyncio.wait(tasks, timeout=_PATIENCE))
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=_CANCEL_SECONDS))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
@@ -231,5 +233,5 @@ def _wake_up() -> None:
 def _given_up(cancelled_at: float | None, interrupts: int) -> bool:
     if cancelled_at is None:
         return False
-    patience = _PATIENCE_WHEN_PRESSED if interrupts > 1 else _PATIENCE
-    return time.monotonic() - cancelled_at > patience
+    limit = _REPEATED_CANCEL_SECONDS if interrupts > 1 else _CANCEL_SECONDS
+    return time.monotonic() - cancelled_at > limit

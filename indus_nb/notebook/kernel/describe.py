@@ -44,9 +44,9 @@ _TIMES = {
 _WITH_SHAPE = frozenset(
     {"pandas", "polars", "pyarrow", "numpy", "scipy", "torch", "jax", "jaxlib", "cupy", "tensorflow", "xarray", "h5py"}
 )
-"""Libraries whose objects tell shape and type of their values at once."""
+"""Libraries whose objects know shape and type of their values without computing."""
 _PLAIN_REPR = (bool, int, float, complex, type(None), range, slice, type(...), type(NotImplemented))
-_TELLING_REPR = frozenset({"datetime", "decimal", "fractions", "uuid", "pathlib", "pathlib._local", "zoneinfo"})
+_INFORMATIVE_REPR = frozenset({"datetime", "decimal", "fractions", "uuid", "pathlib", "pathlib._local", "zoneinfo"})
 
 
 def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
@@ -69,7 +69,9 @@ def _without_secrets(text: str) -> str:
 
 
 def describe(value: object, name: str = "") -> str:
-    """Describe a variable in a line: its type, how much it holds, and a short view. Never raises.
+    """Describe a variable in a line: its type, how much it holds, and a short view.
+
+    Never raises.
 
     Args:
         value: Its value.
@@ -88,7 +90,7 @@ def describe(value: object, name: str = "") -> str:
         if is_secret_name(name) and not is_a(value, (ModuleType, FunctionType, type)):
             return f"{kind} {_HIDDEN_VALUE}"
         return _cut(_without_secrets(_line(value, kind)), _MAX_LINE_CHARACTERS)
-    except Exception:  # noqa: BLE001 - the object's own code failed: its type is all there is to say
+    except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
         return kind
 
 
@@ -103,7 +105,7 @@ def for_prompt(value: object) -> str:
         return _cut(value, MAX_TEXT_CHARACTERS)
     try:
         return _cut(_long(value), MAX_TEXT_CHARACTERS)
-    except Exception:  # noqa: BLE001 - the object's own code failed: its type is all there is to say
+    except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
         return f"<{_type_name(value)}>"
 
 
@@ -117,7 +119,9 @@ _NO_DATA = ("typing", "indus_nb")
 
 
 def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> str:
-    """List the user's variables, the newest first, with a line for each that holds data.
+    """List the user's variables, with a line for each that holds data.
+
+    The newest is the first.
 
     Args:
         namespace: The namespace, in the order in which names were bound.
@@ -277,7 +281,7 @@ def _shape(value: Any) -> Any:
 
 
 def _size(value: Any) -> str:
-    """How much memory it takes, where that is known at once."""
+    """How much memory it uses, where that is known without computing."""
     try:
         families = _families(value)
         if ("polars", "DataFrame") in families:
@@ -502,7 +506,7 @@ def _scalar(value: Any, text: int) -> str | None:
         return repr(value[:text]) + (f"… ({len(value)})" if len(value) > text else "")
     if kind is int and abs(value) >= 1 << 1000:
         return f"<int of {value.bit_length()} bits>"
-    if kind in _PLAIN_REPR or kind.__module__ in _TELLING_REPR:
+    if kind in _PLAIN_REPR or kind.__module__ in _INFORMATIVE_REPR:
         return _cut(repr(value), text, note=False)
     families = _families(value)
     if families & _TIMES or (("numpy", "generic") in families and ("numpy", "void") not in families):
@@ -511,7 +515,7 @@ def _scalar(value: Any, text: int) -> str | None:
 
 
 def _held(record: Any, name: str) -> Any:
-    """What a record holds under a name, if no code stands in between."""
+    """What a record holds under a name, if no code has to run to get it."""
     held = inspect.getattr_static(record, name, None)
     return getattr(record, name, None) if isinstance(held, MemberDescriptorType) else held
 

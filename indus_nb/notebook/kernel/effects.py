@@ -1,7 +1,7 @@
-"""Which of the user's variables a piece of code would overwrite, delete or change, as far as its text tells.
+"""Which of the user's variables a piece of code would overwrite, delete or change.
 
-Python's own ``symtable`` says which names are global in which part of the code. The syntax tree says what happens to
-them, and to the values that they name, in which order.
+The code is only read. Python's own ``symtable`` knows which names are global in which part of it. The syntax tree shows
+what happens to them, and to the values that they name, in which order.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class _Names(ast.NodeVisitor):
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
-        # It binds outside of comprehensions; newer Pythons, which inline these, do not say so in their tables.
+        # It binds outside of comprehensions; the tables of newer Pythons, which inline these, do not show it.
         around = next(scope for scope in reversed(self._scopes) if not scope.comprehension)
         if around.binds_globally(node.target.id):
             self.bound.append(node.target.id)
@@ -389,7 +389,7 @@ class _Names(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _touch_arguments(self, node: ast.Call) -> None:
-        """Take note of arguments that the function changes."""
+        """Record the arguments that the function changes."""
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if name in _MUTATING_FUNCTIONS and node.args:
             self._change(node.args[0])
@@ -465,7 +465,7 @@ class _Names(ast.NodeVisitor):
                 pass
 
     def _bind_all(self, call: ast.Call) -> None:
-        """Take note of the keys that are put into the namespace."""
+        """Record the keys that are put into the namespace."""
         for argument in call.args:
             for key in argument.keys if isinstance(argument, ast.Dict) else [argument]:
                 self._touch_named(key or argument, self.bound)

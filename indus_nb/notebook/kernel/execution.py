@@ -3,7 +3,7 @@
 What this module promises:
 
 - **The code runs in the user's namespace**, with magics, top-level ``await``, and the events that every cell triggers.
-- **What it prints, displays and returns goes to its `Execution`**, and to no cell: told apart by the context in which
+- **What it prints, displays and returns goes to its `Execution`**, and to no cell: recognised by the context in which
   it runs and the thread that writes. Cells and threads of the user's show what they show where they always did.
 - **What it shows is bounded**: eight images, the end of the text (all of which is in a file), few frames of tracebacks.
 - **Nothing it raises escapes.** It is kept as ``error``, also an interrupt and ``SystemExit``; ``exit()`` is refused.
@@ -442,7 +442,7 @@ def _image(bundle: Mapping[str, Any]) -> bytes | None:
 
 
 def _text(bundle: Mapping[str, Any]) -> str:
-    """The text that says most: Markdown, or what stands in a terminal, or HTML where that is but a type's name."""
+    """The most informative text: Markdown, or plain text, or HTML where plain text is but a type's name."""
     for kind in ("text/markdown", "text/plain"):
         text = bundle.get(kind)
         if isinstance(text, str) and not (text.startswith("<") and text.endswith(">") and "text/html" in bundle):
@@ -473,7 +473,7 @@ class _Trimmed(traceback.StackSummary):
 
 
 def traceback_of(error: BaseException, shell: Any, libraries: int = _MAX_LIBRARY_FRAMES) -> str:
-    """Format the traceback of an error without the frames of IPython and of this package.
+    """Format the traceback of an error without frames of IPython and this package.
 
     Args:
         error: The error.
@@ -495,7 +495,7 @@ def _trim(described: traceback.TracebackException, shell: Any, libraries: int, s
     frames = [frame for frame in described.stack if not frame.filename.startswith(_HIDDEN_FRAMES)]
     own = [frame for frame in frames if _is_cell(frame) or not _is_library(frame)]
     others = [frame for frame in frames if _is_library(frame) and not _is_cell(frame)]
-    if len(own) > _MAX_FRAMES:  # of a recursion without end its begin and its end say enough
+    if len(own) > _MAX_FRAMES:  # of an endless recursion the first and the last ones are enough
         own = own[: _MAX_FRAMES // 2] + own[-_MAX_FRAMES // 2 :]
     shown = {id(frame) for frame in own + others[max(len(others) - libraries, 0) :]}
     kept = [_named(frame, shell) for frame in frames if id(frame) in shown]

@@ -13,7 +13,7 @@ What this module promises:
   that (`CodeInterrupts.postponed`). Before the first line of the code and after its last one it is noted and ends
   nothing.
 - **Code that swallows an interrupt is interrupted again**, at its next line, also within its ``except``.
-- **The handler that was there before is put back**, unless another one has taken the place of ours.
+- **The handler that was there before is put back**, unless ours was replaced by another one.
 
 Python runs handlers on the main thread, between any two instructions of it. So a handler here takes no lock, and on any
 other thread the context managers do nothing.

@@ -25,7 +25,7 @@ from indus_nb.notebook.kernel.agent_thread import Inbox
 from indus_nb.notebook.kernel.interrupts import CodeInterrupts, repeat
 from indus_nb.tools.tool import ToolError
 
-_PATIENCE_SECONDS = 5.0
+_END_SECONDS = 5.0
 _INSIST_SECONDS = 1.0
 _current_job: ContextVar[Job | None] = ContextVar("indus_nb_job", default=None)
 running: list[Job] = []
@@ -144,7 +144,7 @@ class Job:
             self.state = JobState.FINISHING
 
     def _end(self) -> None:
-        with self._lock:  # from here on nobody sends an interrupt
+        with self._lock:  # from here on no interrupt is sent
             self.state = JobState.ENDED
 
     # On the main thread
@@ -159,7 +159,7 @@ class Job:
 
         Args:
             run_awaiting: Runs work that awaits something.
-            ended: Called once nothing of the work goes on.
+            ended: Called once all of the work has ended.
             interrupted: Whether an interrupt that came before this job's own handler was there is meant for it.
 
         Returns:
@@ -217,20 +217,20 @@ class Job:
             self.ended_by = self.ended_by or "user"
 
     def _report(self, error: BaseException | None) -> None:
-        """Tell the agent's loop that it has ended."""
-        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits
+        """Report the end of the work to the agent's loop."""
+        with contextlib.suppress(RuntimeError):  # that loop is closed: nothing waits
             self._agent.call_soon_threadsafe(self._set_done, error)
 
     # On the agent's loop
 
     def interrupt(self, why: Literal["time", "agent"]) -> None:
-        """End the code if it runs; it may take its time, but is interrupted again then."""
+        """End the code if it runs; it is interrupted again if it does not end soon."""
         with self._lock:
             if not self.is_running:
                 return
             self.ended_by = self.ended_by or why
             self.interrupts.send()
-        self._agent.call_later(_INSIST_SECONDS if self.interrupts.raised else _PATIENCE_SECONDS, self.interrupt, why)
+        self._agent.call_later(_INSIST_SECONDS if self.interrupts.raised else _END_SECONDS, self.interrupt, why)
 
     async def withdraw(self) -> None:
         """Do not begin it, or end it.
@@ -242,9 +242,9 @@ class Job:
         self._move(JobState.PREPARING, JobState.WITHDRAWN)
         self.interrupt("agent")
         if self.interrupts.is_reached or self.interrupts.task is None:
-            await asyncio.wait([self.done], timeout=_PATIENCE_SECONDS)
+            await asyncio.wait([self.done], timeout=_END_SECONDS)
         if self.done.done():
-            self.done.exception()  # nobody will ask for it any more
+            self.done.exception()  # marks it as retrieved, for nothing else will
 
     def fail(self, error: Exception) -> None:
         """End what has not begun and cannot be done any more."""
@@ -269,7 +269,10 @@ class Job:
 
 
 class MainThread:
-    """The kernel's main thread, as the agent has work done there. Made on that thread."""
+    """The kernel's main thread, as the agent has work done there.
+
+    It is made on that thread.
+    """
 
     def __init__(self, shell: Any) -> None:
         self.inbox: Inbox | None = None

@@ -39,7 +39,7 @@ _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 
 
 class PythonArguments(Arguments):
-    """What the tool ``python`` takes."""
+    """The arguments of the tool ``python``."""
 
     code: str = Field(description="The code to run, as in a notebook cell: magics and top-level await work")
     timeout: float | None = Field(
@@ -48,13 +48,13 @@ class PythonArguments(Arguments):
 
 
 class VariablesArguments(Arguments):
-    """What the tool ``variables`` takes."""
+    """The arguments of the tool ``variables``."""
 
     pattern: str = Field(default="", description="A variable's name for a closer look, or a part of names, or df_*")
 
 
 class UserKernel:
-    """The kernel of one shell, and the tools ``python`` and ``variables`` that work in it."""
+    """The kernel of one shell, with its tools ``python`` and ``variables``."""
 
     tools = ("python", "variables")
 
@@ -70,7 +70,7 @@ class UserKernel:
 
     @property
     def inbox(self) -> Inbox | None:
-        """Where the main thread takes jobs from while a cell waits for the agent; else ``None``."""
+        """Where the main thread gets jobs from while a cell waits for the agent; else ``None``."""
         return self._main.inbox
 
     @contextlib.contextmanager
@@ -87,7 +87,10 @@ class UserKernel:
         self._main.close(afterwards=self._routes.remove)
 
     def __call__(self, api: ExtensionApi) -> None:
-        """Add the tools to a session, and send its model the cells that ran since it was last asked."""
+        """Add the tools to a session.
+
+        Its model is sent the cells that ran since it was last asked.
+        """
         api.register_tool(
             FunctionTool(
                 name="python",
@@ -121,7 +124,7 @@ class UserKernel:
             )
         )
         api.on("session_start", self._configure)
-        api.on("before_agent_start", self._tell)
+        api.on("before_agent_start", self._add_context)
 
     def _configure(self, _event: object, ctx: Context) -> None:
         self._settings = load_settings(ctx.cwd, agent_directory()).settings
@@ -198,7 +201,7 @@ class UserKernel:
         return text_output(look.found)
 
     def _namespace(self) -> Mapping[str, object]:
-        """What stands in the namespace by the user's or the agent's doing, as ``%who`` has it."""
+        """The names that the user or the agent defined, as ``%who`` lists them."""
         shell = self._shell
         hidden: Mapping[str, object] = shell.user_ns_hidden
         return {
@@ -215,10 +218,10 @@ class UserKernel:
 
     # What the model is sent with a prompt
 
-    def _tell(self, _event: object, ctx: Context) -> Mapping[str, Any] | None:
-        """The cells that this conversation does not know yet, and the variables if they changed since.
+    def _add_context(self, _event: object, ctx: Context) -> Mapping[str, Any] | None:
+        """Return the cells that this conversation does not know yet, and the variables if they changed.
 
-        What it knows stands in its own messages: so a fork, or another branch, gets what is new to it.
+        What it knows is in its own messages: so a fork, or another branch, gets what is new to it.
         """
         wanted = self._settings.notebook
         known = self._known(ctx)
@@ -303,7 +306,7 @@ async def _output(
 
 
 def _fitted(images: list[bytes], *, resize: bool) -> tuple[list[ImageContent], list[str]]:
-    """The images as a model takes them, and what is wrong with the others."""
+    """The images as models accept them, and what is wrong with the others."""
     fitted: list[ImageContent] = []
     problems: list[str] = []
     for data in images:

@@ -1,4 +1,4 @@
-"""What stands behind ``%agent``: options, values in prompts, what Tab offers, and the sub-commands."""
+"""The parts of ``%agent``: options, values in prompts, what Tab offers, and the sub-commands."""
 
 from indus_nb.notebook.magic.interpolation import Interpolated, interpolate
 from indus_nb.notebook.magic.options import HELP

@@ -54,7 +54,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What may take the place of ``fragment``, with which the text up to the cursor ends."""
+    """What may replace ``fragment``, with which the text up to the cursor ends."""
 
     fragment: str
     texts: Sequence[str]
@@ -226,7 +226,7 @@ def _in_prompt(text: str, sources: Sources, *, begins: bool) -> Offers | None:
         typed = called["typed"]
         offered = sources.arguments(called["name"], typed)
         if offered:
-            # Offers stand for all that is typed, or for its last word.
+            # Offers replace all that is typed, or its last word.
             whole = [each for each in offered if each.startswith(typed)]
             return Offers(typed, whole) if whole else _fitting(typed.rpartition(" ")[2], offered)
     return _in_braces(text.rpartition("\n")[2], sources)

@@ -15,7 +15,10 @@ from indus_nb.start import THINKING_LEVELS
 
 
 class Kind(Enum):
-    """What a value is: it decides how the parser checks it and what Tab offers for it."""
+    """What a value is.
+
+    It decides how the parser checks the value and what Tab offers for it.
+    """
 
     TEXT = auto()
     CHOICE = auto()
@@ -45,13 +48,13 @@ class Option:
         name: As it is written behind ``--``.
         field: The field of ``Request`` that it sets.
         help: What it does, for the help text; empty to leave it out there and in the manual.
-        value: What stands for its value in the help text; empty for a flag.
+        value: The placeholder of its value in the help text; empty for a flag.
         kind: What its value is.
         choices: What a value of the kind ``CHOICE`` may be.
         sets: What a flag sets the field to.
         short: One letter that may be written behind ``-`` instead; the help text prefers it.
         starts_session: Whether it decides which session is talked to: these exclude each other.
-        manual: Markdown for the manual, where that has more to say than the help text.
+        manual: Markdown for the manual, where that is more than the help text.
     """
 
     name: str
@@ -67,24 +70,24 @@ class Option:
 
     @property
     def usage(self) -> str:
-        """How it is written, with what stands for its value."""
+        """How it is written, with a placeholder for its value."""
         name = f"-{self.short}" if self.short else f"--{self.name}"
         return f"{name} {self.value}" if self.value else name
 
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """A sub-command, which stands in a line in the place of a prompt.
+    """A sub-command: a line of it is used in place of a prompt.
 
     Attributes:
         name: Its name.
         help: What it does, for the help text.
-        usage: What stands for its argument in the help text.
+        usage: The placeholder of its argument in the help text.
         pattern: What may follow the name for the line to be this sub-command; ``argument`` is the group that counts.
         kind: What its argument is.
         choices: What an argument of the kind ``CHOICE`` may be.
         as_option: Whether ``--name`` means the same.
-        manual: Markdown for the manual, where that has more to say than the help text.
+        manual: Markdown for the manual, where that is more than the help text.
     """
 
     name: str
@@ -261,7 +264,7 @@ OPTION_NAMES = (
     *(option.name for option in OPTIONS),
     *(command.name for command in SUBCOMMANDS if command.as_option),
 )
-"""All that may stand behind ``--``."""
+"""All names that may be written behind ``--``."""
 _BY_NAME: Mapping[str, Option] = {
     **{option.name: option for option in OPTIONS},
     **{option.short: option for option in OPTIONS if option.short},

@@ -36,7 +36,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a line or cell asks for: the fields that options set, and a prompt or a sub-command.
+    """What a line or cell asks for: options, and a prompt or a sub-command.
 
     Attributes:
         text: The prompt; it may be empty.

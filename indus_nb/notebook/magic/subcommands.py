@@ -31,7 +31,7 @@ _MAX_DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a command says: text in columns, Markdown of a model's, or a quiet line."""
+    """The output of a command: columns, Markdown of a model, or a quiet line."""
 
     text: str
     kind: Literal["listing", "answer", "notice"]
@@ -202,8 +202,8 @@ async def _go_to(session: AgentSession, entry_id: str) -> Shown:
 
 
 def _moved(where: str, text: str) -> Shown:
-    said = markup.cut(text, lines=40, characters=4_000)
-    return Shown(f"{where} It said:\n\n{said}", "listing")
+    shown = markup.cut(text, lines=40, characters=4_000)
+    return Shown(f"{where} It said:\n\n{shown}", "listing")
 
 
 async def _sessions(store: SessionStore, word: str) -> Shown:
@@ -230,7 +230,7 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
 
 
 def _unique_length(found: Sequence[SessionInfo]) -> int:
-    """How much of the ids tells them from each other."""
+    """How many characters of the ids distinguish them."""
     length = 8
     while length < 36 and len({info.id[:length] for info in found}) < len({info.id for info in found}):
         length += 1
@@ -297,10 +297,10 @@ def _queue(session: AgentSession) -> Shown:
 
 
 async def _clear_queue(session: AgentSession) -> Shown:
-    taken = await actions.clear_queue(session)
-    if not taken:
+    removed = await actions.clear_queue(session)
+    if not removed:
         return Shown("Nothing waited.", "notice")
-    texts = "\n\n".join(text_of(message.content) for message in taken)
+    texts = "\n\n".join(text_of(message.content) for message in removed)
     return Shown("\n".join(("Taken back:", "", markup.cut(texts, lines=60))), "listing")
 
 

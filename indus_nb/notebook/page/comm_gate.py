@@ -1,16 +1,16 @@
 """Messages of widgets that reach the agent while a cell is busy.
 
 A kernel handles one message after the other, so whatever a page sends while a cell runs waits until the cell has ended:
-a click on a button in the output of that very cell comes too late. `CommGate` stands where the kernel takes messages
-from its shell socket, and takes out those that are meant for the agent. When that is depends on the kernel:
+a click on a button in the output of that very cell comes too late. `CommGate` sits where the kernel reads messages
+from its shell socket, and intercepts those that are meant for the agent. When that is depends on the kernel:
 
 - ipykernel 7 reads the socket in a thread of its own, so the gate sees every message as it arrives.
 - ipykernel 6 reads it in the main thread, between two messages. A cell that waits has it read by `CommGate.pump`.
 
 What this module promises:
 
-- Only messages of comms that are watched are taken, and only those that are signed with the kernel's key. Everything
-  else goes to the kernel untouched and in its order.
+- Only messages of comms that are watched are intercepted, and only those that are signed with the kernel's key.
+  Everything else goes to the kernel untouched and in its order.
 - A callback runs on the agent's thread, in a copy of the context of the cell that waits or was the last to wait.
 - No failure of the gate or of a callback reaches the loop that reads for the kernel; it is logged.
 - When the gate is closed, the kernel is as it was.
@@ -46,7 +46,7 @@ _NEEDED = attrgetter(
 )
 """What is touched of a kernel; some of it is private."""
 
-_PATIENCE = 5.0
+_THREAD_SECONDS = 5.0
 """Seconds in which a thread that reads a socket gets to a piece of work."""
 
 _QUESTIONS = frozenset({"kernel_info_request", "comm_info_request"})
@@ -54,7 +54,7 @@ _CONTROL = "jupyter.widget.control"
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _Intercepted:
     """A message that the kernel does not get: its signature is good."""
 
     kind: str
@@ -63,11 +63,11 @@ class _Taken:
 
 
 class CommGate:
-    """Delivers the messages of some comms in the agent's thread, also while the main thread is busy.
+    """Delivers messages of comms in the agent's thread while the kernel is busy.
 
     ``call`` runs work in the agent's thread. A comm's own message callback gets the message there, in a copy of the
     context of the cell that waits or was the last to wait: what it sends belongs to that cell. Around it the kernel's
-    status is published as the kernel would, because pages hold back what they have to say until they see it.
+    status is published as the kernel would, because pages do not send until they see it.
 
     Everything else goes to the kernel untouched and in order, and so does a message that is malformed or not signed
     with the kernel's key. A failure of the gate or of a callback is written to the kernel's log and ends nothing.
@@ -76,7 +76,7 @@ class CommGate:
     """
 
     mode: Literal["thread", "pump", "none"]
-    """How messages are taken: as they arrive, when `pump` is called, or not at all."""
+    """How messages are intercepted: as they arrive, when `pump` is called, or not at all."""
     _onward: Callable[[list[Any]], Awaitable[object] | None]
 
     def __init__(self, kernel: Any, call: Callable[[Callable[[], object]], None]) -> None:
@@ -96,7 +96,7 @@ class CommGate:
             self.mode = "pump" if self._reader is None else "thread"
 
     def watch(self, comm_id: str) -> None:
-        """Take this comm's messages from now on."""
+        """Intercept this comm's messages from now on."""
         self._watched.add(comm_id)
 
     def forget(self, comm_id: str) -> None:
@@ -121,14 +121,17 @@ class CommGate:
                 self._context = next(reversed(self._waiting.values()))
 
     def pump(self) -> None:
-        """Have the kernel's socket read, by the main thread, while it waits; needed in mode ``pump`` only."""
+        """Have the kernel's socket read, by the main thread, while it waits.
+
+        Needed in mode ``pump`` only.
+        """
         if self.mode == "pump":
             self._stream.flush()
 
     def close(self) -> None:
         """Put everything back as it was."""
         if self.mode != "none":
-            self.mode = "none"  # lets everything through, should it be impossible to take the gate out
+            self.mode = "none"  # lets everything through, should it be impossible to remove the gate
             self._where_it_is_read(self._uninstall)
 
     def _install(self) -> None:
@@ -156,30 +159,30 @@ class CommGate:
             attempt()
         elif self._reader.is_alive():
             self._reader.io_loop.add_callback(attempt)
-            ended.wait(_PATIENCE)
+            ended.wait(_THREAD_SECONDS)
         return bool(done)
 
     # What follows runs in the thread that reads the socket.
 
     def _receive(self, frames: list[Any]) -> Awaitable[object] | None:
-        taken: _Taken | None = None
+        intercepted: _Intercepted | None = None
         if self.mode != "none":
-            # Bytes from outside can be wrong in any way; what to say about it is the kernel's business.
+            # Bytes from outside can be wrong in any way; reporting it is left to the kernel.
             with contextlib.suppress(Exception):
-                taken = self._take(frames)
-        if taken is None:
+                intercepted = self._intercept(frames)
+        if intercepted is None:
             return self._onward(frames)
         try:
-            if taken.kind in _QUESTIONS:
-                self._answer(taken)
+            if intercepted.kind in _QUESTIONS:
+                self._answer(intercepted)
             else:
                 deliver = self._context.copy().run
-                self._call(lambda: deliver(self._deliver, taken))
+                self._call(lambda: deliver(self._deliver, intercepted))
         except Exception:  # noqa: BLE001 - raised here, it would reach the loop that reads for the whole kernel
-            self._log(f"A {taken.kind} was lost: it could not be handed to the agent.")
+            self._log(f"A {intercepted.kind} was lost: it could not be handed to the agent.")
         return None
 
-    def _take(self, frames: list[Any]) -> _Taken | None:
+    def _intercept(self, frames: list[Any]) -> _Intercepted | None:
         """The message in the frames, if it is for us and the kernel's key signed it."""
         session = self._kernel.session
         sender, parts = session.feed_identities(frames, copy=False)
@@ -198,7 +201,7 @@ class CommGate:
             self._controls.add(message["content"]["comm_id"])
         elif kind == "comm_close":
             self._controls.discard(message["content"]["comm_id"])
-        return _Taken(kind, sender, message)
+        return _Intercepted(kind, sender, message)
 
     def _is_ours(self, kind: str, content: dict[str, Any]) -> bool:
         if kind == "comm_open":
@@ -206,40 +209,42 @@ class CommGate:
         comm_id = content["comm_id"]
         return comm_id in self._controls or (kind == "comm_msg" and comm_id in self._watched)
 
-    def _answer(self, taken: _Taken) -> None:
+    def _answer(self, intercepted: _Intercepted) -> None:
         """Let the kernel's own handler answer; here, because the socket may be used by one thread only."""
-        with self._status(taken):
-            answer = self._kernel.shell_handlers[taken.kind](self._stream, taken.sender, taken.message)
+        with self._status(intercepted):
+            answer = self._kernel.shell_handlers[intercepted.kind](
+                self._stream, intercepted.sender, intercepted.message
+            )
             if inspect.isawaitable(answer):
                 _run_at_once(cast("Coroutine[Any, Any, object]", answer))
 
     # What follows runs in the agent's thread.
 
-    def _deliver(self, taken: _Taken) -> None:
+    def _deliver(self, intercepted: _Intercepted) -> None:
         manager = self._kernel.comm_manager
         try:
-            with self._status(taken):
-                if taken.kind != "comm_msg":
-                    getattr(manager, taken.kind)(None, taken.sender, taken.message)
-                elif comm := manager.comms.get(taken.message["content"]["comm_id"]):
+            with self._status(intercepted):
+                if intercepted.kind != "comm_msg":
+                    getattr(manager, intercepted.kind)(None, intercepted.sender, intercepted.message)
+                elif comm := manager.comms.get(intercepted.message["content"]["comm_id"]):
                     # Its `handle_msg` would also run the hooks of a cell, which flush figures: in the wrong thread.
-                    (getattr(comm, "_msg_callback", None) or comm.handle_msg)(taken.message)
+                    (getattr(comm, "_msg_callback", None) or comm.handle_msg)(intercepted.message)
         except Exception:  # noqa: BLE001 - a callback may fail in any way, and the next message shall be delivered
-            self._log(f"A {taken.kind} could not be handled.")
+            self._log(f"A {intercepted.kind} could not be handled.")
 
     # The rest runs in both.
 
     @contextlib.contextmanager
-    def _status(self, taken: _Taken) -> Generator[None]:
-        publish = self._kernel._publish_status  # noqa: SLF001 - nothing public says when a message has been handled
-        publish("busy", "shell", taken.message)
+    def _status(self, intercepted: _Intercepted) -> Generator[None]:
+        publish = self._kernel._publish_status  # noqa: SLF001 - nothing public marks a message as handled
+        publish("busy", "shell", intercepted.message)
         try:
             yield
         finally:
-            # Pages and servers take the last word for the state of the kernel, and an idle one may be culled. The lock
+            # Pages and servers believe the last status of the kernel, and an idle one may be culled. The lock
             # sees to it that the kernel has it when the cell ends.
             with self._last_word:
-                publish("idle", "shell", taken.message)
+                publish("idle", "shell", intercepted.message)
                 if self._waiting:
                     self._context.copy().run(publish, "busy", "shell")
 

@@ -24,7 +24,10 @@ def provide(provider: Provider) -> None:
 
 
 def thread_and_gate() -> tuple[AgentThread, CommGate | None]:
-    """Return the kernel's thread, and its gate if there is one; raises ``UsageError`` outside of a notebook."""
+    """Return the kernel's thread, and its gate if there is one.
+
+    Raises ``UsageError`` outside of a notebook.
+    """
     if not _providers:
         raise UsageError("A chat panel needs a notebook. Elsewhere use `%agent`, or the session itself.")
     return _providers[0]()

@@ -1,4 +1,4 @@
-"""The session's dialogs in a cell: in its widget where a page can answer, else with ``input()`` where somebody can.
+"""The session's dialogs in a cell: in its widget where a page can answer, else with ``input()``.
 
 Which it is shows soon: a page is ready within a fraction of a second, also while the cell is busy, or it cannot answer
 at all. Dialogs wait until that is known.
@@ -22,9 +22,9 @@ from indus_nb.session.dialogs import Answer, Cancel, Confirm, Dialog, Editor, In
 class CellDialogs:
     """Shows one session's dialogs in one cell; used on the agent's thread.
 
-    ``in_page`` takes frames for the widget, and tells whether it could show them; ``None`` as its answer means that
-    this is not known yet. ``inbox`` belongs to the thread that may call ``input()``; without one nobody can be asked
-    there.
+    ``in_page`` shows a frame in the widget, and returns whether it could; ``None`` means that this is not known yet.
+    ``inbox`` belongs to the thread that may call ``input()``; without one there is no such thread. ``show_notice``
+    shows a line in the cell.
     """
 
     def __init__(
@@ -34,25 +34,31 @@ class CellDialogs:
         *,
         in_page: Callable[[UiFrame], bool | None],
         inbox: Inbox | None,
-        say: Callable[[str], None],
+        show_notice: Callable[[str], None],
     ) -> None:
         self._ui = ui
         self._thread = thread
         self._in_page = in_page
         self._inbox = inbox
-        self._say = say
+        self._show_notice = show_notice
         self._asks = False
         self._undecided: list[UiFrame] = []
         self._over: set[str] = set()
         self._detach: Callable[[], None] | None = None
 
     def attach(self, *, asks: bool) -> None:
-        """Show what there is and what comes, until ``detach``; with ``asks`` also dialogs."""
+        """Show what there is and what comes, until ``detach``.
+
+        With ``asks`` also dialogs.
+        """
         self._asks = asks
         self._detach = self._ui.attach(self._show, asks=asks)
 
     def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
-        """Return the dialogs that may be shown here now, with the seconds until each answers itself."""
+        """Return the dialogs that may be shown here now.
+
+        Each comes with the seconds until it answers itself.
+        """
         return self._ui.open_dialogs_with_time() if self._asks and self._detach is not None else ()
 
     def detach(self) -> None:
@@ -69,7 +75,7 @@ class CellDialogs:
 
     def _show(self, frame: UiFrame) -> None:
         if isinstance(frame, Notify):
-            self._say(plain(frame.message))
+            self._show_notice(plain(frame.message))
             return
         shown = self._in_page(frame)
         if shown is None:
@@ -87,7 +93,7 @@ class CellDialogs:
             case Cancel():
                 self._over.add(frame.target_id)
             case _:
-                pass  # what stands beside a conversation has no place in a cell that passes
+                pass  # status lines and widgets belong to a panel
 
     def _ask(self, frame: Dialog) -> None:
         if frame.id in self._over:
@@ -140,7 +146,10 @@ def _write(frame: Editor) -> str | None:
 
 @contextlib.contextmanager
 def _interruptible() -> Generator[Callable[[], bool]]:
-    """Let an interrupt end ``input()`` within this context, and tell of it afterwards."""
+    """Let an interrupt end ``input()`` within this context.
+
+    What it yields returns, afterwards, whether there was one.
+    """
     interrupts: list[int] = []
     on_main = threading.current_thread() is threading.main_thread()
     previous = signal.signal(signal.SIGINT, signal.default_int_handler) if on_main else None
@@ -149,7 +158,7 @@ def _interruptible() -> Generator[Callable[[], bool]]:
     except KeyboardInterrupt:
         interrupts.append(signal.SIGINT)
     except (EOFError, NotImplementedError):
-        pass  # nobody is there to answer after all
+        pass  # there is no user to answer after all
     finally:
         if on_main:
             signal.signal(signal.SIGINT, previous or signal.SIG_DFL)

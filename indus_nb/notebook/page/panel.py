@@ -1,4 +1,4 @@
-"""A whole chat with a session in the output of a cell: what was said, what goes on, and everything to steer it.
+"""A whole chat with a session in the output of a cell: messages, running work and controls.
 
 What a page may ask for is in ``protocol``. Everything happens on the agent's
 thread, so the panel works between cells and while one runs, and a prompt from here never blocks the notebook.
@@ -81,7 +81,9 @@ _log = logging.getLogger("indus_nb")
 
 
 class ChatPanel:
-    """A widget to talk to ``session``, which is driven on the agent's thread from then on.
+    """A widget to talk to ``session``.
+
+    The session is driven on the agent's thread from then on.
 
     Make it in a cell and display it; it may be displayed several times. Several panels and ``%agent`` cells on one
     session stay in step. ``thread`` is by default the kernel's. With a ``gate`` it also works while a cell runs.
@@ -121,7 +123,7 @@ class ChatPanel:
         thread.call(self._begin)
 
     def close(self) -> None:
-        """Take the widget away and let go of the session, which goes on."""
+        """Remove the widget and detach from the session, which goes on."""
         with contextlib.suppress(RuntimeError):  # the agent's thread has ended, and the panel with it
             self._thread.call(self._close)
 
@@ -164,7 +166,7 @@ class ChatPanel:
 
     def _note_end_of_drawing(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
-            self._close()  # nobody else has, when the agent's thread ends
+            self._close()  # nothing else has, when the agent's thread ends
         elif (error := task.exception()) is not None:
             _log.error("A panel failed to draw", exc_info=error)
             self.widget.set(warning=f"This panel failed, and shows nothing new ({type(error).__name__}: {error}).")
@@ -263,7 +265,7 @@ class ChatPanel:
             if self.widget.ready.is_set():
                 self._show_dialogs(session)
             self._draw(session)
-            del session  # while this waits, the panel may let go of it
+            del session  # while this waits, the panel may detach from it
             await asyncio.sleep(_PACE)
 
     def _end_with_session(self) -> None:
@@ -314,7 +316,7 @@ class ChatPanel:
         newest = _newest(session.conversation.newest_first())
         hidden = max(0, len(session.conversation) - len(newest))
         number = f"{hidden:,} earlier message{'s are' if hidden > 1 else ' is'} not shown here."
-        self.widget.put(_EARLIER, _notice(number) if hidden else "")  # first of all, so that it stands above the others
+        self.widget.put(_EARLIER, _notice(number) if hidden else "")  # first of all, so that it is above the others
         self._transcript.add_history(newest)
         self._show_problems(session)
         for block in self._transcript.blocks:
@@ -369,12 +371,12 @@ class ChatPanel:
         task.add_done_callback(self._tasks.discard)
 
     async def _report_failure(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work``, and tell in the panel what went wrong with it."""
+        """Do ``work``, and show in the panel what went wrong with it."""
         try:
             await work
         except IndusError as error:
             self._toast(str(error))
-        except Exception as error:  # noqa: BLE001 - nobody but the page waits for this, and it shows no traceback
+        except Exception as error:  # noqa: BLE001 - only the page waits for this, and it shows no traceback
             _log.debug("A request of a page failed", exc_info=True)
             self._toast(f"That failed for a reason of the program's own: {type(error).__name__}: {error}")
         self._changed.set()
@@ -457,12 +459,12 @@ class ChatPanel:
         self._put_back([await session.unqueue("steer" if request.queue == "steering" else "followUp", places[0])])
 
     def _put_back(self, messages: Iterable[Message]) -> None:
-        """Put what was not said into the composer."""
-        said = [message.content for message in messages if isinstance(message, UserMessage)]
-        if text := "\n\n".join(filter(None, map(text_of, said))):
+        """Put messages that were not delivered into the composer."""
+        contents = [message.content for message in messages if isinstance(message, UserMessage)]
+        if text := "\n\n".join(filter(None, map(text_of, contents))):
             self._compose(text)
         if any(
-            isinstance(block, ImageContent) for content in said if not isinstance(content, str) for block in content
+            isinstance(block, ImageContent) for content in contents if not isinstance(content, str) for block in content
         ):
             self._toast("Its images do not come back with it: attach them again.", "info")
 

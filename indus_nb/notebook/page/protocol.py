@@ -138,13 +138,13 @@ class Prompt(PageMessage):
 
 
 class Abort(PageMessage):
-    """End what goes on, and take what is queued back into the composer."""
+    """Abort the run, and move what is queued back into the composer."""
 
     kind: Literal["abort"]
 
 
 class Unqueue(PageMessage):
-    """Take a queued message back into the composer."""
+    """Move a queued message back into the composer."""
 
     kind: Literal["unqueue"]
     queue: Literal["steering", "followUp"]
@@ -270,7 +270,7 @@ def parse(content: object, kind: WidgetKind) -> FromPage:
         The message.
 
     Raises:
-        pydantic.ValidationError: It is none, or that kind of widget does not understand it. `problem` says why.
+        pydantic.ValidationError: It is none, or none for that kind of widget. `problem` describes why.
     """
     return _adapter(kind).validate_python(content)
 
@@ -302,7 +302,7 @@ class Composer(TypedDict):
 
     text: str
     n: int
-    """Counts up; a page takes each text once."""
+    """Counts up; a page applies each text once."""
 
 
 class StandingLines(TypedDict):
@@ -318,7 +318,7 @@ class CellState(RunState, total=False):
     busy: bool
     """Whether something goes on that can be stopped."""
     stopping: bool
-    """Whether it was told to stop."""
+    """Whether it was asked to stop."""
     started_ms_ago: float | None
     """How long it has gone on, in milliseconds."""
     background: bool
@@ -387,14 +387,14 @@ class TreeRow(TypedDict):
     """An entry of the session."""
 
     id: str | None
-    """``null`` in a row that only says how many entries are not listed."""
+    """``null`` in a row that only counts the entries that are not listed."""
     depth: int
     role: str
     text: str
     leaf: bool
     """Whether a branch ends there."""
     here: bool
-    """Whether the conversation stands there."""
+    """Whether the conversation is at that entry."""
     label: str | None
 
 

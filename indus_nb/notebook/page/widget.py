@@ -46,7 +46,9 @@ _log = logging.getLogger("indus_nb")
 
 
 class AgentWidget:
-    """A widget's blocks, state and dialogs; made in a cell, and from then on used on the agent's thread only.
+    """A widget's blocks, state and dialogs.
+
+    Made in a cell, and from then on used on the agent's thread only.
 
     ``put``, ``drop`` and ``set`` collect changes. ``send`` sends them, as one message.
 
@@ -103,7 +105,7 @@ class AgentWidget:
         self._counter = count(1)
         self._requests: dict[str, asyncio.Future[JsonObject]] = {}
         self._images: dict[str, list[ImageContent | None]] = {}
-        """By page, for its next prompt; ``None`` stands for one that was rejected."""
+        """By page, for its next prompt; ``None`` is one that was rejected."""
         self._widget.on_msg(self._on_message)
 
     def put(self, key: str, html: str) -> None:
@@ -138,7 +140,7 @@ class AgentWidget:
                 self._news[name] = None
 
     def signal(self, frame: JsonObject) -> None:
-        """Show an ``extension_ui_request`` in its wire form, or what it says of one before, at once.
+        """Show an ``extension_ui_request`` in its wire form, or an update of an earlier one, at once.
 
         Signs that follow each other closely wait for the next ``send``: servers drop messages that come too fast.
         """

@@ -1,7 +1,7 @@
 """The parts of a transcript as MIME bundles: answers, thinking, tool calls, notices and the closing line.
 
-Every bundle holds HTML, Markdown and plain text that say the same, so that a saved notebook can be read in any viewer,
-without a kernel and without scripts.
+Every bundle holds HTML, Markdown and plain text with the same content, so that a saved notebook can be read in any
+viewer, without a kernel and without scripts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ICONS: dict[CallState, tuple[str, str]] = {
 
 @dataclass
 class Call:
-    """A tool call as far as it is known: what the model asked for, and what became of it.
+    """A tool call as far as it is known: what was asked for, and its outcome.
 
     Attributes:
         name: The tool.
@@ -55,7 +55,7 @@ class Call:
         diff: What it changed in a file, shown in the place of arguments and output.
         checklist: The task list that it changed, shown in their place.
         seconds: How long it has run so far.
-        described: What its tool says of it; without that its name and arguments describe it.
+        described: The tool's description of it; without that its name and arguments describe it.
     """
 
     name: str
@@ -183,8 +183,8 @@ def call(shown: Call) -> MimeBundle:
     }
 
 
-def said(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
-    """Draw what the user said, word for word.
+def user_message(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
+    """Draw a message of the user, word for word.
 
     Args:
         text: The text.
@@ -282,7 +282,7 @@ def usage(model: str, total: Usage, seconds: float, *, ending: str | None = None
 
 
 def error(text: str) -> MimeBundle:
-    """Draw a box that says what went wrong."""
+    """Draw a box that describes what went wrong."""
     text = markup.cut(text, lines=60, characters=6_000)
     title = markup.element("span", "✗ Error", "bad")
     return {
@@ -310,10 +310,10 @@ def _indented(text: str) -> str:
 
 
 def _main_and_others(shown: Call, described: CallDescription) -> tuple[str, str]:
-    """What of the arguments stands in the title, and the others, one below the other."""
+    """The arguments that the title shows, and the others, one below the other."""
     main = described.summary
     if shown.checklist is not None or shown.diff is not None:
-        return main, ""  # that says better what was done
+        return main, ""  # which shows better what was done
     rows: list[str] = []
     for key, value in described.details.items():
         if not isinstance(value, str):
@@ -331,7 +331,7 @@ def _may_be_asked_about(shown: Call, described: CallDescription) -> bool:
 
 
 def _task_list(todos: TodoList) -> str:
-    """The list as Markdown: viewers draw boxes for what stands in brackets."""
+    """The list as Markdown: viewers draw boxes for brackets."""
     rows: list[str] = []
     for phase in todos.phases:
         rows += [f"{markup.tame_line(phase.name)}", ""]

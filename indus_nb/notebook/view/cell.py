@@ -77,8 +77,8 @@ class StaticDrawing:
         return display
 
     def _draw_prose(self, block: Prose, drawn: _Drawn) -> None:
-        text = drawn.rest + "".join(block.pieces[drawn.taken :])
-        drawn.taken = len(block.pieces)
+        text = drawn.rest + "".join(block.pieces[drawn.pieces_read :])
+        drawn.pieces_read = len(block.pieces)
         drawn.rest = text
         if not text.strip():
             return
@@ -105,11 +105,11 @@ class StaticDrawing:
 
 @dataclass
 class _Drawn:
-    """How far a block is drawn: ``taken`` pieces, of which ``rest`` is what its display shows."""
+    """How far a block is drawn: ``pieces_read`` counts the pieces, of which ``rest`` is what its display shows."""
 
     version: int = -1
     display: Display | None = None
-    taken: int = 0
+    pieces_read: int = 0
     rest: str = ""
 
 
@@ -176,7 +176,7 @@ class CellView:
         self._draw_live(self._live)
 
     def close(self) -> None:
-        """Draw all that is left, and let go of the widget."""
+        """Draw all that is left, and detach from the widget."""
         live, tail = self._live, self._tail
         if live is not None and tail is not None:
             live.set(busy=False, stopping=False, note="")
@@ -192,7 +192,7 @@ class CellView:
                 live.close()
 
     def _give_up(self) -> None:
-        """No page can answer: clicks do not arrive here while a cell is busy, or nobody shows widgets."""
+        """No page can answer: clicks do not arrive while a cell is busy, or no front end shows widgets."""
         live, self._live = self._live, None
         if live is not None:
             live.close()

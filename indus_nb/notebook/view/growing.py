@@ -55,8 +55,8 @@ class LiveDrawing:
             self._live.drop(f"{block.key}.{number}")
 
     def _draw_answer(self, block: Prose, drawn: _Growing) -> None:
-        text = drawn.rest + "".join(block.pieces[drawn.taken :])
-        drawn.taken = len(block.pieces)
+        text = drawn.rest + "".join(block.pieces[drawn.pieces_read :])
+        drawn.pieces_read = len(block.pieces)
         whole, drawn.rest = markup.split_answer(text, soft=0, hard=_MAX_PIECE_CHARACTERS)
         while whole:
             if whole.strip():
@@ -67,8 +67,8 @@ class LiveDrawing:
             self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest))
 
     def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
-        drawn.rest += "".join(block.pieces[drawn.taken :])
-        drawn.taken = len(block.pieces)
+        drawn.rest += "".join(block.pieces[drawn.pieces_read :])
+        drawn.pieces_read = len(block.pieces)
         if drawn.rest.strip():
             self._live.put(block.key, blocks.thinking(drawn.rest, growing=not block.finished)["text/html"])
         if block.finished:
@@ -78,7 +78,7 @@ class LiveDrawing:
 @dataclass
 class _Growing:
     version: int = -1
-    taken: int = 0
+    pieces_read: int = 0
     rest: str = ""
     pieces: int = 0
 

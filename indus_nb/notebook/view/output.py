@@ -139,7 +139,7 @@ class NotebookScreen:
             page, following = self._displays[self._page : self._page + 2]
             if not (page.final and following.final):
                 return None
-            if not page.bundle.keys() == following.bundle.keys() == _TEXTS:  # a picture stands by itself
+            if not page.bundle.keys() == following.bundle.keys() == _TEXTS:  # a picture has a display of its own
                 self._page += 1
                 continue
             together = joined(page.bundle, following.bundle)
@@ -203,7 +203,7 @@ _typing = threading.Event()
 
 @contextlib.contextmanager
 def free_line() -> Generator[None]:
-    """Keep a terminal's status line away within this context, in which the user types."""
+    """Hide a terminal's status line within this context, in which the user types."""
     _typing.set()
     if sys.stdout.isatty():
         sys.stdout.write(_CLEAR_LINE)
@@ -214,7 +214,7 @@ def free_line() -> Generator[None]:
 
 
 class TerminalScreen:
-    """A terminal, where nothing can be taken back.
+    """A terminal, where nothing can be erased.
 
     What is final is printed, above one line on what goes on.
     """

@@ -159,8 +159,8 @@ class Transcript:
             clock: Counts seconds.
             renderer: Finds what draws the messages of an extension.
             tools: Gives the session's tools by name, which describe their calls.
-            whole: Whether to show a whole conversation rather than one prompt: with what the user says, and a closing
-                line for every run.
+            whole: Whether to show a whole conversation rather than one prompt: with the user's messages, and a
+                closing line for every run.
         """
         self.blocks: list[Block] = []
         self.name = self.model = model
@@ -220,7 +220,7 @@ class Transcript:
             self._add(Line(self._key(), finished=True, shown=notice, is_notice=True))
 
     def add_history(self, messages: Iterable[Message]) -> None:
-        """Add what was said before, as it looks when it is over."""
+        """Add stored messages, as they look when they are finished."""
         for message in messages:
             match message:
                 case AssistantMessage():
@@ -310,7 +310,7 @@ class Transcript:
             case ToolResultMessage():
                 self._end_unrun_call(message)
             case UserMessage() if not (self._whole or self._prompted):
-                self._prompted = True  # the cell above says it; what follows was said from elsewhere
+                self._prompted = True  # the cell above shows it; what follows came from elsewhere
             case _:
                 self._show_message(message)
 
@@ -331,7 +331,7 @@ class Transcript:
             case UserMessage():
                 titles = [attachment.title for attachment in message.attachments or ()]
                 text = "\n".join(filter(None, (text_of(message.content), *titles)))
-                self._add_line(blocks.said(text, _images(message.content)))
+                self._add_line(blocks.user_message(text, _images(message.content)))
             case CustomMessage():
                 if message.display:
                     self._add_line(self._drawn(message))
@@ -379,7 +379,7 @@ class Transcript:
         card.version += 1
 
     def tick(self, *, asking: bool = False) -> None:
-        """Update the time that running calls have taken.
+        """Update the elapsed time of running calls.
 
         Args:
             asking: Whether the user is being asked: that time does not count for calls that may wait for the answer.
@@ -397,7 +397,7 @@ class Transcript:
                 block.version += 1
 
     def _end_unrun_call(self, result: ToolResultMessage) -> None:
-        """A call that was answered without being started: the run was aborted, or the user said something else."""
+        """A call that was answered without being started: the run was aborted, or the user steered the model."""
         card = self._cards.pop(result.tool_call_id, None)
         if card is not None and card.call.state == "waiting":
             card.output = result.content
@@ -419,7 +419,7 @@ class Transcript:
         card.call.state = state
         self._finish(card)
 
-    # What was said before
+    # Stored messages
 
     def _add_stored(self, block: TextContent | ThinkingContent | ToolCall) -> None:
         match block:
@@ -491,7 +491,7 @@ class Transcript:
 
 
 def _bundle(drawn: object, text: str) -> MimeBundle | None:
-    """What an extension drew, with ``text`` as its plain text; ``None`` if it is not what front ends take."""
+    """What an extension drew, with ``text`` as its plain text; ``None`` if it is no MIME bundle."""
     if not isinstance(drawn, dict):
         return None
     try:

@@ -57,12 +57,12 @@ export interface Prompt extends PageMessage {
   how?: "send" | "steer" | "followUp";
 }
 
-/** End what goes on, and take what is queued back into the composer. */
+/** Abort the run, and move what is queued back into the composer. */
 export interface Abort extends PageMessage {
   kind: "abort";
 }
 
-/** Take a queued message back into the composer. */
+/** Move a queued message back into the composer. */
 export interface Unqueue extends PageMessage {
   kind: "unqueue";
   queue: "steering" | "followUp";
@@ -283,7 +283,7 @@ export interface CellState {
   cost?: string;
   /** Whether something goes on that can be stopped. */
   busy?: boolean;
-  /** Whether it was told to stop. */
+  /** Whether it was asked to stop. */
   stopping?: boolean;
   /** How long it has gone on, in milliseconds. */
   started_ms_ago?: number | null;
@@ -323,7 +323,7 @@ export interface StandingLines {
 /** Text that the kernel puts into the composer. */
 export interface Composer {
   text: string;
-  /** Counts up; a page takes each text once. */
+  /** Counts up; a page applies each text once. */
   n: number;
 }
 
@@ -390,14 +390,14 @@ export interface SessionRow {
 
 /** An entry of the session. */
 export interface TreeRow {
-  /** ``null`` in a row that only says how many entries are not listed. */
+  /** ``null`` in a row that only counts the entries that are not listed. */
   id: string | null;
   depth: number;
   role: string;
   text: string;
   /** Whether a branch ends there. */
   leaf: boolean;
-  /** Whether the conversation stands there. */
+  /** Whether the conversation is at that entry. */
   here: boolean;
   label: string | null;
 }
