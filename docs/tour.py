@@ -1,6 +1,6 @@
 """A session by hand, from the inside out: what `session.run(...)` does, in the parts that it is made of.
 
-Run it with `python docs/tour.py`. It needs no key and no network, and writes into a temporary directory only.
+Run it with `.venv/bin/python docs/tour.py`. It needs no key and no network, and writes into a temporary directory only.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ async def one_run(store: SessionStore, prompt: str) -> None:
     async def emit(event: AgentEvent) -> None:
         match event:
             case MessageEnd(message=message):
-                store.append_message(message)  # 3. One line of the session file, below the entry before it.
+                store.append_message(message)  # One line of the session file, below the entry before it.
                 print(f"   {message.role}:", text_of(message.content)[:60].replace("\n", " ") or "(calls a tool)")
             case ToolExecutionEnd(tool_name=name):
                 print(f"   ({name} has run)")
@@ -71,14 +71,14 @@ async def main(directory: Path) -> None:
         await one_run(store, "hello")
         before = store.leaf_id
         await one_run(store, "run `date`")
-        print("4. back to before that, and on from there: a second branch")
+        print("3. back to before that, and on from there: a second branch")
         store.move_leaf(before)
         await one_run(store, "run `pwd`")
-        print("5. the tree holds both:", len(store.entries), "entries,", len(store.branch()), "of them before the leaf")
+        print("4. the tree holds both:", len(store.entries), "entries,", len(store.branch()), "of them on this branch")
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
         asyncio.run(main(Path(place)))
         for file in Path(place).glob("*.jsonl"):
-            print("6. the file, a header and entries:", len(file.read_text().splitlines()), "lines")
+            print("5. the file, a header and entries:", len(file.read_text().splitlines()), "lines")

@@ -1,4 +1,4 @@
-"""Old names, which go on working with a warning.
+"""Old names, which still work with a warning.
 
 Modules are found by ``MOVED``: ``indus_nb.store`` is ``indus_nb.storage``. What has another name or place within a
 module that is there is found by that module's ``__getattr__``, a ``Renamed``.
@@ -10,9 +10,12 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 _PACKAGE = "indus_nb."
 MOVED = {
@@ -72,7 +75,10 @@ MOVED = {
 }
 
 
-class _Loader(Loader):
+class _Loader:
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Have an empty module made."""
+
     def exec_module(self, module: ModuleType) -> None:
         """Put the module of the new name in the place of the empty one that was made for the old name."""
         new = _PACKAGE + MOVED[module.__name__.removeprefix(_PACKAGE)]
@@ -89,7 +95,7 @@ class _Loader(Loader):
         return spec.loader.get_code(new) if spec is not None and isinstance(spec.loader, SourceFileLoader) else None
 
 
-class _Finder(MetaPathFinder):
+class _Finder:  # the base class for it would load twenty modules of the library at every start
     def find_spec(
         self,
         fullname: str,
@@ -98,12 +104,12 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """A loader for the old names, which no file has any more."""
         if fullname.startswith(_PACKAGE) and fullname.removeprefix(_PACKAGE) in MOVED:
-            return ModuleSpec(fullname, _Loader(), is_package=fullname == f"{_PACKAGE}modes")
+            return ModuleSpec(fullname, cast("Loader", _Loader()), is_package=fullname == f"{_PACKAGE}modes")
         return None
 
 
 def install() -> None:
-    """Let the old names be imported."""
+    """Make the old names importable."""
     sys.meta_path.insert(0, _Finder())  # first, or what lies in ``console/`` would be found again under ``modes``
 
 

@@ -1,7 +1,7 @@
 """Mistakes of a caller, as one tree of exceptions.
 
 A model's failure is data (an answer with ``stop_reason="error"``) and a tool's failure is a result that the model
-reads, so neither stands here. Every message says what happened, where, and what to do about it::
+reads, so neither stands here. Every message states what happened, where, and what to do about it::
 
     IndusError
     ├── UsageError              a flag, option or argument that makes no sense

@@ -85,7 +85,7 @@ class AgentEnd(Event):
 
 
 class AgentSettled(Event):
-    """Nothing will go on by itself: no run, no retry, nothing queued that could be delivered."""
+    """The session is idle: no run, no retry, nothing queued that could be delivered."""
 
     type: Literal["agent_settled"] = "agent_settled"
 
@@ -277,7 +277,7 @@ class SessionSaveFailed(Event):
 
 
 class SessionReplaced(Event):
-    """Another session is in the place of the one before; ``resume`` may also be the same file, read again."""
+    """Another session has replaced the one before; ``resume`` may also be the same file, read again."""
 
     type: Literal["session_replaced"] = "session_replaced"
     reason: Literal["new", "resume", "fork"]
@@ -287,7 +287,7 @@ class SessionReplaced(Event):
 
 
 class BranchMoved(Event):
-    """The session goes on from another entry, ``leaf_id``; ``None`` stands for the place before its first entry."""
+    """The session continues from another entry, ``leaf_id``; ``None`` stands for the place before its first entry."""
 
     type: Literal["branch_moved"] = "branch_moved"
     leaf_id: str | None

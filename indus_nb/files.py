@@ -222,7 +222,7 @@ def current_directory() -> Path:
 
 
 def expand_user(path: Path | str) -> Path:
-    """``path`` with the home directory in the place of ``~``; raises ``UsageError`` where there is none."""
+    """``path`` with ``~`` replaced by the home directory; raises ``UsageError`` where there is none."""
     try:
         return Path(path).expanduser()
     except RuntimeError as error:

@@ -40,14 +40,17 @@ _SENSITIVE_NAME = (
 )
 
 _SHAPES = (
-    r"(?i:\bsk-(?:ant|proj|or|svcacct)-[\w-]{4,}|\bsk-(?=[\w-]{0,99}\d)[\w-]{12,}|\bsk-\w{12,})"
+    r"(?i:\bsk-(?:ant|proj|or|svcacct)-(?:[\w-]|\.(?=\w)){4,}|\bsk-(?=[\w.-]{0,99}\d)(?:[\w-]|\.(?=\w)){12,}"
+    r"|\bsk-(?:\w|\.(?=\w)){12,})"
     r"|(?i:(?<=\bbearer )(?=\S{0,99}\d|\S{20})[\w.~+/=-]{8,})"
     r"|(?i:(?<=authorization: basic )|(?<=x-api-key: ))\S{8,}"
-    r"|(?i:\bgh[pousr]_\w{12,}|\bgithub_pat_\w{12,}|\bxox[abprs]-[\w-]{10,}|\bA[KS]IA[0-9A-Z]{12,}\b|\bAIza[\w-]{12,})"
-    r"|\b(?:[sr]k_(?:live|test)_|glpat-)[\w.-]{12,}|\bhf_(?=\w{0,99}\d|[A-Za-z]{20})\w{12,}"
+    r"|(?i:\bgh[pousr]_(?:\w|\.(?=\w)){12,}|\bgithub_pat_(?:\w|\.(?=\w)){12,}|\bxox[abprs]-[\w-]{10,}|\bA[KS]IA[0-9A-Z]{12,}\b|\bAIza[\w-]{12,})"
+    r"|\b(?:[sr]k_(?:live|test)_|glpat-)[\w.-]{12,}|\bhf_(?=[\w.]{0,99}\d|[A-Za-z]{20})(?:\w|\.(?=\w)){12,}"
     r"|\beyJ[\w-]{8,300}+\.eyJ[\w-]{8,}+(?:\.[\w-]*+)?"
     r"|(?<=://)[^\s/:@'\"]{0,100}+:[^\s/@'\"]{1,200}+(?=@)"
 )
+# Prose may begin like this too, so it counts only where hiding too much does no harm.
+_PREFIXED = r"\b(?:sk-(?=[\w.-]{0,99}[A-Z0-9_])[\w.-]{12,}|hf_[A-Za-z0-9.]{12,})(?<!\.)"
 _KEY_BLOCK_EDGE = r"(?i)-----(?:(BEGIN)|END) [A-Z ]{0,40}PRIVATE KEY-----"
 _KEY_BLOCK_REST = r"[\w\s+/=\\:,-]{1,9999}+"
 
@@ -162,7 +165,9 @@ def hide_named(text: str, *, mark: str = ELLIPSIS) -> str:
 
 
 def hide(text: str, known: Iterable[str] = (), *, mark: str = ELLIPSIS) -> str:
-    """Hide known values, what looks like a secret, and what is assigned to a secret's name.
+    """Hide known values, what may be a secret by its shape, and what is assigned to a secret's name.
+
+    For texts that only inform: it rather hides too much. What begins like a key is hidden whatever follows.
 
     >>> hide("token = 'abc'; print('ghp_0123456789abcdef')")
     "token = '…'; print('…')"
@@ -175,7 +180,7 @@ def hide(text: str, known: Iterable[str] = (), *, mark: str = ELLIPSIS) -> str:
     Returns:
         The text without them.
     """
-    return hide_shapes(hide_named(text, mark=mark), known, mark=mark)
+    return re.sub(_PREFIXED, lambda _: mark, hide_shapes(hide_named(text, mark=mark), known, mark=mark))
 
 
 def shown_url(url: str) -> str:

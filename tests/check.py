@@ -59,7 +59,9 @@ FASTEST_TESTS = (
 )
 """What finds most for its time."""
 
-WITHOUT_FRONT_ENDS = ("--ignore=tests/kernel", "--ignore=tests/browser", "--ignore=tests/notebooks")
+FRONT_ENDS = ("tests/notebooks", "tests/kernel", "tests/browser")
+"""Kernels, pages and a person's patience work in real time, so these run one after the other, by themselves."""
+WITHOUT_FRONT_ENDS = tuple(f"--ignore={place}" for place in FRONT_ENDS)
 SITE = ("mkdocs", "build", "--strict")
 
 
@@ -88,9 +90,10 @@ def main(arguments: list[str]) -> None:
             run_side_by_side([*STATIC, SITE])
             run("python", "tests/matrix.py", "--quick")
             find_browser()
-            run("python", "-m", "pytest", *workers())
+            run("python", "-m", "pytest", *workers(), *WITHOUT_FRONT_ENDS)
+            run("python", "-m", "pytest", *FRONT_ENDS)
             # The oldest kernel that the package says it works with is the one that differs most.
-            run("python", "-m", "pytest", *workers(), "tests/kernel", INDUS_NB_IPYKERNEL="6.29.5")
+            run("python", "-m", "pytest", "tests/kernel", INDUS_NB_IPYKERNEL="6.29.5")
         case _:
             install()
             find_browser()

@@ -12,27 +12,18 @@ from messages_api import MessagesApi
 settings.register_profile("untimed", deadline=None)  # a busy machine is no defect
 settings.load_profile("untimed")
 
-SLOWEST_FIRST = ("tests/browser/", "tests/notebooks/", "tests/kernel/")
-"""What takes longest begins first, so that no worker is left alone with it at the end."""
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one worker, for they share kernels and servers, and all of the browser in one.
+    """Keep the tests of a file in one worker, for they share kernels and servers.
 
-    A page that waits for the machine longer than the view waits for a page is drawn otherwise, so that two browsers at
-    once would test something else. Another mark ``xdist_group`` on a test is left as it is.
+    Another mark ``xdist_group`` on a test is left as it is.
     """
     if config.getoption("numprocesses", None) is None and not hasattr(config, "workerinput"):
         return
     for item in items:
         file = item.nodeid.partition("::")[0]
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("browser" if file.startswith("tests/browser/") else file))
-
-    def rank(item: pytest.Item) -> int:
-        return next((at for at, place in enumerate(SLOWEST_FIRST) if item.nodeid.startswith(place)), len(SLOWEST_FIRST))
-
-    items.sort(key=rank)
+            item.add_marker(pytest.mark.xdist_group(file))
 
 
 @pytest.fixture

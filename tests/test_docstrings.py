@@ -103,5 +103,5 @@ def test_the_tour_shows_a_tool_call_and_two_branches(place: Path, capsys: pytest
     shown = capsys.readouterr().out
     assert "toolResult: (what 'date' would print)" in shown
     assert "toolResult: (what 'pwd' would print)" in shown
-    assert "10 entries, 6 of them before the leaf" in shown
+    assert "10 entries, 6 of them on this branch" in shown
     assert shown.endswith("11 lines\n")

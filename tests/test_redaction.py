@@ -46,6 +46,30 @@ def test_what_looks_like_a_key_is_hidden_wherever_it_stands(secret: str, place: 
 
 
 @pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-ant-api03-abc.def",
+        "sk-proj-abcd.efgh.ijkl",
+        "sk-abcdef.ghijk12345",
+        "gho_abcd.efgh.ijklm",
+        "hf_abc.d3fghijklmn",
+        "github_pat_11ABC.defghijk",
+    ],
+)
+def test_a_key_with_dots_is_hidden_as_a_whole(secret: str) -> None:
+    assert hide_shapes(f"It is {secret}.", mark="<hidden>") == "It is <hidden>."
+
+
+@pytest.mark.parametrize("secret", ["sk-abc_def-ghi-jkl-mno", "hf_abcdefghijklmnop", "github_pat_11ABC.defghijk"])
+def test_what_begins_like_a_key_is_hidden_where_a_text_only_informs(secret: str) -> None:
+    assert hide(f"It is {secret}, keep it") == "It is …, keep it"
+
+
+def test_functions_named_like_keys_are_kept_in_code_that_runs_again() -> None:
+    assert hide_shapes("hf_hub_download(); import sk_learn") == "hf_hub_download(); import sk_learn"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Authorization: Bearer leaked-1",

@@ -20,7 +20,7 @@ HEAD = """# Commands of RPC mode
 
 One JSON object a line on standard input. Every command may have an `id` (a string or an integer), which comes back in
 its response `{"id": …, "type": "response", "command": …, "success": true, "data": …}`. A failure has
-`"success": false` and an `error` that says what is wrong; nothing has happened then. Fields that are not listed are
+`"success": false` and an `error` with the reason; nothing has happened then. Fields that are not listed are
 ignored.
 """
 

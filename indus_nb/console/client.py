@@ -311,7 +311,7 @@ class RpcClient:
                 await self._room.wait()
 
     async def _chunk(self, stdout: asyncio.StreamReader, gone: asyncio.Task[int]) -> bytes:
-        """What comes next; nothing at the end, and soon after the process has gone, whoever still holds its pipe."""
+        """The next bytes; empty at the end, and soon after the process ended even if a descendant holds its pipe."""
         reading = asyncio.ensure_future(stdout.read(_CHUNK))
         await asyncio.wait([reading, gone], return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
@@ -334,7 +334,7 @@ class RpcClient:
         except ValueError as error:
             beginning = line.beginning if isinstance(line, LineTooLongError) else line
             if not beginning.lstrip().startswith(b"{"):
-                raise  # whoever writes that is no agent
+                raise  # no agent writes that
             failed = _failed_response(beginning, error)
             if failed is None:
                 _log.warning("A frame of the agent cannot be read and was left out: %s", error)

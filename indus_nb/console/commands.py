@@ -22,7 +22,7 @@ class Command(WireModel):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The names that it goes by."""
+        """The accepted values of ``type``."""
         return get_args(cls.model_fields["type"].annotation)
 
 

@@ -1,4 +1,4 @@
-"""Tools that a client lends to the agent: a call goes out as a frame, and its result comes back as one."""
+"""Tools that a client offers to the agent: a call goes out as a frame, and its result comes back as one."""
 
 from __future__ import annotations
 

@@ -299,7 +299,7 @@ class CommandContext(Context):
         await self._session.wait_until_idle()
 
     async def new_session(self, parent_session: str | None = None) -> bool:
-        """Start a new session in the place of this one; this context is stale then.
+        """Replace this session by a new one; this context is stale then.
 
         Args:
             parent_session: The session that the new one names as its parent.
@@ -340,7 +340,7 @@ class CommandContext(Context):
         return await self._session.navigate(target_id, **options)
 
     async def switch_session(self, path: Path | str) -> bool:
-        """Open another session in the place of this one; this context is stale then.
+        """Replace this session by a saved one; this context is stale then.
 
         Args:
             path: The session's file.

@@ -43,7 +43,7 @@ class ResourcesDiscover:
 
 @dataclass(slots=True)
 class SessionStart:
-    """A session has started: opened, or in the place of another."""
+    """A session has started: it was opened, or it replaced another."""
 
     type: ClassVar[str] = "session_start"
     reason: StartReason

@@ -17,7 +17,7 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
 
     Args:
         store: The session.
-        limit: How many rows are returned; of more the last ones are, below a row without an id that says how many are
+        limit: How many rows are returned; of more the last ones are, below a row without an id that counts how many are
             missing.
 
     Returns:

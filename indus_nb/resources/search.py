@@ -38,7 +38,7 @@ _IGNORE_NAMES = (".gitignore", ".ignore", ".fdignore")
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something to mend in a user's files; the session goes on without what could not be used."""
+    """A problem with a user's files; the session continues without what could not be used."""
 
     path: Path
     problem: str

@@ -69,7 +69,7 @@ def _template(search: Search, path: Path, scope: Scope) -> PromptTemplate | None
 
 
 def fill(template: PromptTemplate, text: str) -> str:
-    """Put arguments in the place of a template's placeholders.
+    """Replace a template's placeholders by arguments.
 
     Args:
         template: The template.

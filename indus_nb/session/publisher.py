@@ -89,7 +89,8 @@ class Publisher:
         return unsubscribe
 
     def watch(self, store: SessionStore) -> None:
-        """Announce every entry that is appended to ``store`` from now on."""
+        """Announce every entry that is appended to ``store`` from now on, and none of another store any more."""
+        self._added.clear()
         store.on_added = self._note
 
     def close(self) -> None:
@@ -137,7 +138,7 @@ class Publisher:
                 self._phase = _Phase.OPEN
 
     def _hold(self) -> list[_Announcement]:
-        held = [each for each in self._added if not each.held]
+        held = [each for each in tuple(self._added) if not each.held]
         for each in held:
             each.held = True
         return held

@@ -199,6 +199,7 @@ class Replacing:
             state.problems.append(problem)
         await state.hooks.shutdown(reason, store.path if store is not None else previous)
         self._shell.add_held_back()
+        await self._publisher.announce()
         state.store.close()
         if store is None:
             store = SessionStore.open(cast("Path", previous))

@@ -40,7 +40,7 @@ class CallDescription:
     ``summary`` is what the call is about, in one line, and may be empty. ``code`` is Python code that it runs.
     ``details`` are the arguments that neither of them shows. ``has_effects`` is whether it may change anything.
 
-    ``announces_start`` says that the tool reports as soon as it begins, or ends at once: until then the user may be
+    ``announces_start`` is whether the tool reports as soon as it begins, or ends at once: until then the user may be
     looking at the question, and a view need not repeat what that shows.
 
     ``approval`` makes the question. It may read files, so call it off the event loop.

@@ -28,7 +28,7 @@ DECLARATIONS = Path(protocol.__file__).parent / "static" / "protocol.d.ts"
 
 HEAD = """# The page's protocol
 
-What a widget in the kernel and the pages that show it say to each other, over the widget's comm as custom messages.
+The messages between a widget in the kernel and the pages that show it, over the widget's comm as custom messages.
 This page is generated from `indus_nb/notebook/page/protocol.py`; the same types for JavaScript are in
 `static/protocol.d.ts` next to it.
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import ast
 import fnmatch
 import re
-import symtable
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import symtable
 
 _MAX_CODE_CHARACTERS = 200_000
 _MAX_NAMED = 8
@@ -158,6 +161,15 @@ class _Scope:
             return None
 
 
+def _table(code: str) -> symtable.SymbolTable | None:
+    import symtable  # which no start needs
+
+    try:
+        return symtable.symtable(code, "<code>", "exec")
+    except SyntaxError:
+        return None  # from Python 3.14 on for an ``await`` outside of functions, which notebooks may have
+
+
 def _inner_tables(table: symtable.SymbolTable | None) -> Iterator[symtable.SymbolTable]:
     """The functions and classes directly within, also within scopes of type parameters, which newer Pythons have."""
     for inner in table.get_children() if table is not None else ():
@@ -194,7 +206,7 @@ class _Names(ast.NodeVisitor):
         try:
             code = self._transform(code)
             tree = ast.parse(code)
-            self._scopes.append(_Scope(symtable.symtable(code, "<code>", "exec"), outermost=outermost))
+            self._scopes.append(_Scope(_table(code), outermost=outermost))
             self.visit(tree)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return  # such code will not run either
