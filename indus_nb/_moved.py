@@ -1,4 +1,8 @@
-"""Old names of modules, which still work with a warning: ``indus_nb.store`` is ``indus_nb.storage.store``."""
+"""Old names, which still work with a warning.
+
+Modules are found by ``MOVED``: ``indus_nb.store`` is ``indus_nb.storage``. What has another name or place within a
+module that is there is found by that module's ``__getattr__``, a ``Renamed``.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +85,15 @@ class _Loader:
         warnings.warn(f"{module.__name__} is named {new} now. Import it from there.", DeprecationWarning, stacklevel=2)
         sys.modules[module.__name__] = import_module(new)
 
+    def get_code(self, fullname: str) -> object:
+        """The code of the module of the new name, for ``python -m``."""
+        from importlib.machinery import SourceFileLoader
+        from importlib.util import find_spec
+
+        new = _PACKAGE + MOVED[fullname.removeprefix(_PACKAGE)]
+        spec = find_spec(new)
+        return spec.loader.get_code(new) if spec is not None and isinstance(spec.loader, SourceFileLoader) else None
+
 
 class _Finder:  # the base class for it would load twenty modules of the library at every start
     def find_spec(
@@ -98,3 +111,29 @@ class _Finder:  # the base class for it would load twenty modules of the library
 def install() -> None:
     """Make the old names importable."""
     sys.meta_path.insert(0, _Finder())  # first, or what lies in ``console/`` would be found again under ``modes``
+
+
+class Renamed:
+    """The ``__getattr__`` of a module in which some names are no longer found.
+
+    What has the new name is imported when the old one is first asked for.
+
+    Args:
+        module: The module.
+        names: The new name for each old one, as ``package.module:name``.
+        stacklevel: Which caller is warned, as ``warnings.warn`` counts them; by default who asks this.
+    """
+
+    def __init__(self, module: str, names: dict[str, str], stacklevel: int = 2) -> None:
+        self._names = names
+        self._module = module
+        self._stacklevel = stacklevel
+
+    def __call__(self, name: str) -> object:
+        """What has the new name, with a warning; raises ``AttributeError`` for any other name."""
+        if name not in self._names:
+            raise AttributeError(f"module {self._module!r} has no attribute {name!r}")
+        home, _, new = self._names[name].partition(":")
+        told = f"{self._module}.{name} is {home}.{new} now. Import it from there."
+        warnings.warn(told, DeprecationWarning, stacklevel=self._stacklevel)
+        return getattr(import_module(home), new)

@@ -25,8 +25,9 @@ from indus_nb.textcut import head_bytes
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAX_NAME_BYTES = 200  # of the 255 that file systems allow; the rest is the temporary name's own part
-_NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV})
-"""A read-only or sticky directory, and a file that is mounted by itself."""
+_DISK_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What writing into a file would fail with as well. Every other number may come from replacing alone: read-only and
+sticky directories, files that are mounted by themselves, file systems that know no renaming, modes or owners."""
 
 
 def read_file(path: Path) -> bytes:
@@ -57,13 +58,17 @@ def write_atomically(
         exclusive: The caller holds a lock, so the temporary file has a fixed name (``.NAME.new``), and what a process
             that died has left there is removed.
         in_place: Write into the file where replacing it is not possible (a read-only or sticky directory, a mounted
-            file), or would make another file of it (hard links, an owner that cannot be kept, a device).
+            file, a file system without renaming), or would make another file of it (hard links, an owner that cannot
+            be kept, a device).
 
     Raises:
         OSError: It cannot be written; the file is as it was.
     """
     target = Path(os.path.realpath(path))
     before = _state(target)
+    if before is None and in_place and (reached := _state(path)) is not None:
+        _write_into(path, data, reached, sync=sync)  # such as /dev/stdout: what it leads to has no path
+        return
     if before is not None and not stat.S_ISREG(before.st_mode) and not in_place:
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     if in_place and before is not None and (before.st_nlink > 1 or not stat.S_ISREG(before.st_mode)):
@@ -73,9 +78,12 @@ def write_atomically(
     try:
         _replace(target, data, before, target.with_name(temporary), mode=mode, sync=sync, keep_owner=in_place)
     except OSError as error:
-        if before is None or not in_place or error.errno not in _NOT_REPLACEABLE:
+        if not in_place or error.errno in _DISK_FAILURES:
             raise
-        _write_into(target, data, before, sync=sync)
+        if before is None:
+            _create(target, data, mode, sync=sync)
+        else:
+            _write_into(target, data, before, sync=sync)
 
 
 def _state(path: Path) -> os.stat_result | None:
@@ -136,21 +144,49 @@ def _make_alike(temporary: Path, target: Path, before: os.stat_result, *, keep_o
     temporary.chmod(stat.S_IMODE(before.st_mode))
 
 
+def _create(target: Path, data: bytes, mode: int, *, sync: bool) -> None:
+    """Make a file under its own name, without a temporary one."""
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if sync:
+                os.fsync(descriptor)
+    except BaseException:
+        with suppress(OSError):  # the first failure is the one to report
+            target.unlink()
+        raise
+
+
 def _write_into(target: Path, data: bytes, before: os.stat_result, *, sync: bool) -> None:
-    """Overwrite a file; when that fails, put back what it held. What is no regular file is only written to."""
+    """Overwrite a file; when that fails, put back what it held, if it can be read.
+
+    What is no regular file is only written to.
+    """
     if not stat.S_ISREG(before.st_mode):
         target.write_bytes(data)
         return
-    with target.open("r+b", buffering=0) as file:
-        old = file.readall()
+    old: bytes | None = None
+    with _opened(target) as file:
+        with suppress(OSError):  # not all that may be written to can be read
+            old = file.readall()
         try:
             _overwrite(file, data)
             if sync:
                 os.fsync(file.fileno())
         except BaseException:
             with suppress(OSError):  # the first failure is the one to report
-                _overwrite(file, old)
+                if old is not None:
+                    _overwrite(file, old)
             raise
+
+
+def _opened(target: Path) -> io.FileIO:
+    try:
+        return target.open("r+b", buffering=0)
+    except PermissionError:
+        return os.fdopen(os.open(target, os.O_WRONLY | os.O_CLOEXEC), "wb", buffering=0)
 
 
 def _overwrite(file: io.FileIO, data: bytes) -> None:

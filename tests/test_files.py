@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import resource
 import shutil
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -236,3 +240,55 @@ def test_what_a_process_left_that_died_while_it_wrote_is_removed_under_a_lock(tm
     (tmp_path / ".a.new").write_bytes(b"half of i")
     write_atomically(tmp_path / "a", b"new", exclusive=True)
     assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("unknown", ["replace", "chmod", "utime"])
+def test_where_a_file_system_does_not_know_a_call_a_file_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unknown: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    path = tmp_path / "a"
+    path.write_bytes(b"a longer old text")
+    monkeypatch.setattr(os, unknown, fail)
+    write_atomically(path, b"new", in_place=True)
+    write_atomically(tmp_path / "b", b"new", in_place=True)
+    assert (path.read_bytes(), (tmp_path / "b").read_bytes(), names(tmp_path)) == (b"new", b"new", ["a", "b"])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG])
+def test_a_disk_that_fails_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match=re.escape(os.strerror(number))):
+        write_atomically(path, b"new", in_place=True)
+    assert (path.read_bytes(), names(tmp_path)) == (b"old", ["a"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the files of processes")
+def test_what_has_no_path_of_its_own_is_written_through_the_path_that_leads_to_it(tmp_path: Path) -> None:
+    program = (
+        "from pathlib import Path\n"
+        "from indus_nb.files import write_atomically\n"
+        "write_atomically(Path('/dev/stdout'), b'to the pipe', in_place=True)\n"
+        "write_atomically(Path('/proc/self/comm'), b'renamed', in_place=True)\n"
+        "assert Path('/proc/self/comm').read_bytes() == b'renamed\\n'\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, timeout=30)
+    assert ended.stdout == b"to the pipe"
+
+
+def test_a_file_that_may_be_written_to_but_not_read_is_written(place: Path) -> None:
+    path = place / "a"
+    path.write_bytes(b"a longer old text")
+    (place / "b").hardlink_to(path)
+    path.chmod(0o222)
+    with without_rights(place, path):
+        write_atomically(path, b"new", in_place=True)
+    path.chmod(0o600)
+    assert (path.read_bytes(), (place / "b").read_bytes()) == (b"new", b"new")

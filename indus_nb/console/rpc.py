@@ -366,7 +366,8 @@ class RpcServer:
     async def _fork(self, command: commands.Fork) -> JsonObject:
         text = await self._session.fork(command.entry_id)
         if text is None:  # the session is still the one that has the message
-            return {"text": user_text(self._session.store.entry(command.entry_id), "\n"), "cancelled": True}
+            text = user_text(self._session.store.entry(command.entry_id), for_editing=True)
+            return {"text": text, "cancelled": True}
         return {"text": text, "cancelled": False}
 
     def _get_fork_messages(self, _: commands.GetForkMessages) -> JsonObject:

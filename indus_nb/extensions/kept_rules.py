@@ -80,5 +80,6 @@ class KeptRules:
                 rules[directory] = [*dict.fromkeys([*rules.get(directory, []), rule])]
                 text = json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
                 write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
+                self._path.chmod(0o600)  # whatever it was before
         except (Timeout, OSError):
             return  # it will be asked again

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from indus_nb._moved import Renamed
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.notebook.page import defaults
 from indus_nb.providers.preloading import preload_in_background
@@ -126,3 +127,7 @@ def _preload(*, widgets: bool) -> None:
         return  # the first prompt reports what is wrong
     if model is not None and registry.has_key(model):
         registry.provider_of(model).preload()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = Renamed(__name__, {"open_door": "indus_nb.notebook:load", "close_door": "indus_nb.notebook:unload"})

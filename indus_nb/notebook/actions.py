@@ -73,7 +73,7 @@ async def fork(session: AgentSession, entry_id: str) -> Moved:
     entry = session.store.entry(entry_id)
     is_users = entry.type == "message" and isinstance(entry.message, UserMessage)
     text = await session.fork(entry_id, position="before" if is_users else "at")
-    return Moved(text is not None, text or None)
+    return Moved(text is not None, text if is_users else None)
 
 
 async def clear_queue(session: AgentSession) -> list[UserMessage | CustomMessage]:

@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pydantic_core
 from pydantic import Field, ValidationError
 
+from indus_nb._moved import Renamed
 from indus_nb.cassettes.environment import environment_cassette
 from indus_nb.errors import SettingsError
 from indus_nb.files import expand_user, read_file
@@ -262,3 +263,7 @@ def _merge(under: JsonObject, over: JsonObject) -> JsonObject:
         else:
             merged[key] = value
     return merged
+
+
+if not TYPE_CHECKING:
+    __getattr__ = Renamed(__name__, {"PROJECT_FOLDER": "indus_nb.resources.settings:PROJECT_DIRECTORY"})

@@ -146,7 +146,7 @@ class Branching:
         self._state.conversation.reload(store)
         await self._publisher.emit(BranchMoved(leaf_id=store.leaf_id, old_leaf_id=left))
         await hooks.branched(store.leaf_id, left, entry, by_hook=plan.summary is not None)
-        return Navigation(editor_text=entry_text(target, "\n") if is_prompt else None, summary_entry=entry)
+        return Navigation(editor_text=entry_text(target, for_editing=True) if is_prompt else None, summary_entry=entry)
 
     async def _summary(self, plan: BranchPlan, behind: list[Entry]) -> tuple[str, JsonObject, Usage | None] | None:
         """The text, details and cost of a summary; ``None`` when nothing is summarised."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from indus_nb._moved import Renamed
 from indus_nb.events import SessionEvent
 from indus_nb.loop import AbortSignal, RunHooks
 from indus_nb.messages import CustomMessage, ImageContent
@@ -271,3 +272,7 @@ class SessionHooks(RunHooks):
             Its result, or the shell that runs it; ``None`` for the session's own shell.
         """
         return None
+
+
+if not TYPE_CHECKING:
+    __getattr__ = Renamed(__name__, {"Said": "indus_nb.session.hooks:UserPrompt"})

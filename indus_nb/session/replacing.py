@@ -163,7 +163,7 @@ class Replacing:
             leaf_id = entry.parent_id if position == "before" else entry_id
             directory = store.path.parent if store.path is not None else None
             await self._replace(store.fork(leaf_id, directory), "fork")
-            return user_text(entry, "\n") if position == "before" else ""
+            return user_text(entry, for_editing=True) if position == "before" else ""
 
     async def clone(self) -> bool:
         """Go on in a new session with this one's conversation.

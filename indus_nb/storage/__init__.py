@@ -1,5 +1,8 @@
 """Session files: the tree of entries, its lines, the file itself, and where such files are found."""
 
+from typing import TYPE_CHECKING
+
+from indus_nb._moved import Renamed
 from indus_nb.storage.format import Entry
 from indus_nb.storage.listing import (
     SessionInfo,
@@ -24,3 +27,6 @@ __all__ = [
     "session_directory",
     "user_text",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = Renamed(__name__, {"StoredContext": "indus_nb.storage.format:StoredContext"})

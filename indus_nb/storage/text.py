@@ -12,13 +12,13 @@ from indus_nb.storage.format import Entry, as_text
 from indus_nb.wire import JsonObject
 
 
-def content_text(content: object, separator: str = " ") -> str:
+def content_text(content: object, *, for_editing: bool = False) -> str:
     """Return the text of a stored message's content.
 
     Args:
         content: a text, or a list of blocks; everything else counts as empty.
-        separator: what is put between the texts of two blocks: a space where they are listed, a line end where they
-            are edited.
+        for_editing: whether the text is offered for editing: blocks then stand on lines of their own, and blanks around
+            them stay. Where it is listed, a space is between two blocks, and none is at either end.
 
     Returns:
         The text; blocks without any leave no trace.
@@ -27,17 +27,18 @@ def content_text(content: object, separator: str = " ") -> str:
     'look at this'
     """
     if not isinstance(content, list):
-        return as_text(content)
+        return as_text(content) if for_editing else as_text(content).strip()
     blocks = (cast("JsonObject", block) for block in cast("list[object]", content) if isinstance(block, dict))
-    return separator.join(text for block in blocks if (text := as_text(block.get("text"))))
+    texts = [text for block in blocks if (text := as_text(block.get("text")))]
+    return "\n".join(texts) if for_editing else " ".join(texts).strip()
 
 
-def entry_text(entry: Entry, separator: str = " ") -> str:
+def entry_text(entry: Entry, *, for_editing: bool = False) -> str:
     """Return the text of an entry: a message, a summary or a shell command.
 
     Args:
         entry: of any type; one without words has an empty text.
-        separator: what is put between the texts of two blocks.
+        for_editing: as in ``content_text``.
 
     Returns:
         The text.
@@ -45,21 +46,21 @@ def entry_text(entry: Entry, separator: str = " ") -> str:
     if entry.type in ("branch_summary", "compaction"):
         return as_text(entry.data.get("summary"))
     message = entry.data if entry.type == "custom_message" else stored_message(entry)
-    return content_text(message.get("content"), separator) or as_text(message.get("command"))
+    return content_text(message.get("content"), for_editing=for_editing) or as_text(message.get("command"))
 
 
-def user_text(entry: Entry, separator: str = " ") -> str:
+def user_text(entry: Entry, *, for_editing: bool = False) -> str:
     """Return the text of a user's message.
 
     Args:
         entry: of any type; one that is no message of the user has an empty text.
-        separator: what is put between the texts of two blocks.
+        for_editing: as in ``content_text``.
 
     Returns:
         The text.
     """
     message = stored_message(entry)
-    return content_text(message.get("content"), separator) if message.get("role") == "user" else ""
+    return content_text(message.get("content"), for_editing=for_editing) if message.get("role") == "user" else ""
 
 
 def stored_message(entry: Entry) -> JsonObject:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol, cast, runtime_checkable
 
 from indus_nb.wire import JsonObject
 
@@ -42,8 +43,10 @@ class CallDescription:
     ``announces_start`` is whether the tool reports as soon as it begins, or ends at once: until then the user may be
     looking at the question, and a view need not repeat what that shows.
 
-    ``approval`` makes the question. It may read files, so call it off the event loop. It raises ``ToolError`` if the
-    tool is going to reject the arguments, so that nothing would be done.
+    ``approval`` makes the question. It may read files, so call it off the event loop.
+
+    ``rejection`` is the ``ToolError`` with which the tool is going to reject the arguments, so that nothing would be
+    done and nobody need be asked: ``approval`` of what ``describe_call`` returns raises it. Nothing else does.
     """
 
     name: str
@@ -53,6 +56,7 @@ class CallDescription:
     has_effects: bool = True
     announces_start: bool = False
     approval: Callable[[], Approval] = field(default=lambda: Approval("Call this tool?", ""), repr=False, compare=False)
+    rejection: Exception | None = field(default=None, repr=False, compare=False)
 
 
 @runtime_checkable
@@ -77,12 +81,26 @@ def describe_call(name: str, arguments: JsonObject, tools: Mapping[str, object] 
         and it counts as one with effects.
     """
     tool = tools.get(name)
-    if isinstance(tool, DescribesCalls):
-        try:
-            return tool.describe_call(arguments)
-        except Exception:  # noqa: BLE001 - tools come from extensions, and a view must show the call in any case
-            return by_arguments(name, arguments)
+    if not isinstance(tool, DescribesCalls):
+        return by_arguments(name, arguments)
+    try:
+        described = cast("object", tool.describe_call(arguments))
+        if isinstance(described, CallDescription):
+            return replace(described, approval=partial(_approval, described, name, arguments))
+    except Exception:  # noqa: BLE001 - tools come from extensions, and a view must show the call in any case
+        return by_arguments(name, arguments)
     return by_arguments(name, arguments)
+
+
+def _approval(described: CallDescription, name: str, arguments: JsonObject) -> Approval:
+    """The question of a tool; where it fails at it, one that shows the arguments, lest the call run unasked."""
+    if described.rejection is not None:
+        raise described.rejection
+    try:
+        asked = cast("object", described.approval())
+    except Exception:  # noqa: BLE001 - tools come from extensions
+        return approval_by_arguments(name, arguments)
+    return asked if isinstance(asked, Approval) else approval_by_arguments(name, arguments)
 
 
 def by_arguments(name: str, arguments: JsonObject, *, has_effects: bool = True) -> CallDescription:

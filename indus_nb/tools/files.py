@@ -20,7 +20,7 @@ from indus_nb.events import ToolOutput
 from indus_nb.files import write_atomically
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.edit import Edited, Replacement, replace
-from indus_nb.tools.paths import failure, resolve
+from indus_nb.tools.paths import failure, rejection, resolve
 from indus_nb.tools.previews import replacements, written_file
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import head, size_text
@@ -81,7 +81,8 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
             path = _meant(arguments.path, cwd)
             return Approval(f"Write {path}?", written_file(path, arguments.content), f"write: {path}")
 
-        return replace_fields(default, announces_start=True, approval=approval)
+        wrong = rejection(arguments.path)
+        return replace_fields(default, announces_start=True, approval=approval, rejection=wrong)
 
     return FunctionTool(
         name="write",
@@ -164,7 +165,8 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
             path = _meant(arguments.path, cwd)
             return Approval(f"Change {path}?", replacements(arguments.edits), f"edit: {path}")
 
-        return replace_fields(default, announces_start=True, approval=approval)
+        wrong = rejection(arguments.path)
+        return replace_fields(default, announces_start=True, approval=approval, rejection=wrong)
 
     return FunctionTool(
         name="edit",

@@ -29,15 +29,22 @@ def resolve(path: str, cwd: Path) -> Path:
     Raises:
         ToolError: It cannot be a path.
     """
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        raise ToolError(f"{path!r} is no path: it holds half a character. Nothing was done.") from None
-    if "\0" in path:
-        raise ToolError(f"{path!r} is no path: it holds a NUL character. Nothing was done.")
+    if (error := rejection(path)) is not None:
+        raise error
     plain = _expanded(_SPACES.sub(" ", path.removeprefix("@")), cwd)
     candidates = (_expanded(path, cwd), plain, *_macos_spellings(plain))
     return next((found for found in candidates if os.path.lexists(found)), plain)
+
+
+def rejection(path: str) -> ToolError | None:
+    """Why a text cannot be a path; ``None`` for one that can, whether or not anything is there."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return ToolError(f"{path!r} is no path: it holds half a character. Nothing was done.")
+    if "\0" in path:
+        return ToolError(f"{path!r} is no path: it holds a NUL character. Nothing was done.")
+    return None
 
 
 def _expanded(path: str, cwd: Path) -> Path:

@@ -167,7 +167,7 @@ class FunctionTool(Generic[ArgumentsT]):
         try:
             checked = self.check(arguments)
         except ToolError as error:
-            return replace(default, approval=partial(_reject, error))
+            return replace(default, rejection=error)
         understood = checked.model_dump() if isinstance(checked, Arguments) else arguments
         default = replace(default, approval=partial(approval_by_arguments, self.name, understood))
         described = default if self.describe is None else self.describe(default, checked)
@@ -192,10 +192,6 @@ class FunctionTool(Generic[ArgumentsT]):
             ToolError: It failed; the text is for the model.
         """
         return await self.run(arguments, context)
-
-
-def _reject(error: ToolError) -> Approval:
-    raise error
 
 
 @lru_cache(maxsize=256)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,14 @@ from typing import Any
 import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 
+from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import ExtensionApi
 from indus_nb.messages import ToolResultMessage, text_of
 from indus_nb.render.markup import plain
 from indus_nb.session.dialogs import Select
 from indus_nb.session.session import AgentSession
+from indus_nb.tools import Approval, CallDescription, FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import Arguments
 
 
 class User:
@@ -166,6 +171,44 @@ async def test_a_tool_under_the_name_of_a_built_in_one_is_asked_about_as_it_is(o
     user = User(session, "No")
     await call(session, messages_api, "read", {"path": "x"})
     assert (len(user.questions), ran) == (1, [])
+
+
+async def test_a_tool_whose_question_fails_does_not_run_unasked(opened, messages_api) -> None:
+    class Target(Arguments):
+        target: str
+
+    ran: list[str] = []
+
+    async def run(arguments: Target, _context: ToolContext) -> ToolOutput:
+        ran.append(arguments.target)
+        return text_output("done")
+
+    def describe(default: CallDescription, _arguments: Target) -> CallDescription:
+        def approval() -> Approval:
+            raise ToolError("by mistake")
+
+        return replace(default, approval=approval)
+
+    tool = FunctionTool("deploy", "Deploy.", Target, run, describe=describe)
+    session = await opened(lambda api: api.register_tool(tool))
+    user = User(session, "No")
+    await call(session, messages_api, "deploy", {"target": "here"})
+    assert (len(user.questions), ran) == (1, [])
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o660])
+async def test_rules_that_others_may_read_or_change_are_the_users_alone_after_one_is_added(
+    opened, messages_api, tmp_path: Path, mode: int
+) -> None:
+    rules = tmp_path / "agent" / "approved.json"
+    rules.parent.mkdir(exist_ok=True)
+    rules.write_text("{}")
+    rules.chmod(mode)
+    session = await opened()
+    User(session, "Yes, and always in this folder")
+    await call(session, messages_api, "bash", {"command": "touch made"})
+    assert "touch made" in rules.read_text()
+    assert stat.S_IMODE(rules.stat().st_mode) == 0o600
 
 
 async def test_a_project_cannot_turn_the_asking_off(opened, messages_api, tmp_path: Path) -> None:

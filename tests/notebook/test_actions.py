@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from indus_nb.errors import UsageError
-from indus_nb.messages import text_of
+from indus_nb.messages import ImageContent, UserMessage, text_of
 from indus_nb.notebook import actions
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
@@ -32,6 +32,13 @@ async def test_at_a_users_message_one_goes_on_before_it_and_has_its_text(session
     assert await actions.fork(session, message) == actions.Moved(done=True, text="first of all")
     assert session.store.path != before
     assert session.messages == []
+
+
+async def test_before_a_message_without_words_one_goes_on_with_an_empty_text(session: AgentSession) -> None:
+    await session.prompt("first of all")
+    image = ImageContent(data="aGk=", mime_type="image/png")
+    message = session.store.append_message(UserMessage(content=[image]))
+    assert await actions.fork(session, message) == actions.Moved(done=True, text="")
 
 
 async def test_at_an_answer_one_goes_on_behind_it(session: AgentSession) -> None:

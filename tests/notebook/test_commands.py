@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from indus_nb.errors import CompactionError, IndusError, SessionBusyError, UsageError
+from indus_nb.messages import ImageContent, UserMessage
 from indus_nb.notebook.magic.request import parse
 from indus_nb.notebook.magic.subcommands import Shown, serve
 from indus_nb.session.session import AgentSession
@@ -153,6 +154,13 @@ async def test_messages_are_listed_for_a_fork_and_a_fork_goes_on_before_one_of_t
     assert shown.text.endswith("It said:\n\ncompute 2 + 2\nplease")
     assert session.store.path != path
     assert len([row for row in (await said(session, "fork")).splitlines() if "compute" in row]) == 1
+
+
+async def test_a_fork_at_a_message_without_words_ends_before_it(session: AgentSession) -> None:
+    await session.prompt("compute 1 + 1")
+    image = ImageContent(data="aGk=", mime_type="image/png")
+    message = session.store.append_message(UserMessage(content=[image]))
+    assert "ends before that message" in await said(session, f"fork {message}")
 
 
 async def test_a_fork_at_an_answer_ends_with_it(session: AgentSession) -> None:

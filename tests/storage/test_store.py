@@ -494,3 +494,12 @@ def test_of_many_sessions_only_those_written_to_last_are_read(tmp_path: Path) ->
         path.write_text(json.dumps({"type": "session", "version": 3, "id": f"s{number}", "cwd": "/"}) + "\n")
         os.utime(path, (number, number))
     assert [info.id for info in list_sessions(tmp_path, limit=2)] == ["s2", "s1"]
+
+
+def test_the_first_message_of_a_list_has_no_blanks_around_it_and_is_none_of_blanks(tmp_path: Path) -> None:
+    texts = (" \n ", "  hello there \n", "later")
+    contents = [[{"type": "text", "text": text}] for text in texts]
+    lines = [{"type": "message", "message": {"role": "user", "content": content}} for content in contents]
+    write(tmp_path / "a.jsonl", HEADER, *lines)
+    (info,) = list_sessions(tmp_path)
+    assert info.first_message == "hello there"

@@ -22,14 +22,22 @@ BLOCKS = [{"type": "text", "text": " look at"}, {"type": "image", "data": "aGk="
 
 @pytest.mark.parametrize(
     ("content", "text"),
-    [("plain", "plain"), (BLOCKS, " look at this"), ([], ""), ([5, None, {"text": 7}], ""), (None, ""), ({}, "")],
+    [
+        ("plain", "plain"),
+        (BLOCKS, "look at this"),
+        ("  hello there \n", "hello there"),
+        ([], ""),
+        ([5, None, {"text": 7}], ""),
+        (None, ""),
+        ({}, ""),
+    ],
 )
 def test_content_of_every_shape_has_a_text(content: object, text: str) -> None:
     assert content_text(content) == text
 
 
-def test_blocks_stand_on_lines_of_their_own_where_the_text_is_edited() -> None:
-    assert user_text(said("user", BLOCKS), "\n") == " look at\nthis"
+def test_blocks_stand_on_lines_of_their_own_and_blanks_stay_where_the_text_is_edited() -> None:
+    assert user_text(said("user", BLOCKS), for_editing=True) == " look at\nthis"
 
 
 @pytest.mark.parametrize(

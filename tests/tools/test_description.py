@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,30 @@ def test_a_tool_that_describes_nothing_or_fails_at_it_is_described_by_its_argume
         def describe_call(self, arguments: dict[str, Any]) -> CallDescription:
             raise RuntimeError("defect")
 
-    for tool in (Silent(), Failing()):
+    class Wrong:
+        def describe_call(self, arguments: dict[str, Any]) -> Any:
+            return {"summary": "y"}
+
+    for tool in (Silent(), Failing(), Wrong()):
         described = describe_call("odd", {"path": "x"}, {"odd": tool})
         assert (described.summary, described.has_effects) == ("x", True)
+
+
+@pytest.mark.parametrize("wrong", [ToolError("by mistake"), RuntimeError("defect"), None])
+def test_where_a_tool_fails_to_ask_the_arguments_are_asked_about(wrong: Exception | None) -> None:
+    class Target(Arguments):
+        target: str
+
+    async def run(arguments: Target, context: Any) -> Any:
+        return text_output(arguments.target)
+
+    def approval() -> Any:
+        if wrong is not None:
+            raise wrong
+
+    tool = FunctionTool("deploy", "", Target, run, describe=lambda default, _: replace(default, approval=approval))
+    asked = describe_call("deploy", {"target": "here"}, {"deploy": tool}).approval()
+    assert (asked.question, asked.rule) == ("Call deploy?", 'deploy: {"target": "here"}')
 
 
 def test_a_function_is_described_by_the_models_arguments() -> None:

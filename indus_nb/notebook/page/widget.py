@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pydantic import ValidationError
 
+from indus_nb._moved import Renamed
 from indus_nb.messages import ImageContent
 from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.protocol import PanelRequest, PanelState, WidgetKind
@@ -372,3 +373,7 @@ def _widget_class() -> type[Any]:
         kind = traitlets.Unicode().tag(sync=True)
 
     return Agent
+
+
+if not TYPE_CHECKING:
+    __getattr__ = Renamed(__name__, {"Live": "indus_nb.notebook.page.widget:AgentWidget"})
