@@ -12,10 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
-
-if TYPE_CHECKING:
-    from importlib.abc import Loader
+from typing import Any, cast
 
 _PACKAGE = "indus_nb."
 MOVED = {
@@ -104,7 +101,7 @@ class _Finder:  # the base class for it would load twenty modules of the library
     ) -> ModuleSpec | None:
         """A loader for the old names, which no file has any more."""
         if fullname.startswith(_PACKAGE) and fullname.removeprefix(_PACKAGE) in MOVED:
-            return ModuleSpec(fullname, cast("Loader", _Loader()), is_package=fullname == f"{_PACKAGE}modes")
+            return ModuleSpec(fullname, cast("Any", _Loader()), is_package=fullname == f"{_PACKAGE}modes")
         return None
 
 

@@ -23,7 +23,7 @@ DECLARATIONS = [ROOT / "indus_nb" / "notebook" / "page" / "protocol.py"]
 """Modules whose classes are typed dictionaries: the keys are written as strings."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
-        *("visit_*", "__call__", "__getattr__", "visible"),
+        *("visit_*", "__call__", "__getattr__", "visible", "create_module"),
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
     ),
     "attributes that are set for others": (

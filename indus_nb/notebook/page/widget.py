@@ -13,6 +13,7 @@ The messages are in `protocol`; what a page does with them is in ``static``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import threading
@@ -89,6 +90,7 @@ class AgentWidget:
         shown, self.metadata = cast("tuple[JsonObject, JsonObject]", self._widget._repr_mimebundle_())
         self.bundle: dict[str, Any] = {**shown, "text/plain": ""}
         self._closed = False
+        self._sending_soon: asyncio.TimerHandle | None = None
         self._page: str | None = None
         self._used: str | None = None
         """The page that sent something last: of several only that one is asked to do something."""
@@ -171,6 +173,9 @@ class AgentWidget:
 
     def send(self) -> None:
         """Send what is new, if anything is, as one message."""
+        if self._sending_soon is not None:
+            self._sending_soon.cancel()
+            self._sending_soon = None
         operations: list[protocol.Operation] = [protocol.Drop("drop", key) for key in self._dropped]
         for key in self._changed:
             html = self._blocks[key]
@@ -311,9 +316,13 @@ class AgentWidget:
         self._post({"kind": "full", "n": self._number, "ops": operations})
 
     def _send_soon(self) -> None:
-        """Send now, unless something was sent a moment ago: servers drop messages that come too fast."""
-        if self._signals or time.monotonic() - self._sent_at >= _SOON:
+        """Send now, or a moment after what was sent last: servers drop messages that come too fast."""
+        wait = self._sent_at + _SOON - time.monotonic()
+        if self._signals or wait <= 0:
             self.send()
+        elif self._sending_soon is None:
+            with contextlib.suppress(RuntimeError):  # without a loop it goes along with the next message
+                self._sending_soon = asyncio.get_running_loop().call_later(wait, self.send)
 
     def _forget_pending(self) -> None:
         self._dropped.clear()
