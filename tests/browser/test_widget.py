@@ -31,6 +31,11 @@ def said(text): return blocks.answer(text)["text/html"]"""
 SHOW = """\
 live = AgentWidget(kind, hear, loop.call_soon_threadsafe)
 display(live.bundle, metadata=live.metadata, raw=True)"""
+OPEN_DIALOG = """\
+from indus_nb.session.dialogs import Select
+open_dialog = Select(id="s", title="Go on?", options=["Yes", "No"], timeout=60_000)
+live.open_dialogs = lambda: [(open_dialog, 58.0)]"""
+"""What the session says of the dialog that is open."""
 EXECUTE = """async code => {
     const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
     const future = kernel.requestExecute({code, store_history: false});
@@ -744,6 +749,7 @@ def test_a_page_loaded_again_shows_what_goes_on(panel: Stage) -> None:
     panel.composer.press("Enter")
     panel.hears(kind="prompt", text="old words")
     panel.ask("select", id="s", title="Go on?", options=["Yes", "No"], timeout=60_000)
+    panel.do(OPEN_DIALOG)
     panel.notebook.save()
     panel.page.reload()
     expect(panel.root).to_contain_text("Still here.")
