@@ -10,7 +10,8 @@ import re
 import runpy
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +91,23 @@ async def test_an_example_in_a_docstring_runs(name: str, place: Path) -> None:
         agent.forget()
 
 
+def run_in_a_thread(work: Callable[[], object]) -> None:
+    """``asyncio.run`` takes the thread's event loop away, and pytest's own would stay behind unclosed."""
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(work).result()
+
+
 @pytest.mark.parametrize("name", FENCES)
 def test_an_example_on_a_page_runs(name: str, place: Path) -> None:
+    code = compile(FENCES[name], name, "exec")
     try:
-        exec(compile(FENCES[name], name, "exec"), {"__name__": "example"})
+        run_in_a_thread(lambda: exec(code, {"__name__": "example"}))
     finally:
         agent.forget()
 
 
 def test_the_tour_shows_a_tool_call_and_two_branches(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(ROOT / "docs" / "tour.py"), run_name="__main__")
+    run_in_a_thread(lambda: runpy.run_path(str(ROOT / "docs" / "tour.py"), run_name="__main__"))
     shown = capsys.readouterr().out
     assert "toolResult: (what 'date' would print)" in shown
     assert "toolResult: (what 'pwd' would print)" in shown
