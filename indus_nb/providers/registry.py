@@ -21,7 +21,6 @@ from indus_nb.errors import CredentialsError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.adapters import adapter
 from indus_nb.providers.catalog import Model, default_model, find_model, model_with_id, split_level
-from indus_nb.providers.failures import failed_answer
 from indus_nb.providers.keys import (
     Secret,
     StoredKeys,
@@ -342,6 +341,8 @@ class _WithHeaders:
         try:
             headers = await asyncio.to_thread(self.headers, model)  # it may run commands
         except CredentialsError as error:
+            from indus_nb.providers.failures import failed_answer  # with libraries that no start needs
+
             for event in failed_answer(model, str(error)):
                 yield event
             return
