@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file = item.nodeid.partition("::")[0]
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(file))
+
+
+@pytest.fixture(autouse=True)
+def _asyncio_as_it_was() -> Iterator[None]:
+    """``nest_asyncio2`` patches asyncio for good: ``asyncio.run`` of later tests would leave its loop open."""
+    yield
+    assert not hasattr(asyncio, "_nest_patched"), "run this in a process of its own: it patches asyncio"
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -454,10 +456,18 @@ def test_run_answers_from_plain_code_and_raises_when_the_answer_failed(open_: Op
         session.run("3")
 
 
-async def test_run_answers_inside_a_running_loop(open_: Open, messages_api: MessagesApi):
-    messages_api.add(Reply("One."))
-    session = open_()
-    assert session.run("1") == "One."
+def test_run_answers_inside_a_running_loop(home: Path):
+    program = (
+        "import asyncio\n"
+        "from indus_nb import SessionOptions, open_session\n"
+        "async def main():\n"
+        "    with open_session(SessionOptions(provider='offline', no_session=True)) as session:\n"
+        "        print(session.run('compute 6 * 7'))\n"
+        "asyncio.run(main())\n"
+    )  # in a process of its own: what lets the loop go on meanwhile patches asyncio for good
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=home / "work", capture_output=True, text=True, check=True)
+    assert "42" in done.stdout
 
 
 async def test_events_can_be_iterated_and_leaving_early_aborts(open_: Open, messages_api: MessagesApi):
