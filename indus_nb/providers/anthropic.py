@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -62,6 +63,15 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that has begun: its headers, its bytes for who has not asked for events, and its events."""
+
+    headers: Mapping[str, str]
+    content: AsyncIterator[bytes]
+    events: AsyncIterator[object]
+
+
 class AnthropicProvider:
     """Reaches Claude. ``idle_timeout`` is how many seconds the server may be silent.
 
@@ -92,27 +102,22 @@ class AnthropicProvider:
             The events of one answer.
         """
         answer = _Answer(model)
-        url = model.base_url
-        if model.provider == "anthropic":
-            url = os.environ.get("ANTHROPIC_BASE_URL") or url
-        key = options.api_key or ""
-        secrets = [key, *model.headers.values()]
+        url = self._url(model)
+        secrets = [options.api_key or "", *model.headers.values()]
         idle_timeout = options.idle_timeout or self._idle_timeout
         body: JsonObject = {}
         reached = False
         try:
             check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
             body = await _body(model, context, options)
-            async with self._client(key or _NO_KEY, url, model.headers, idle_timeout) as client:
-                events = await _ask(client, body, options)
+            async with self._asked(model, body, options) as reply:
                 reached = True
-                async with events:
-                    await check_stream(events.response.headers, events.response.aiter_bytes())
-                    async for event in events:
-                        for update in answer.handle(event):
-                            yield update
-                        if answer.complete:
-                            break
+                await check_stream(reply.headers, reply.content)
+                async for event in reply.events:
+                    for update in answer.handle(event):
+                        yield update
+                    if answer.complete:
+                        break
         except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
             problem = _sentence(error, shown_url(url), idle_timeout, reached=reached)
             if isinstance(status := getattr(error, "status_code", None), int):
@@ -129,6 +134,18 @@ class AnthropicProvider:
         yield (
             answer.growing.fail(hide_shapes(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
         )
+
+    def _url(self, model: Model) -> str:
+        return (model.provider == "anthropic" and os.environ.get("ANTHROPIC_BASE_URL")) or model.base_url
+
+    @asynccontextmanager
+    async def _asked(self, model: Model, body: JsonObject, options: StreamOptions) -> AsyncGenerator[Reply]:
+        """Send the request; what there is of the answer is open until the end of the context."""
+        key, idle_timeout = options.api_key or _NO_KEY, options.idle_timeout or self._idle_timeout
+        async with self._client(key, self._url(model), model.headers, idle_timeout) as client:
+            events = await _ask(client, body, options)
+            async with events:
+                yield Reply(events.response.headers, events.response.aiter_bytes(), events)
 
     def _client(
         self, key: str, base_url: str, headers: Mapping[str, str], idle_timeout: float
