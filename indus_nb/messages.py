@@ -378,6 +378,11 @@ def parse_message(value: JsonObject) -> Message:
     return _message_adapter().validate_python(value)
 
 
+def parse_message_json(value: bytes) -> Message:
+    """The message in JSON that is known to be valid; raises ``pydantic.ValidationError``."""
+    return _message_adapter().validate_json(value)
+
+
 def text_of(content: str | Sequence[TextContent | ImageContent]) -> str:
     """The text of a message's content, images left out."""
     if isinstance(content, str):

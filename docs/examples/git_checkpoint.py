@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from indus_nb.extensions.api import Context, ExtensionApi, custom_entries
 from indus_nb.extensions.events import SessionBeforeFork, ToolCallEvent, TurnBegins
-from indus_nb.storage.format import Entry
+from indus_nb.storage import Entry
 
 ENTRY = "git-checkpoint"
 AUTHOR = ("-c", "user.name=checkpoint", "-c", "user.email=checkpoint@localhost")

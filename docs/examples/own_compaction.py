@@ -13,7 +13,7 @@ from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import CompactAnswer, CompactionAnswer, SessionBeforeCompact
 from indus_nb.messages import AssistantMessage, Message, UserMessage, text_of
 from indus_nb.session.compaction import FileNames
-from indus_nb.storage.format import Entry
+from indus_nb.storage import Entry
 
 LONGEST = 600
 """Characters that are kept of a request, and of the answer."""

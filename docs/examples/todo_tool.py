@@ -14,7 +14,7 @@ from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import CommandContext, Context, ExtensionApi
 from indus_nb.extensions.events import SessionStart, SessionTree
 from indus_nb.messages import ToolResultMessage
-from indus_nb.storage.format import Entry
+from indus_nb.storage import Entry
 from indus_nb.tools import text_output
 
 

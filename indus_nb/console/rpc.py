@@ -159,14 +159,15 @@ class RpcServer:
         frame |= {"type": "response", "command": name, "success": error is None}
         if error is not None:
             frame["error"] = error
-        elif isinstance(data, Encoded):
+        elif isinstance(data, Encoded) and (self._writer.wire != "strict" or name not in DATA):
             self._writer.send_line(b'%b,"data":%b}' % (dump(frame)[:-1], data))
             return
         elif data is not None:
             frame["data"] = None if data is _NULL else data
         try:
             if self._writer.wire == "strict" and frame.get("data") is not None:
-                frame["data"] = kept(load_object(dump({"data": data}))["data"], DATA.get(name))
+                encoded = data if isinstance(data, Encoded) else dump(data)
+                frame["data"] = kept(load_object(b'{"data":%b}' % encoded)["data"], DATA.get(name))
             line = dump(frame)
         except Exception as defect:  # noqa: BLE001 - the id must be answered
             _log.exception("The answer to %s could not be written", name)
@@ -255,8 +256,8 @@ class RpcServer:
             state["sessionName"] = session.store.name
         return state
 
-    def _get_messages(self, _: commands.GetMessages) -> JsonObject:
-        return {"messages": self._session.conversation.to_wire()}
+    def _get_messages(self, _: commands.GetMessages) -> Encoded:
+        return Encoded(b'{"messages":%b}' % self._session.conversation.to_json())
 
     def _get_last_assistant_text(self, _: commands.GetLastAssistantText) -> JsonObject:
         return {"text": self._session.last_text}

@@ -21,7 +21,7 @@ from indus_nb.extensions.registered import BoundTool, Command, Completer, Extens
 from indus_nb.messages import CustomMessage, ImageContent, TextContent, ThinkingLevel, text_of
 from indus_nb.providers import Model
 from indus_nb.providers.tool_schemas import check_tool
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.tools import Tool
 from indus_nb.tools.function import function_tool
 from indus_nb.wire import JsonObject

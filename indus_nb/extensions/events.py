@@ -25,7 +25,7 @@ from indus_nb.messages import AssistantMessage, ImageContent, Message, TextConte
 from indus_nb.providers import Model
 from indus_nb.session.compaction import Preparation
 from indus_nb.session.hooks import BranchChange, InputSource, ShutdownReason, StartReason
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.tools import Shell
 from indus_nb.wire import JsonObject, WireModel
 

@@ -53,7 +53,7 @@ from indus_nb.session.hooks import (
     UserPrompt,
 )
 from indus_nb.session.session import AgentSession
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
 from indus_nb.tools.truncate import Truncation
 from indus_nb.wire import JsonObject, first_problem

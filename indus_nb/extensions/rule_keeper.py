@@ -13,7 +13,7 @@ from indus_nb.messages import AssistantMessage, CustomMessage, Message
 from indus_nb.resources.settings import StreamRuleSettings
 from indus_nb.resources.stream_rules import MAX_STOPS, RuleWatch, StreamRule, load_rules, reminder
 from indus_nb.session.session import AgentSession
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.streaming import AssistantMessageEvent
 
 

@@ -12,7 +12,7 @@ from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import AssistantMessage, CustomMessage, ToolResultMessage
 from indus_nb.resources.settings import TodoSettings
 from indus_nb.session.session import AgentSession
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.tools import FunctionTool
 from indus_nb.tools.todo import NAME, TodoArguments, TodoList, read_list, todo_tool
 

@@ -32,7 +32,7 @@ from indus_nb.messages import (
 )
 from indus_nb.render import markup
 from indus_nb.session.stats import session_stats
-from indus_nb.storage.format import milliseconds
+from indus_nb.storage.entries import milliseconds
 from indus_nb.storage.store import SessionStore, TreeNode
 from indus_nb.storage.text import user_text
 from indus_nb.tools.todo import list_of_result

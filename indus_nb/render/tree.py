@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indus_nb import textcut
 from indus_nb.render.markup import plain
-from indus_nb.storage.format import Entry, as_text
+from indus_nb.storage.entries import Entry, as_text
 from indus_nb.storage.store import SessionStore
 from indus_nb.storage.text import entry_text, stored_message
 from indus_nb.wire import JsonObject

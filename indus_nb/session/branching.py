@@ -21,7 +21,7 @@ from indus_nb.session.publisher import Publisher
 from indus_nb.session.recorder import Recorder
 from indus_nb.session.state import SessionState
 from indus_nb.session.turns import Activity, Turns
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.storage.text import entry_text
 from indus_nb.wire import JsonObject
 

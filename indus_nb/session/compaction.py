@@ -37,7 +37,7 @@ from indus_nb.messages import (
 )
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.resources.settings import BranchSummarySettings, CompactionSettings
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.streaming import StreamDone, StreamError
 from indus_nb.wire import JsonObject, WireModel, dump
 

@@ -18,7 +18,7 @@ from indus_nb.session.model_choice import ModelChoice
 from indus_nb.session.publisher import Publisher
 from indus_nb.session.recorder import Recorder
 from indus_nb.session.state import SessionState
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 
 _CANCELLED = "Compaction cancelled"
 

@@ -7,14 +7,15 @@ its messages to a reader, does not wait for that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from itertools import chain, repeat, starmap
 
 from indus_nb.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.providers import Model
 from indus_nb.session.compaction import context_tokens
-from indus_nb.storage.format import Entry, StoredContext
-from indus_nb.storage.store import SessionStore
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.storage.entries import Entry
+from indus_nb.storage.format import StoredContext
+from indus_nb.storage.store import SessionStore, collection_paused
+from indus_nb.wire import WireModel, dump
 
 
 class ContextUsage(WireModel):
@@ -38,13 +39,20 @@ class Conversation:
     def __init__(self, stored: StoredContext) -> None:
         self._stored = stored
         self._messages: list[Message] | None = None
+        self._sources: list[Entry] = []  # of the first messages, as they were read
 
     @property
     def messages(self) -> list[Message]:
         """All of them, oldest first: one list for as long as this object lives."""
         if self._messages is None:
-            self._messages = self._stored.messages()
+            self._messages = self._read()
         return self._messages
+
+    def _read(self) -> list[Message]:
+        with collection_paused():
+            pairs = list(self._stored.understood())
+            self._sources = [entry for entry, _ in pairs]
+            return [message for _, message in pairs]
 
     def __len__(self) -> int:
         return len(self._stored.entries) if self._messages is None else len(self._messages)
@@ -53,7 +61,7 @@ class Conversation:
         """Go on from the leaf of ``store``."""
         self._stored = store.context()
         if self._messages is not None:
-            self._messages[:] = self._stored.messages()
+            self._messages[:] = self._read()
 
     def forget(self, answer: AssistantMessage) -> None:
         """Go on without an answer that failed; the file keeps it."""
@@ -84,11 +92,12 @@ class Conversation:
         tokens = context_tokens(self.newest_first())
         return ContextUsage(tokens=tokens, context_window=window, percent=100 * tokens / window)
 
-    def to_wire(self) -> list[JsonObject | Message]:
-        """The messages as JSON, or what becomes that."""
-        if self._messages is not None:
-            return [*self._messages]
-        return [message for entry in self._stored.entries if (message := _as_written(entry)) is not None]
+    def to_json(self) -> bytes:
+        """The messages as a JSON array: those of the file as it has them."""
+        if self._messages is None:
+            return b"[%b]" % b",".join(filter(None, map(_as_sent, self._stored.entries)))
+        sources = chain(self._sources, repeat(None))
+        return b"[%b]" % b",".join(starmap(_as_read, zip(self._messages, sources, strict=False)))
 
     def _is_stale(self) -> bool:
         """Whether no answer came since the latest compaction: tokens that were counted before it are meaningless."""
@@ -104,21 +113,17 @@ class Conversation:
         return next(iter(self.messages), None)
 
 
-def _as_written(entry: Entry) -> JsonObject | Message | None:
-    """The message of an entry as the file has it, if that is how it is sent."""
-    if entry.type == "message" and not _has_images(message := cast("JsonObject", entry.data["message"])):
-        return message
+def _as_sent(entry: Entry) -> bytes | None:
+    if (written := entry.message_json()) is not None:
+        return written
     try:
-        return entry.message
+        message = entry.message
     except ValueError:
         return None
+    return None if message is None else dump(message)
 
 
-def _has_images(message: JsonObject) -> bool:
-    content: object = message.get("content")
-    if not isinstance(content, list) or message.get("role") == "assistant":
-        return False
-    for block in cast("list[object]", content):
-        if not isinstance(block, dict) or cast("JsonObject", block).get("type") != "text":
-            return True
-    return False
+def _as_read(message: Message, source: Entry | None) -> bytes:
+    if source is not None and source.message is message and (written := source.message_json()) is not None:
+        return written
+    return dump(message)

@@ -23,7 +23,7 @@ from typing import TypeAlias
 from indus_nb.events import EntryAdded, MessageEnd, SessionEvent
 from indus_nb.session.recorder import Recorder
 from indus_nb.session.state import SessionState
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.storage.store import SessionStore
 
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]

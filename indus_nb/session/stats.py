@@ -8,7 +8,7 @@ from typing import cast
 from pydantic import Field, ValidationError
 
 from indus_nb.messages import Usage
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.storage.text import stored_message
 from indus_nb.wire import JsonObject, WireModel
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from indus_nb._moved import Renamed
-from indus_nb.storage.format import Entry
+from indus_nb.storage.entries import Entry
 from indus_nb.storage.listing import (
     SessionInfo,
     find_session,

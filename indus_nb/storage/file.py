@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import os
 import socket
 import stat
 import sys
+import zlib
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 from weakref import WeakSet
 
 from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
@@ -30,21 +30,65 @@ def read_header(path: Path) -> JsonObject:
 
     Raises ``SessionNotFoundError`` when nothing is there and ``SessionFileError`` when it is no session.
     """
+    file, header = open_session(path)
+    file.close()
+    return header
+
+
+def read_session(path: Path) -> bytes:
+    """All that the session file at ``path`` holds; raises as ``read_header`` does."""
+    file, _ = open_session(path)
+    with file:
+        return _rest(file, path)
+
+
+def open_session(path: Path) -> tuple[BinaryIO, JsonObject]:
+    """The session file at ``path``, at its beginning, and its header; raises as ``read_header`` does."""
     try:
-        # Opening a pipe or a device may wait forever.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise SessionFileError(path, "this is not a file. Name a session file, which ends in .jsonl")
-        with path.open("rb") as file:
-            header = find_header(iter(lambda: file.readline(_HEADER_LIMIT), b""))
+        _check_regular(path)
+        file = path.open("rb")
     except (FileNotFoundError, ValueError) as error:  # a ValueError is a zero byte in the path
-        raise SessionNotFoundError(path, "there is no such session file. Check the path, or start a new one") from error
+        raise _nothing_there(path) from error
     except OSError as error:
         raise SessionFileError(path, f"the file cannot be read ({_reason(error)})") from error
+    return file, _header_of(file, path)
+
+
+def _check_regular(path: Path) -> os.stat_result:
+    """Refuse pipes and devices, for opening one may wait forever."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise SessionFileError(path, "this is not a file. Name a session file, which ends in .jsonl")
+    return found
+
+
+def _nothing_there(path: Path) -> SessionNotFoundError:
+    return SessionNotFoundError(path, "there is no such session file. Check the path, or start a new one")
+
+
+def _header_of(file: BinaryIO, path: Path) -> JsonObject:
+    """The header of a file, which is back at its beginning then; one that is no session is closed."""
+    header: JsonObject | None = None
+    try:
+        header = find_header(iter(lambda: file.readline(_HEADER_LIMIT), b""))
+        file.seek(0)  # mostly within the buffer, so that nothing is read twice
+    except OSError as error:
+        raise SessionFileError(path, f"the file cannot be read ({_reason(error)})") from error
+    finally:
+        if header is None:
+            file.close()
     if header is None:
         raise SessionFileError(
             path, "this is no session file, for it does not begin with a session header. It is left as it is"
         )
     return header
+
+
+def _rest(file: BinaryIO, path: Path) -> bytes:
+    try:
+        return file.read()
+    except OSError as error:
+        raise SessionFileError(path, f"the file cannot be read ({_reason(error)})") from error
 
 
 class WriterLock:
@@ -165,27 +209,35 @@ class SessionFile:
     ``open`` and ``create`` raise ``SessionLockedError`` and ``SessionFileError``, and leave nothing locked then.
     """
 
-    def __init__(self, path: Path, lock: WriterLock, file: io.FileIO) -> None:
+    def __init__(
+        self, path: Path, lock: WriterLock, file: io.FileIO, reader: io.BufferedReader[io.FileIO] | None = None
+    ) -> None:
         self.path = path
         self._lock = lock
         self._file = file
+        self._reader = reader  # holds what was read already to find the header
         found = os.fstat(file.fileno())
         self._identity = _identity(found)
         self._size = found.st_size
         self._changed = found.st_mtime_ns
-        self._digest = hashlib.blake2b() if found.st_size == 0 else None  # of what was read or written here
+        self._checksum = self._checksum_of_lines = 0  # of what was read or written here; of whole lines in that
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Lock the existing file at ``path``."""
-        lock = WriterLock(path)
+        """Lock the existing file at ``path``, which must begin with a session header."""
+        reader, header_state = _open_for_writing(path)
+        lock: WriterLock | None = None
         try:
-            return cls(path, lock, _open(path, os.O_RDWR | os.O_APPEND))
-        except OSError as error:
-            lock.release()
-            raise SessionFileError(path, f"the file cannot be opened for writing ({_reason(error)})") from error
+            path = path.resolve()
+            lock = WriterLock(path)
+            if header_state != _state_at(path):  # it was changed before it was locked
+                reader.close()
+                reader, _ = _open_for_writing(path)
+            return cls(path, lock, reader.raw, reader)
         except BaseException:
-            lock.release()
+            reader.close()
+            if lock is not None:
+                lock.release()
             raise
 
     @classmethod
@@ -234,15 +286,20 @@ class SessionFile:
         """All that the file holds."""
         content = self._content()
         self._size = len(content)
-        self._digest = hashlib.blake2b(content)
+        ends = content.rfind(b"\n") + 1
+        self._checksum_of_lines = zlib.crc32(memoryview(content)[:ends])
+        self._checksum = zlib.crc32(memoryview(content)[ends:], self._checksum_of_lines)
         return content
 
     def _content(self) -> bytes:
-        try:
+        reader, self._reader = self._reader, None
+        if reader is None:
             self._file.seek(0)
-            return self._file.readall() or b""
-        except OSError as error:
-            raise SessionFileError(self.path, f"the file cannot be read ({_reason(error)})") from error
+            reader = io.BufferedReader(self._file)
+        try:
+            return _rest(reader, self.path)
+        finally:
+            reader.detach()
 
     def append(self, content: bytes, *, lasting: bool = False) -> None:
         """Write ``content`` at the end: wholly, or not at all.
@@ -271,8 +328,7 @@ class SessionFile:
             raise
         self._size = before + len(content)
         self._changed = os.fstat(self._file.fileno()).st_mtime_ns
-        if self._digest is not None:
-            self._digest.update(content)
+        self._checksum = zlib.crc32(content, self._checksum)
 
     def set_aside(self, torn: bytes) -> Path:
         """Cut ``torn`` off the file's end and keep it in a new file next to it.
@@ -287,13 +343,15 @@ class SessionFile:
                 _write(file, torn)
                 os.fsync(file.fileno())
             self._file.truncate(self._size - len(torn))
+            self._changed = os.fstat(self._file.fileno()).st_mtime_ns
         except OSError as error:
             with suppress(OSError):  # the same disk refuses, and the line is still in the session file
                 kept.unlink(missing_ok=True)
             raise SessionFileError(
                 self.path, f"its last line is torn and cannot be set aside in {kept.name} ({_reason(error)})"
             ) from error
-        self.read()
+        self._size -= len(torn)
+        self._checksum = self._checksum_of_lines
         return kept
 
     def replace(self, content: bytes) -> None:
@@ -306,9 +364,10 @@ class SessionFile:
             raise SessionFileError(self.path, f"the file cannot be rewritten ({_reason(error)})") from error
         self._file.close()
         self._file = file
-        self._identity = _identity(os.fstat(self._file.fileno()))
+        found = os.fstat(self._file.fileno())
+        self._identity, self._changed = _identity(found), found.st_mtime_ns
         self._size = len(content)
-        self._digest = hashlib.blake2b(content)
+        self._checksum = zlib.crc32(content)
 
     def close(self) -> None:
         """Release the lock; does nothing the second time."""
@@ -341,15 +400,28 @@ class SessionFile:
                 f"another program wrote to the session (the file holds {found.st_size} bytes where {self._size} were "
                 "left), so nothing was added. Open the session again to go on from there",
             )
-        if found.st_mtime_ns != self._changed and self._digest is not None:
+        if found.st_mtime_ns != self._changed:
             # It may only have been touched, or its file system reports late.
-            if hashlib.blake2b(self._content()).digest() != self._digest.digest():
+            if zlib.crc32(self._content()) != self._checksum:
                 raise SessionFileError(
                     self.path,
                     "another program changed what the session's file holds, so nothing was added. Open the session "
                     "again to go on from there",
                 )
             self._changed = found.st_mtime_ns
+
+
+def _open_for_writing(path: Path) -> tuple[io.BufferedReader[io.FileIO], object]:
+    """A session file, at its beginning, and its state before it was opened."""
+    try:
+        found = _check_regular(path)
+        file = io.BufferedReader(_open(path.resolve(), os.O_RDWR | os.O_APPEND))
+    except (FileNotFoundError, ValueError) as error:  # a ValueError is a zero byte in the path
+        raise _nothing_there(path) from error
+    except OSError as error:
+        raise SessionFileError(path, f"the file cannot be opened for writing ({_reason(error)})") from error
+    _header_of(file, path)
+    return file, _state(found)
 
 
 def _open(path: Path, flags: int) -> io.FileIO:
@@ -385,6 +457,17 @@ def _sync_directory(path: Path) -> None:
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _state_at(path: Path) -> tuple[int, ...] | None:
+    try:
+        return _state(path.stat())
+    except OSError:
+        return None
 
 
 def _identity_at(path: Path) -> tuple[int, int] | None:

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import EllipsisType
 from typing import Any, cast
 
-from indus_nb.messages import Message, parse_message
+from indus_nb.messages import Message
+from indus_nb.storage.entries import Entry, as_text, entry_of
 from indus_nb.wire import JsonObject, dump, load_object
 
 FORMAT_VERSION = 3
-_ROLES_WITH_CONTENT = ("user", "assistant", "toolResult", "custom")
-_ROLES_WITHOUT_CONTENT = ("bashExecution", "branchSummary", "compactionSummary")
-_MISSING_IMAGE = "[An image stood here. It is kept outside of the session file and cannot be shown.]"
 
 
 def format_line(data: JsonObject) -> bytes:
@@ -30,26 +28,6 @@ def format_line(data: JsonObject) -> bytes:
     b'{"text":"a\\nb","none":null}\n'
     """
     return dump(data) + b"\n"
-
-
-def as_text(value: object) -> str:
-    """A string that a file holds; empty when it holds something else there."""
-    return value if isinstance(value, str) else ""
-
-
-def milliseconds(timestamp: object) -> int:
-    """The ms since the epoch of an ISO 8601 time, in UTC unless it has an offset.
-
-    Returns 0 when it is none.
-
-    >>> milliseconds("1970-01-01T00:00:01.500Z"), milliseconds("soon"), milliseconds(None)
-    (1500, 0, 0)
-    """
-    try:
-        moment = datetime.fromisoformat(as_text(timestamp))
-    except ValueError:
-        return 0
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def now() -> str:
@@ -86,8 +64,8 @@ class FileContent:
     """What a session file holds, in terms of the current version."""
 
     header: JsonObject
-    entries: list[JsonObject]
-    """In the order of the file, each with an id and a type."""
+    entries: list[Entry]
+    """In the order of the file."""
     unreadable: list[int]
     """Numbers of the lines that are no entries, counted from 1."""
     torn: bytes
@@ -106,35 +84,32 @@ def parse_content(content: bytes) -> FileContent | None:
     lines = content.split(b"\n")
     last = lines.pop()
     torn = b"" if _is_object(last) else last
-    if last and not torn:
+    unended = bool(last) and not torn
+    if unended:
         lines.append(last)
-    if find_header(lines) is None:
+    header = find_header(lines)
+    if header is None:
         return None
-    objects: dict[int, JsonObject] = {}
-    unreadable: list[int] = []
-    for index, line in enumerate(lines):
-        if line and not line.isspace():
-            try:
-                objects[index] = load_object(line)
-            except ValueError:
-                unreadable.append(index + 1)
     rewritten = None
-    if _migrate(list(objects.values())):
-        rewritten = b"".join(
-            format_line(objects[index]) if index in objects else line + b"\n" for index, line in enumerate(lines)
-        )
-    header = next(data for data in objects.values() if data.get("type") == "session")
-    objects = {index: data for index, data in objects.items() if data.get("type") not in ("session", "title")}
+    if _is_older(header):
+        lines = _migrated(lines)
+        rewritten = b"".join(line + b"\n" for line in lines)
+        header = find_header(lines) or header
     # A peer that resumes a session without an answer writes header and entries again: an entry counts once, as its
     # last line has it and where its first one is.
-    entries = {data["id"]: data for data in objects.values() if _is_entry(data)}
-    unreadable.extend(index + 1 for index, data in objects.items() if not _is_entry(data))
-    unended = bool(last) and not torn
-    return FileContent(header, list(entries.values()), sorted(unreadable), torn, unended, rewritten)
-
-
-def _is_entry(data: JsonObject) -> bool:
-    return isinstance(data.get("id"), str) and isinstance(data.get("type"), str)
+    entries: dict[str, Entry] = {}
+    unreadable: list[int] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = entry_of(line)
+        except ValueError:
+            unreadable.append(number)
+            continue
+        if entry is not None:
+            if entry.parent_id is not None and (parent := entries.get(entry.parent_id)) is not None:
+                entry.parent_id = parent.id  # one string serves both
+            entries[entry.id] = entry
+    return FileContent(header, list(entries.values()), unreadable, torn, unended, rewritten)
 
 
 def _is_object(line: bytes) -> bool:
@@ -145,20 +120,26 @@ def _is_object(line: bytes) -> bool:
     return True
 
 
-def _migrate(objects: list[JsonObject]) -> bool:
-    """Bring a file's objects, header included, to the current version; returns whether anything changed."""
-    header = next(data for data in objects if data.get("type") == "session")
+def _is_older(header: JsonObject) -> bool:
     version = header.get("version", 1)
-    if not isinstance(version, int) or version >= FORMAT_VERSION:
-        return False
-    if version < 2:
-        _make_tree(objects)
-    for data in objects:
+    return isinstance(version, int) and version < FORMAT_VERSION
+
+
+def _migrated(lines: list[bytes]) -> list[bytes]:
+    """The lines of an older file in the current version; those that hold no object stay as they are."""
+    objects: dict[int, JsonObject] = {}
+    for index, line in enumerate(lines):
+        with suppress(ValueError):
+            objects[index] = load_object(line)
+    header = next(data for data in objects.values() if data.get("type") == "session")
+    if header.get("version", 1) < 2:
+        _make_tree(list(objects.values()))
+    for data in objects.values():
         message: object = data.get("message")
         if isinstance(message, dict) and cast("JsonObject", message).get("role") == "hookMessage":
             message["role"] = "custom"
     header["version"] = FORMAT_VERSION
-    return True
+    return [format_line(objects[index])[:-1] if index in objects else line for index, line in enumerate(lines)]
 
 
 def _make_tree(objects: list[JsonObject]) -> None:
@@ -176,42 +157,13 @@ def _make_tree(objects: list[JsonObject]) -> None:
                 data["firstKeptEntryId"] = objects[index]["id"]
 
 
-class Entry:
-    """One entry. ``data`` is the JSON object as stored and must not be changed.
-
-    ``parent_id`` names an entry of the same session, or is ``None`` for a root.
-    """
-
-    __slots__ = ("_message", "data", "id", "parent_id", "type")
-
-    def __init__(self, data: JsonObject, message: Message | None = None) -> None:
-        self.data = data
-        self.id: str = data["id"]
-        self.type: str = data["type"]
-        self.parent_id: str | None = as_text(data.get("parentId")) or None
-        self._message: Message | EllipsisType | None = message or ...
-
-    @property
-    def timestamp(self) -> str:
-        """When it was written, ISO 8601 in UTC; empty when the file has none."""
-        return as_text(self.data.get("timestamp"))
-
-    @property
-    def message(self) -> Message | None:
-        """What the entry adds to the conversation, ``None`` when it adds nothing.
-
-        Raises ``ValueError`` when the message is of a role or shape unknown here.
-        """
-        if self._message is ...:
-            self._message = _message_in(self.data)
-        return self._message
-
-
 def join_parents(entries: dict[str, Entry]) -> list[str]:
     """Make a root of every entry whose parent is missing or a descendant.
 
     Returns their ids.
     """
+    if _in_order(entries):
+        return []
     mended: list[str] = []
     sound: set[str] = set()
     for start in entries.values():
@@ -232,6 +184,16 @@ def join_parents(entries: dict[str, Entry]) -> list[str]:
     return mended
 
 
+def _in_order(entries: dict[str, Entry]) -> bool:
+    """Whether every parent stands before its children, as in a file that one program wrote."""
+    before: set[str] = set()
+    for entry in entries.values():
+        if entry.parent_id is not None and entry.parent_id not in before:
+            return False
+        before.add(entry.id)
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class StoredContext:
     """What a conversation goes on from; ``None`` where the session has nothing."""
@@ -246,13 +208,17 @@ class StoredContext:
 
     def messages(self) -> list[Message]:
         """The messages, those that cannot be understood left out."""
-        return list(self._understood(self.entries))
+        return [message for _, message in self.understood()]
 
     def newest_first(self) -> Iterator[Message]:
         """The same, backwards and one by one."""
-        return self._understood(reversed(self.entries))
+        return (message for _, message in self._understood(reversed(self.entries)))
 
-    def _understood(self, entries: Iterable[Entry]) -> Iterator[Message]:
+    def understood(self) -> Iterator[tuple[Entry, Message]]:
+        """The messages, each with the entry that it comes from."""
+        return self._understood(self.entries)
+
+    def _understood(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, Message]]:
         failed: list[str] = []
         for entry in entries:
             try:
@@ -261,7 +227,7 @@ class StoredContext:
                 failed.append(entry.id)
             else:
                 if message is not None:
-                    yield message
+                    yield entry, message
         if failed:
             self.report(failed)
 
@@ -278,22 +244,22 @@ def context_of(path: list[Entry], report: Callable[[list[str]], None]) -> Stored
     Returns:
         The messages, the model and the thinking level.
     """
-    newest_first = path[::-1]
-    model = next((found for entry in newest_first if (found := _model_in(entry.data))), None)
-    levels = (entry.data.get("thinkingLevel") for entry in newest_first if entry.type == "thinking_level_change")
+    others = [entry for entry in path if entry.type != "message"]
+    model = next((found for entry in reversed(path) if (found := _model_in(entry))), None)
+    levels = (entry.data.get("thinkingLevel") for entry in reversed(others) if entry.type == "thinking_level_change")
     thinking_level = next((level for level in map(as_text, levels) if level), None)
     edits = {
         as_text(entry.data.get("targetId")): entry.data.get("replacement")
-        for entry in path
+        for entry in others
         if entry.type == "context_edit"
     }
     entries: list[Entry] = []
     failed: list[str] = []
-    for entry in _after_compaction(path):
+    for entry in _after_compaction(path) if any(entry.type == "compaction" for entry in others) else path:
         if edits and entry.id in edits:
             if edits[entry.id] is not None:
                 entries.append(Entry(_with_content(entry.data, edits[entry.id])))
-        elif (speaks := _speaks(entry)) is None:
+        elif (speaks := entry.speaks) is None:
             failed.append(entry.id)
         elif speaks:
             entries.append(entry)
@@ -302,90 +268,30 @@ def context_of(path: list[Entry], report: Callable[[list[str]], None]) -> Stored
     return StoredContext(entries, model, thinking_level, report)
 
 
-def _speaks(entry: Entry) -> bool | None:
-    """Whether a message comes from an entry, going by its outside; ``None`` when it is of no known kind."""
-    match entry.type:
-        case "message":
-            raw: object = entry.data.get("message")
-            message = cast("JsonObject", raw) if isinstance(raw, dict) else {}
-            role: object = message.get("role")
-            if role == "system":
-                return False  # newer peers store their system prompt; here it is made anew for every session
-            has_content = role in _ROLES_WITH_CONTENT and isinstance(message.get("content"), str | list)
-            return has_content or role in _ROLES_WITHOUT_CONTENT or None
-        case "custom_message":
-            return isinstance(entry.data.get("content"), str | list) or None
-        case "branch_summary":
-            return bool(entry.data.get("summary"))
-        case other:
-            return other == "compaction"
-
-
 def _after_compaction(path: list[Entry]) -> Iterable[Entry]:
     """The entries of a path that speak: the latest compaction, what it kept, and what came after it."""
-    at = next((index for index in reversed(range(len(path))) if path[index].type == "compaction"), None)
-    if at is None:
-        return path
+    at = max(index for index, entry in enumerate(path) if entry.type == "compaction")
     kept_id = path[at].data.get("firstKeptEntryId")
     first = next((index for index in range(at) if path[index].id == kept_id), at)
     return [path[at], *(entry for entry in path[first:at] if entry.type != "compaction"), *path[at + 1 :]]
 
 
-def _model_in(data: JsonObject) -> tuple[str, str] | None:
-    if data["type"] == "model_change":
+def _model_in(entry: Entry) -> tuple[str, str] | None:
+    if entry.type not in ("model_change", "message"):
+        return None
+    data = entry.data
+    if entry.type == "model_change":
         provider, model_id = data.get("provider"), data.get("modelId")
         if provider is None and data.get("role", "default") == "default":
             # A neighbouring program writes one string; its other roles are for side tasks.
             provider, _, model_id = as_text(data.get("model")).partition("/")
-    elif data["type"] == "message" and isinstance(data.get("message"), dict):
-        message: JsonObject = data["message"]
+    else:
+        raw: object = data.get("message")
+        message = cast("JsonObject", raw) if isinstance(raw, dict) else {}
         if message.get("role") != "assistant":
             return None
         provider, model_id = message.get("provider"), message.get("model")
-    else:
-        return None
     return (provider, model_id) if provider and model_id and as_text(provider) and as_text(model_id) else None
-
-
-def _message_in(data: JsonObject) -> Message | None:
-    raw: object = data.get("message") if data["type"] == "message" else _message_of_entry(data)
-    if raw is None and data["type"] != "message":
-        return None
-    if not isinstance(raw, dict):
-        raise ValueError("the entry holds no message")
-    message = cast("JsonObject", raw)
-    if message.get("role") == "system":
-        return None  # newer peers store their system prompt; here it is made anew for every session
-    content: object = message.get("content")
-    if isinstance(content, list) and any(map(_is_kept_elsewhere, cast("list[object]", content))):
-        message = {**message, "content": [_present(block) for block in cast("list[object]", content)]}
-    return parse_message(message)
-
-
-def _message_of_entry(data: JsonObject) -> JsonObject | None:
-    """The message that an entry of another type than ``message`` stands for."""
-    timestamp = milliseconds(data.get("timestamp"))
-    match data["type"]:
-        case "custom_message":
-            keys = ("customType", "content", "display", "details")
-            return {"role": "custom", "timestamp": timestamp, **{key: data[key] for key in keys if key in data}}
-        case "branch_summary" if data.get("summary"):
-            from_id = as_text(data.get("fromId"))
-            return {"role": "branchSummary", "timestamp": timestamp, "summary": data["summary"], "fromId": from_id}
-        case "compaction":
-            tokens = data.get("tokensBefore", 0)
-            summary = data.get("summary")
-            return {"role": "compactionSummary", "timestamp": timestamp, "summary": summary, "tokensBefore": tokens}
-        case _:
-            return None
-
-
-def _is_kept_elsewhere(block: object) -> bool:
-    return isinstance(block, dict) and as_text(cast("JsonObject", block).get("data")).startswith("blob:")
-
-
-def _present(block: object) -> object:
-    return {"type": "text", "text": _MISSING_IMAGE} if _is_kept_elsewhere(block) else block
 
 
 def _with_content(data: JsonObject, content: Any) -> JsonObject:

@@ -11,8 +11,8 @@ from pathlib import Path
 from pydantic.alias_generators import to_camel
 
 from indus_nb.errors import SessionFileError, SessionNotFoundError, UsageError
-from indus_nb.storage.file import read_header
-from indus_nb.storage.format import as_text, milliseconds
+from indus_nb.storage.entries import as_text, milliseconds
+from indus_nb.storage.file import open_session, read_header
 from indus_nb.storage.text import content_text
 from indus_nb.wire import JsonObject, load_object
 
@@ -154,12 +154,12 @@ def _session_files(directory: Path) -> list[tuple[int, Path]]:
 
 
 def _describe(path: Path, file_modified: int) -> SessionInfo:
-    header = read_header(path)
+    file, header = open_session(path)
     name: str | None = None
     spoken = 0
     count = 0
     first = ""
-    with path.open("rb") as file:
+    with file:
         for line in file:
             if b'"message"' not in line and b'"session_info"' not in line:
                 continue

@@ -11,7 +11,7 @@ import gc
 import re
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,16 +30,14 @@ from indus_nb.messages import (
     Message,
     UserMessage,
 )
-from indus_nb.storage.file import SessionFile, read_header
+from indus_nb.storage.entries import Entry, as_text, entry_of, milliseconds
+from indus_nb.storage.file import SessionFile, read_session
 from indus_nb.storage.format import (
     FORMAT_VERSION,
-    Entry,
     StoredContext,
-    as_text,
     context_of,
     format_line,
     join_parents,
-    milliseconds,
     new_entry_id,
     now,
     parse_content,
@@ -67,7 +65,7 @@ class SessionStore:
     appended, in the same step.
     """
 
-    def __init__(self, header: JsonObject, path: Path | None, entries: Iterable[JsonObject] = ()) -> None:
+    def __init__(self, header: JsonObject, path: Path | None, entries: Iterable[Entry] = ()) -> None:
         self.header = header
         self.path = path
         self.warnings: list[str] = []
@@ -80,8 +78,8 @@ class SessionStore:
         self._unreadable: set[str] = set()
         self._file: SessionFile | None = None
         self._refusal: str | None = None
-        for data in entries:
-            self._add(Entry(data))
+        for entry in entries:
+            self._add(entry)
         if mended := join_parents(self._by_id):
             self._warn(
                 f"{_listed('entry', mended)} could not be joined to what came before, for it is not in the file. "
@@ -133,8 +131,7 @@ class SessionStore:
         ``SessionNotFoundError``, ``SessionLockedError``, or ``SessionFileError`` for a file that is no session or
         cannot be written; nothing is changed and nothing stays locked then.
         """
-        read_header(path)  # before a lock file is laid next to something that is no session
-        file = SessionFile.open(path.resolve())
+        file = SessionFile.open(path)
         try:
             return cls._loaded(file.path, file.read(), file)
         except BaseException:
@@ -149,15 +146,11 @@ class SessionStore:
 
         Raises ``SessionNotFoundError`` and ``SessionFileError``; so does appending.
         """
-        read_header(path)
-        try:
-            return cls._loaded(path.resolve(), path.read_bytes(), None)
-        except OSError as error:
-            raise SessionFileError(path, f"the file cannot be read ({error.strerror})") from error
+        return cls._loaded(path.resolve(), read_session(path), None)
 
     @classmethod
     def _loaded(cls, path: Path, raw: bytes, file: SessionFile | None) -> Self:
-        with _collection_paused():
+        with collection_paused():
             content = parse_content(raw)
         if content is None:
             raise SessionFileError(path, "this is no session file any more. It is left as it is")
@@ -244,13 +237,17 @@ class SessionStore:
 
         Raises ``UsageError`` for an unknown id.
         """
-        entry_id = self.leaf_id if leaf_id is ... else leaf_id
-        path: list[Entry] = []
-        while entry_id is not None:
-            path.append(self.entry(entry_id))
-            entry_id = path[-1].parent_id
+        path = list(self.newest_first(leaf_id))
         path.reverse()
         return path
+
+    def newest_first(self, leaf_id: str | EllipsisType | None = ...) -> Iterator[Entry]:
+        """The same path backwards, entry by entry: what is near the end is found without a look at the rest."""
+        entry_id = self.leaf_id if leaf_id is ... else leaf_id
+        while entry_id is not None:
+            entry = self.entry(entry_id)
+            yield entry
+            entry_id = entry.parent_id
 
     def context(self) -> StoredContext:
         """Return messages, model and thinking level of the conversation at the leaf.
@@ -282,7 +279,8 @@ class SessionStore:
             parent_id = node.entry.parent_id
             (roots if parent_id is None else nodes[parent_id].children).append(node)
         for node in nodes.values():
-            node.children.sort(key=lambda child: milliseconds(child.entry.timestamp))
+            if len(node.children) > 1:
+                node.children.sort(key=lambda child: milliseconds(child.entry.timestamp))
         return roots
 
     def is_current(self) -> bool:
@@ -355,13 +353,13 @@ class SessionStore:
         Raises:
             UsageError: There is no such entry.
         """
-        entries: list[JsonObject] = []
+        entries: list[Entry] = []
         ids: set[str] = set()
         parent_id: str | None = None
 
         def add(data: JsonObject) -> None:
             nonlocal parent_id
-            entries.append({**data, "parentId": parent_id})
+            entries.append(Entry({**data, "parentId": parent_id}))
             parent_id = data["id"]
             ids.add(data["id"])
 
@@ -384,7 +382,7 @@ class SessionStore:
         Returns:
             The store of the new session.
         """
-        return self._successor(cwd, directory, [entry.data for entry in self._entries])
+        return self._successor(cwd, directory, [Entry(entry.data) for entry in self._entries])
 
     def close(self) -> None:
         """Close the file; only appending is impossible then.
@@ -408,7 +406,7 @@ class SessionStore:
         head = {"type": kind, "id": entry_id, "parentId": self.leaf_id, "timestamp": now()}
         line = format_line({**head, **fields, **head})
         # Read back, so that the entry is what the file holds and shares nothing with its caller.
-        entry = Entry(load_object(line), message)
+        entry = entry_of(line[:-1], message) or Entry(load_object(line), message)
         if self.path is not None:
             if self._refusal is not None:
                 raise SessionFileError(self.path, self._refusal)
@@ -421,16 +419,16 @@ class SessionStore:
         return entry_id
 
     def _begin(self, path: Path, line: bytes) -> None:
-        lines = [format_line(self.header), *(format_line(entry.data) for entry in self._entries), line]
+        lines = [format_line(self.header), *(entry.to_json() + b"\n" for entry in self._entries), line]
         self._file = SessionFile.create(path, b"".join(lines))
         if self._file.warning:
             self._warn(self._file.warning)
 
-    def _successor(self, cwd: Path, directory: Path | None, entries: list[JsonObject]) -> Self:
+    def _successor(self, cwd: Path, directory: Path | None, entries: list[Entry]) -> Self:
         parent = str(self.path) if self.path is not None and self.path.exists() else None
         header = _header(cwd, parent)
         new = type(self)(header, None if directory is None else _path(header, directory), entries)
-        if any(data["type"] == "message" for data in entries):
+        if any(entry.type == "message" for entry in entries):
             new.save()
         return new
 
@@ -438,6 +436,8 @@ class SessionStore:
         self._by_id[entry.id] = entry
         self._entries.append(entry)
         self.leaf_id = entry.id
+        if entry.type == "message":
+            return
         if entry.type == "session_info":
             self._name = as_text(entry.data.get("name")).strip() or None
         elif entry.type == "label":
@@ -452,7 +452,7 @@ class SessionStore:
 
 
 @contextmanager
-def _collection_paused() -> Generator[None]:
+def collection_paused() -> Generator[None]:
     """Make many objects without looking for garbage among them, which would take longer than making them."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from indus_nb.storage.format import Entry, as_text
+from indus_nb.storage.entries import Entry, as_text
 from indus_nb.wire import JsonObject
 
 
