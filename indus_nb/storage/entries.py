@@ -7,7 +7,6 @@ made of it before someone asks for one. So a long session costs about as much me
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +27,6 @@ _ROLES_WITHOUT_CONTENT = ("bashExecution", "branchSummary", "compactionSummary")
 _PLAIN = rb'"([ !#-\[\]-~]*)"'  # a string in ASCII without escapes
 _HEAD = re.compile(rb'\{"type":"message","id":%b,"parentId":(?:null|%b),"timestamp":%b,"message":' % ((_PLAIN,) * 3))
 """How a line with a message begins, as this program and its peers write it."""
-_CLOSING = ord("}")
 
 
 def as_text(value: object) -> str:
@@ -143,12 +141,13 @@ class _LineEntry(Entry):
         return self._line[self._body : -1]
 
 
-def entry_of(line: bytes, message: Message | None = None) -> Entry | None:
+def entry_of(line: bytes, message: Message | None = None, *, odd: bool = False) -> Entry | None:
     """Return the entry on a line of a file of the current version.
 
     Args:
         line: The line without its end.
         message: What the entry adds to the conversation, if that is known.
+        odd: Whether the line ``has_oddities``, so that it must be read in full.
 
     Returns:
         The entry; ``None`` for a blank line, a header and a title.
@@ -156,11 +155,13 @@ def entry_of(line: bytes, message: Message | None = None) -> Entry | None:
     Raises:
         ValueError: The line is nothing of that.
     """
-    head = _HEAD.match(line)
-    # Some readers end a line at a carriage return. The constants are no JSON, but the validator takes them.
-    if head and line[-1] == _CLOSING and b"\r" not in line and b"NaN" not in line and b"Infinity" not in line:
-        with suppress(ValueError):
-            _check_usual_message()(line[head.end() : -1])
+    head = None if odd else _HEAD.match(line)
+    if head is not None and line.endswith(b"}"):
+        try:
+            _usual_message()(line[head.end() : -1])
+        except ValueError:
+            pass
+        else:
             return _LineEntry(line, head, message)
     if not line or line.isspace():
         return None
@@ -172,8 +173,13 @@ def entry_of(line: bytes, message: Message | None = None) -> Entry | None:
     return Entry(data, message)
 
 
+def has_oddities(content: bytes) -> bool:
+    """Whether a line in it may end early for some readers, or may hold what is no JSON but passes for it here."""
+    return b"\r" in content or b"NaN" in content or b"Infinity" in content
+
+
 @cache
-def _check_usual_message() -> Callable[[bytes], Any]:
+def _usual_message() -> Callable[[bytes], Any]:
     """What raises ``ValueError`` for JSON that is no message, or one with images or of an unknown kind."""
 
     def with_fields(**fields: core_schema.CoreSchema) -> core_schema.CoreSchema:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from indus_nb.messages import Message
-from indus_nb.storage.entries import Entry, as_text, entry_of
+from indus_nb.storage.entries import Entry, as_text, entry_of, has_oddities
 from indus_nb.wire import JsonObject, dump, load_object
 
 FORMAT_VERSION = 3
@@ -99,9 +99,10 @@ def parse_content(content: bytes) -> FileContent | None:
     # last line has it and where its first one is.
     entries: dict[str, Entry] = {}
     unreadable: list[int] = []
+    odd = has_oddities(content)
     for number, line in enumerate(lines, 1):
         try:
-            entry = entry_of(line)
+            entry = entry_of(line, odd=odd and has_oddities(line))
         except ValueError:
             unreadable.append(number)
             continue

@@ -71,15 +71,15 @@ class SessionStore:
         self.warnings: list[str] = []
         self.leaf_id: str | None = None
         self.on_added: Callable[[Entry], None] = lambda _: None
-        self._by_id: dict[str, Entry] = {}
-        self._entries: list[Entry] = []
+        self._entries = [*entries]
+        self._by_id = {entry.id: entry for entry in self._entries}
         self._labels: dict[str, tuple[str, str]] = {}
         self._name: str | None = None
         self._unreadable: set[str] = set()
         self._file: SessionFile | None = None
         self._refusal: str | None = None
-        for entry in entries:
-            self._add(entry)
+        for entry in self._entries:
+            self._take_in(entry)
         if mended := join_parents(self._by_id):
             self._warn(
                 f"{_listed('entry', mended)} could not be joined to what came before, for it is not in the file. "
@@ -435,9 +435,10 @@ class SessionStore:
     def _add(self, entry: Entry) -> None:
         self._by_id[entry.id] = entry
         self._entries.append(entry)
+        self._take_in(entry)
+
+    def _take_in(self, entry: Entry) -> None:
         self.leaf_id = entry.id
-        if entry.type == "message":
-            return
         if entry.type == "session_info":
             self._name = as_text(entry.data.get("name")).strip() or None
         elif entry.type == "label":
