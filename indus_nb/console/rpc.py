@@ -27,7 +27,6 @@ from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.session.conversation import ContextUsage
 from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.session.session import AgentSession
-from indus_nb.session.stats import session_stats
 from indus_nb.storage import list_sessions, user_text
 from indus_nb.wire import JsonObject, dump, field_problems, load_object
 
@@ -344,7 +343,7 @@ class RpcServer:
     def _get_session_stats(self, _: commands.GetSessionStats) -> JsonObject:
         store = self._session.store
         stats: JsonObject = {} if store.path is None else {"sessionFile": str(store.path)}
-        stats |= {"sessionId": store.session_id, **session_stats(store.entries).to_wire()}
+        stats |= {"sessionId": store.session_id, **self._session.stats().to_wire()}
         if (usage := self._session.context_usage()) is not None:
             stats["contextUsage"] = _context_usage(usage)
         return stats

@@ -15,7 +15,6 @@ from indus_nb.notebook.view.output import Screen
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.session.dialogs import Dialog, Notify, UiFrame
 from indus_nb.session.session import AgentSession
-from indus_nb.session.stats import session_stats
 
 if TYPE_CHECKING:
     from indus_nb.notebook.page.protocol import PanelRequest
@@ -76,7 +75,7 @@ class CellRun:
             images: Images that go with it.
         """
         session = self._session
-        spent = session_stats(session.store.entries).cost
+        spent = session.stats().cost
         if self.widget is not None:
             self.widget.open_dialogs = self._dialogs.open_dialogs
             self.widget.set(background=self._in_background)

@@ -38,6 +38,7 @@ from indus_nb.session.recovery import Recovery
 from indus_nb.session.replacing import Equip, NewStore, Replacing
 from indus_nb.session.runs import Runs
 from indus_nb.session.state import SessionSettings, SessionState
+from indus_nb.session.stats import SessionStats, Tally
 from indus_nb.session.toolbox import Equipment, Toolbox
 from indus_nb.session.turns import Turns
 from indus_nb.session.user_input import UserInput
@@ -122,6 +123,7 @@ class SessionParts:
             equip=equip,
             new_store=new_store,
         )
+        self._tally = Tally(store.entries)
         self._make_hooks = hooks
         self._stage = Stage.OPENED
         self._starting: asyncio.Task[None] | None = None
@@ -233,6 +235,15 @@ class SessionParts:
     def context_usage(self) -> ContextUsage | None:
         """Return how full the model's context is; ``None`` without a model."""
         return self.models.context_usage()
+
+    def stats(self) -> SessionStats:
+        """Count what the session holds, all branches included.
+
+        Only what was added since the last time is looked at.
+        """
+        if self._tally.entries is not self.store.entries:
+            self._tally = Tally(self.store.entries)
+        return self._tally.stats()
 
     # Queues
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
 from pydantic import Field, ValidationError
 
 from indus_nb.messages import Usage
 from indus_nb.storage.entries import Entry
-from indus_nb.storage.text import stored_message
 from indus_nb.wire import JsonObject, WireModel
 
 
@@ -38,40 +38,63 @@ class SessionStats(WireModel):
     cost: float = 0
 
 
-def session_stats(entries: Iterable[Entry]) -> SessionStats:
-    """Count ``entries``; summaries count with what they cost."""
-    roles: dict[str, int] = {}
-    tool_calls = 0
-    usage = Usage()
-    for entry in entries:
-        message = stored_message(entry)
+class Tally:
+    """What entries amount to. Each is counted once, however often it is asked.
+
+    Args:
+        entries: Those of a session; more may be appended.
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = entries
+        self._counted = 0
+        self._roles: dict[str, int] = {}
+        self._tool_calls = 0
+        self._tokens = TokenCounts()
+        self._cost = 0.0
+
+    def stats(self) -> SessionStats:
+        """Return the counts; summaries count with what they cost."""
+        for entry in self.entries[self._counted :]:
+            self._count(entry)
+        self._counted = len(self.entries)
+        return SessionStats(
+            user_messages=self._roles.get("user", 0),
+            assistant_messages=self._roles.get("assistant", 0),
+            tool_calls=self._tool_calls,
+            tool_results=self._roles.get("toolResult", 0),
+            total_messages=sum(self._roles.values()),
+            tokens=self._tokens.model_copy(),
+            cost=self._cost,
+        )
+
+    def _count(self, entry: Entry) -> None:
+        data = entry.data
+        raw: object = data.get("message") if entry.type == "message" else None
+        message = cast("JsonObject", raw) if isinstance(raw, dict) else {}
         if entry.type == "message":
             role = str(message.get("role"))
-            roles[role] = roles.get(role, 0) + 1
+            self._roles[role] = self._roles.get(role, 0) + 1
             content: object = message.get("content")
             if role == "assistant" and isinstance(content, list):
-                tool_calls += sum(map(_is_tool_call, cast("list[object]", content)))
-        paid: object = message.get("usage") or entry.data.get("usage")
-        if paid:
-            try:
-                usage = usage + Usage.model_validate(paid)
-            except ValidationError:
-                continue  # of a shape unknown here
-    return SessionStats(
-        user_messages=roles.get("user", 0),
-        assistant_messages=roles.get("assistant", 0),
-        tool_calls=tool_calls,
-        tool_results=roles.get("toolResult", 0),
-        total_messages=sum(roles.values()),
-        tokens=TokenCounts(
-            input=usage.input,
-            output=usage.output,
-            cache_read=usage.cache_read,
-            cache_write=usage.cache_write,
-            total=usage.input + usage.output + usage.cache_read + usage.cache_write,
-        ),
-        cost=usage.cost.total,
-    )
+                self._tool_calls += sum(map(_is_tool_call, cast("list[object]", content)))
+        if paid := message.get("usage") or data.get("usage"):
+            with suppress(ValidationError):  # of a shape unknown here
+                self._pay(Usage.model_validate(paid))
+
+    def _pay(self, usage: Usage) -> None:
+        tokens = self._tokens
+        tokens.input += usage.input
+        tokens.output += usage.output
+        tokens.cache_read += usage.cache_read
+        tokens.cache_write += usage.cache_write
+        tokens.total += usage.input + usage.output + usage.cache_read + usage.cache_write
+        self._cost += usage.cost.total
+
+
+def session_stats(entries: Sequence[Entry]) -> SessionStats:
+    """Count ``entries`` once; ``AgentSession.stats`` does so for a session that grows."""
+    return Tally(entries).stats()
 
 
 def _is_tool_call(block: object) -> bool:

@@ -235,6 +235,46 @@ def test_writers_that_come_and_go_never_hold_the_file_together(path: Path) -> No
         assert store.warnings == []
 
 
+# Reading
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system does not count what a process reads")
+@pytest.mark.parametrize("end", [b"", b'{"torn', SECOND[:-1]], ids=["whole", "torn", "unended"])
+def test_a_file_is_opened_once_and_read_once(path: Path, end: bytes) -> None:
+    path.write_bytes(HEADER + FIRST + FIRST.replace(b"one", b"more " * 100_000) + end)
+    code = """
+import sys
+from pathlib import Path
+from indus_nb.storage import SessionStore, list_sessions
+
+path = Path(sys.argv[1])
+SessionStore.open(path.with_name("another.jsonl")).close()  # what is imported late is imported
+opened = []
+sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
+
+
+def measured(work):
+    opened.clear()
+    before = read()
+    work()
+    return opened.count(str(path)), (read() - before) / path.stat().st_size
+
+
+def read():
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+print(*measured(lambda: SessionStore.open(path).append("custom")))
+print(*measured(lambda: SessionStore.read(path)))
+print(*measured(lambda: list_sessions(path.parent)))
+"""
+    path.with_name("another.jsonl").write_bytes(HEADER + FIRST)
+    for line in run(code, path).stdout.splitlines():
+        times, share = line.split()
+        assert times == "1"
+        assert float(share) < 1.1
+
+
 # Torn and foreign lines
 
 

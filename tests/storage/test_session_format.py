@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from indus_nb.errors import SessionFileError
 from indus_nb.messages import CustomMessage, TextContent, UserMessage
+from indus_nb.storage.entries import Entry, entry_of, has_oddities
 from indus_nb.storage.format import format_line
 from indus_nb.storage.store import SessionStore
 from indus_nb.wire import load_object
@@ -248,3 +250,109 @@ def test_a_line_that_can_be_written_can_be_read() -> None:
         line = format_line(data)
         assert line.count(b"\n") == 1
         assert format_line(load_object(line)) == line
+
+
+USUAL = {"type": "message", "id": "00000001", "parentId": None, "timestamp": "2026-01-02T03:04:05.678Z"}
+ANSWER = {
+    "role": "assistant",
+    "content": [
+        {"type": "thinking", "thinking": "hm", "thinkingSignature": "s"},
+        {"type": "text", "text": "gr\u00f6\u00dfer \u2028 NaN"},
+        {"type": "toolCall", "id": "c", "name": "ls", "arguments": {"deep": [1, 2.5, None, {"x": "\u20ac"}]}},
+    ],
+    "api": "a",
+    "provider": "p",
+    "model": "m",
+    "usage": {"input": 1, "output": 2, "cost": {"total": 0.5}},
+    "stopReason": "toolUse",
+    "timestamp": 2,
+    "unheardOf": {"kept": True},
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "hi", "timestamp": 1},
+        {"role": "user", "content": [{"type": "text", "text": "a", "more": 1}, {"type": "text", "text": "b"}]},
+        {"role": "user", "content": [], "attachments": "nonsense"},
+        {"role": "user", "content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]},
+        {"role": "user", "content": [{"type": "image", "data": "blob:x", "mimeType": "image/png"}]},
+        ANSWER,
+        {"role": "toolResult", "toolCallId": "c", "toolName": "ls", "content": [{"type": "text", "text": "x"}]},
+        {"role": "bashExecution", "command": "ls", "output": "x"},
+        {"role": "custom", "customType": "c", "content": "x", "details": [1]},
+        {"role": "user", "content": None},
+        {"role": "user", "content": [{"type": "text"}]},
+        {"role": "user", "content": ["text"]},
+        {"role": "system", "content": "x"},
+        {"role": "unheardOf", "content": "x"},
+        {"role": "assistant", "content": "x"},
+        {"content": "x"},
+    ],
+)
+def test_an_entry_is_the_same_however_its_line_is_written(message: dict) -> None:
+    data = {**USUAL, "message": message}
+    usual = cast("Entry", entry_of(format_line(data)[:-1]))
+    patient = cast("Entry", entry_of(json.dumps(data).encode()))
+    plain = Entry(data)
+    for entry in (usual, patient):
+        assert (entry.id, entry.parent_id, entry.type) == ("00000001", None, "message")
+        assert entry.timestamp == USUAL["timestamp"]
+        assert entry.data == data
+        assert json.loads(entry.to_json()) == data
+        assert entry.speaks == plain.speaks
+        written, other = entry.message_json(), plain.message_json()
+        assert written == other or json.loads(written or b"0") == json.loads(other or b"1") == message
+        assert _message_or_error(entry) == _message_or_error(plain)
+
+
+def _message_or_error(entry: Entry) -> object:
+    try:
+        message = entry.message
+    except ValueError:
+        return ValueError
+    return message and (type(message), {**message.to_wire(), "timestamp": 0})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"role":"user","content":"a"},"id":"other"',
+        b'{"role":"user","content":"a"},"parentId":"other"',
+        b'{"role":"user","content":"a"},"message":{"role":"user","content":"b"}',
+    ],
+    ids=["id", "parent", "message"],
+)
+def test_of_a_key_that_comes_twice_the_last_one_counts(body: bytes) -> None:
+    line = format_line({**USUAL, "message": 0})[:-3] + body + b"}"
+    entry = cast("Entry", entry_of(line))
+    assert entry.data == load_object(line)
+    assert (entry.id, entry.parent_id) == (entry.data["id"], entry.data["parentId"])
+    assert json.loads(entry.message_json() or b"") == entry.data["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"role":"user","content":"a","x":NaN}',
+        b'{"role":"user","content":"a","x":-Infinity}',
+        b'{"role":"user","content":"\xff"}',
+        b'{"role":"user","content":"a"} x',
+        b'{"role":"user","content":"a"',
+        b'{"role":"user","content":"tab\there"}',
+        b'{"role":"user","content":01}',
+    ],
+)
+def test_a_line_that_begins_as_usual_and_is_no_json_is_no_entry(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        entry_of(format_line({**USUAL, "message": 0})[:-3] + body + b"}", odd=has_oddities(body))
+
+
+def test_a_message_is_sent_on_one_line_whatever_stands_between_its_parts(tmp_path: Path) -> None:
+    line = format_line({**USUAL, "message": {"role": "user", "content": "a"}})
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(V3_HEADER.encode() + line.replace(b',"content"', b',\r"content"'))
+    [entry] = SessionStore.read(path).entries
+    assert entry.message_json() == b'{"role":"user","content":"a"}'
+    assert b"\r" not in entry.to_json()

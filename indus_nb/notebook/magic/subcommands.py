@@ -21,7 +21,6 @@ from indus_nb.providers.catalog import split_level
 from indus_nb.render import markup
 from indus_nb.render.tree import cut, tree_rows
 from indus_nb.session.session import AgentSession
-from indus_nb.session.stats import session_stats
 from indus_nb.start import THINKING_LEVELS
 from indus_nb.storage import SessionInfo, SessionStore, user_text
 
@@ -239,7 +238,7 @@ def _unique_length(found: Sequence[SessionInfo]) -> int:
 
 def _stats(session: AgentSession) -> Shown:
     store = session.store
-    stats = session_stats(store.entries)
+    stats = session.stats()
     tokens = stats.tokens
     rows = [
         ("messages", f"{stats.user_messages:,} of yours, {stats.assistant_messages:,} answers"),

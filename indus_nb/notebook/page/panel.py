@@ -52,7 +52,6 @@ from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut, tree_rows
 from indus_nb.session.dialogs import Dialog, Notify, NotifyType, SetEditorText, UiFrame
 from indus_nb.session.session import AgentSession
-from indus_nb.session.stats import session_stats
 from indus_nb.storage import SessionStore
 from indus_nb.tools import Tool
 from indus_nb.wire import JsonObject, dump
@@ -321,7 +320,7 @@ class ChatPanel:
         self._show_problems(session)
         for block in self._transcript.blocks:
             self._drawing.draw(block)  # at once: what is sent next must not show an empty page
-        self._spent = session_stats(session.store.entries).cost
+        self._spent = session.stats().cost
         self._changed.set()
 
     def _show_problems(self, session: AgentSession) -> None:
