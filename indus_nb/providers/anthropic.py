@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from indus_nb.providers.catalog import Model
 from indus_nb.providers.conforming import conforming, encodable
 from indus_nb.providers.failures import (
     check_key,
+    check_stream,
     check_url,
     one_line,
     retry_after,
@@ -44,7 +46,6 @@ from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject
 
 _KEY_VARIABLE = "ANTHROPIC_API_KEY"
-_URL_VARIABLE = "ANTHROPIC_BASE_URL"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
 _HEADERS_VARIABLE = "ANTHROPIC_CUSTOM_HEADERS"
 _NO_KEY = "none"  # for a server that wants none; the SDK sends no request without one
@@ -64,6 +65,15 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that has begun: its headers, its bytes for who has not asked for events, and its events."""
+
+    headers: Mapping[str, str]
+    content: AsyncIterator[bytes]
+    events: AsyncIterator[object]
+
+
 class AnthropicProvider:
     """Reaches Claude. ``idle_timeout`` is how many seconds the server may be silent.
 
@@ -72,12 +82,14 @@ class AnthropicProvider:
     with their own headers. A key is sent as a bearer token, as the SDK does.
     """
 
+    _url_variable = "ANTHROPIC_BASE_URL"
+
     def __init__(self, *, idle_timeout: float = 300) -> None:
         self._idle_timeout = idle_timeout
 
     def preload(self) -> None:
         """Import what a first request needs, and read the certificates unless the environment's URL needs none."""
-        http.preload(tls=not os.environ.get(_URL_VARIABLE, "").startswith("http:"))
+        http.preload(tls=not os.environ.get(self._url_variable, "").startswith("http:"))
 
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
@@ -95,52 +107,77 @@ class AnthropicProvider:
             The events of one answer.
         """
         answer = _Answer(model)
-        url, more_headers = model.base_url, {}
-        if model.provider == "anthropic":
-            url = os.environ.get(_URL_VARIABLE) or url
-            more_headers = _custom_headers()
-        key = (options.api_key or "").strip()
-        secrets = [key, *model.headers.values(), *more_headers.values()]
+        where = self._where(model)
         idle_timeout = options.idle_timeout or self._idle_timeout
         body: JsonObject = {}
         reached = False
         try:
-            check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
-            check_key(key, model)
             body = await _body(model, context, options)
-            own_headers = {"authorization": f"Bearer {key or _NO_KEY}", "anthropic-version": _VERSION}
-            headers = http.merged_headers(own_headers, more_headers, model.headers, _beta_headers(body))
-            async with http.stream(
-                http.joined_url(url, "/v1/messages"), body, headers=headers, idle_timeout=idle_timeout
-            ) as opened:
-                if options.on_response is not None:
-                    await options.on_response(opened.status, opened.headers)
+            async with self._asked(model, body, options) as reply:
                 reached = True
-                async for event in opened.events():
+                await check_stream(reply.headers, reply.content)
+                async for event in reply.events:
                     for update in answer.handle(event):
                         yield update
                     if answer.complete:
                         break
         except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
-            problem = _sentence(error, shown_url(url), idle_timeout, reached=reached)
+            problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
             if isinstance(error, http.HttpStatusError):
                 problem += explain(error.status_code, problem, body, model)
         else:
             problem = answer.problem or (
                 None
                 if answer.complete
-                else f"The stream from {shown_url(url)} ended early, before the answer was complete. Try again; "
+                else f"The stream from {where} ended early, before the answer was complete. Try again; "
                 "what had arrived is kept."
             )
         if not answer.started:
             yield answer.growing.start()
         yield (
-            answer.growing.fail(hide_shapes(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
+            answer.growing.fail(hide_shapes(problem, self._secrets(model, options)))
+            if problem
+            else answer.growing.finish(answer.stop_reason)
         )
 
+    def _url(self, model: Model) -> str:
+        return (model.provider == "anthropic" and os.environ.get(self._url_variable)) or model.base_url
 
-def _custom_headers() -> dict[str, str]:
-    lines = os.environ.get(_HEADERS_VARIABLE, "").split("\n")
+    def _where(self, model: Model) -> str:
+        """What the server is called in sentences."""
+        return shown_url(self._url(model))
+
+    def _secrets(self, model: Model, options: StreamOptions) -> Iterable[str]:
+        """What must not stand in a sentence."""
+        return (options.api_key or "", *model.headers.values(), *_environment_headers(model).values())
+
+    @asynccontextmanager
+    async def _asked(self, model: Model, body: JsonObject, options: StreamOptions) -> AsyncGenerator[Reply]:
+        """Send the request; what there is of the answer is open until the end of the context.
+
+        Raises:
+            HttpStatusError: The server refuses it.
+            StreamedError: It fails after it has begun to answer.
+        """
+        key = (options.api_key or "").strip()
+        url = self._url(model)
+        check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
+        check_key(key, model)
+        own = {"authorization": f"Bearer {key or _NO_KEY}", "anthropic-version": _VERSION}
+        async with http.stream(
+            http.joined_url(url, "/v1/messages"),
+            body,
+            headers=http.merged_headers(own, _environment_headers(model), model.headers, betas(body)),
+            idle_timeout=options.idle_timeout or self._idle_timeout,
+        ) as answer:
+            if options.on_response is not None:
+                await options.on_response(answer.status, answer.headers)
+            yield Reply(answer.headers, answer.content(), answer.events())
+
+
+def _environment_headers(model: Model) -> dict[str, str]:
+    """What the environment adds to requests to Anthropic: other servers do not get it."""
+    lines = os.environ.get(_HEADERS_VARIABLE, "").split("\n") if model.provider == "anthropic" else ()
     pairs = [line.partition(":") for line in lines if ":" in line]
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -148,10 +185,6 @@ def _custom_headers() -> dict[str, str]:
 async def _body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
     body = request_body(model, await conforming(context, model), options)
     return body if options.on_request is None else await options.on_request(body)
-
-
-def _beta_headers(body: JsonObject) -> dict[str, str]:
-    return {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -198,6 +231,11 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         ]
         body["tools"][-1]["cache_control"] = _EPHEMERAL
     return cast("JsonObject", encodable(body))
+
+
+def betas(body: JsonObject) -> dict[str, str]:
+    """The header that a body needs because of what it asks for beyond the API's version."""
+    return {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
 
 
 def _budget(options: StreamOptions) -> int:
@@ -439,7 +477,7 @@ def _text(fields: JsonObject, name: str) -> str:
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool) -> str:
+def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool, url_variable: str) -> str:
     """What happened, where, and what to do. The words are those by which a passing failure is known."""
     if isinstance(error, IndusError):
         return str(error)
@@ -447,14 +485,14 @@ def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: boo
         return _status_sentence(error, where)
     if isinstance(error, StreamedError):
         return f"{_reason(error.body) or f'error from {where}'} (in the stream from {where})"
-    hint = "Check the network and ANTHROPIC_BASE_URL."
+    hint = f"Check the network and {url_variable}."
     if (sentence := transport_sentence(error, where, idle_timeout, reached=reached, hint=hint)) is not None:
         return sentence
     detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
     if isinstance(error, ValueError):
         return (
             f"The stream from {where} is not what the Messages API sends: {detail}. Try again, and check "
-            "ANTHROPIC_BASE_URL if it goes on; what had arrived is kept."
+            f"{url_variable} if it goes on; what had arrived is kept."
         )
     return f"The request to {where} failed: {type(error).__name__}: {detail}"
 

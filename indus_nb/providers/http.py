@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from indus_nb.errors import UsageError
-from indus_nb.providers.failures import check_stream, one_line
+from indus_nb.providers.failures import one_line
 from indus_nb.providers.sse import EventDecoder, json_or_text
 from indus_nb.providers.tls import tls_context
 from indus_nb.redaction import shown_url
@@ -43,16 +43,16 @@ class HttpStatusError(Exception):
         status_code: The status.
         reason_phrase: Its name, by the server or by the standard; may be empty.
         headers: The headers of the answer.
-        body: What its body says: the value of its JSON, else its text, of both the first megabyte.
+        body: The value of its body's JSON, else its text, of both the first megabyte.
         request_id: By what the server knows the request, if it says so.
     """
 
-    def __init__(self, status_code: int, reason_phrase: str, headers: Mapping[str, str], content: bytes) -> None:
+    def __init__(self, status_code: int, reason_phrase: str, headers: Mapping[str, str], body: object) -> None:
         super().__init__(f"status {status_code}")
         self.status_code = status_code
         self.reason_phrase = reason_phrase
         self.headers = headers
-        self.body = json_or_text(content.decode(errors="replace").strip())
+        self.body = body
         self.request_id = headers.get("request-id") or headers.get("x-request-id")
 
 
@@ -65,11 +65,14 @@ class StreamingAnswer:
         self._response = response
         self._events: AsyncGenerator[Any] | None = None
 
+    def content(self) -> AsyncIterator[bytes]:
+        """Return the body, for who does not ask for events; see ``check_stream``."""
+        return self._response.aiter_bytes()
+
     def events(self) -> AsyncGenerator[Any]:
         """Yield the decoded data of each event, see ``EventDecoder``; may be asked for once.
 
         Raises:
-            NotAStreamError: The server sent a page or a document instead.
             StreamedError: The server reports an error.
             ValueError: What it sent is no UTF-8 or no JSON, or an event does not end.
         """
@@ -79,7 +82,6 @@ class StreamingAnswer:
     async def _read(self) -> AsyncGenerator[Any]:
         decoder = EventDecoder()
         async with aclosing(self._response.aiter_bytes()) as pieces:
-            await check_stream(self.headers, pieces)
             async for piece in pieces:
                 for event in decoder.feed(piece):
                     yield event
@@ -217,11 +219,11 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-async def _beginning(response: httpx2.Response) -> bytes:
+async def _beginning(response: httpx2.Response) -> object:
     content = bytearray()
     async with aclosing(response.aiter_bytes()) as pieces:
         async for piece in pieces:
             content += piece
             if len(content) > _MAX_ERROR_BYTES:
                 break
-    return bytes(content[:_MAX_ERROR_BYTES])
+    return json_or_text(content[:_MAX_ERROR_BYTES].decode(errors="replace").strip())
