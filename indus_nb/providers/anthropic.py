@@ -79,6 +79,8 @@ class AnthropicProvider:
     speak this API are asked at their own URL. A key that is ANTHROPIC_AUTH_TOKEN's is sent as a bearer token.
     """
 
+    _url_variable = "ANTHROPIC_BASE_URL"
+
     def __init__(self, *, idle_timeout: float = 300) -> None:
         self._idle_timeout = idle_timeout
 
@@ -102,13 +104,11 @@ class AnthropicProvider:
             The events of one answer.
         """
         answer = _Answer(model)
-        url = self._url(model)
-        secrets = [options.api_key or "", *model.headers.values()]
+        where = self._where(model)
         idle_timeout = options.idle_timeout or self._idle_timeout
         body: JsonObject = {}
         reached = False
         try:
-            check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
             body = await _body(model, context, options)
             async with self._asked(model, body, options) as reply:
                 reached = True
@@ -119,30 +119,42 @@ class AnthropicProvider:
                     if answer.complete:
                         break
         except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
-            problem = _sentence(error, shown_url(url), idle_timeout, reached=reached)
+            problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
             if isinstance(status := getattr(error, "status_code", None), int):
                 problem += explain(status, problem, body, model)
         else:
             problem = answer.problem or (
                 None
                 if answer.complete
-                else f"The stream from {shown_url(url)} ended early, before the answer was complete. Try again; "
+                else f"The stream from {where} ended early, before the answer was complete. Try again; "
                 "what had arrived is kept."
             )
         if not answer.started:
             yield answer.growing.start()
         yield (
-            answer.growing.fail(hide_shapes(problem, secrets)) if problem else answer.growing.finish(answer.stop_reason)
+            answer.growing.fail(hide_shapes(problem, self._secrets(model, options)))
+            if problem
+            else answer.growing.finish(answer.stop_reason)
         )
 
     def _url(self, model: Model) -> str:
-        return (model.provider == "anthropic" and os.environ.get("ANTHROPIC_BASE_URL")) or model.base_url
+        return (model.provider == "anthropic" and os.environ.get(self._url_variable)) or model.base_url
+
+    def _where(self, model: Model) -> str:
+        """What the server is called in sentences."""
+        return shown_url(self._url(model))
+
+    def _secrets(self, model: Model, options: StreamOptions) -> Iterable[str]:
+        """What must not stand in a sentence."""
+        return (options.api_key or "", *model.headers.values())
 
     @asynccontextmanager
     async def _asked(self, model: Model, body: JsonObject, options: StreamOptions) -> AsyncGenerator[Reply]:
         """Send the request; what there is of the answer is open until the end of the context."""
         key, idle_timeout = options.api_key or _NO_KEY, options.idle_timeout or self._idle_timeout
-        async with self._client(key, self._url(model), model.headers, idle_timeout) as client:
+        url = self._url(model)
+        check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
+        async with self._client(key, url, model.headers, idle_timeout) as client:
             events = await _ask(client, body, options)
             async with events:
                 yield Reply(events.response.headers, events.response.aiter_bytes(), events)
@@ -181,12 +193,11 @@ async def _ask(
     # times what the plain objects do.
     from anthropic import AsyncStream
 
-    headers = {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
     events = await client.post(
         "/v1/messages",
         cast_to=object,
         body=body,
-        options={"headers": headers},
+        options={"headers": betas(body)},
         stream=True,
         stream_cls=AsyncStream[object],
     )
@@ -239,6 +250,11 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         ]
         body["tools"][-1]["cache_control"] = _EPHEMERAL
     return cast("JsonObject", encodable(body))
+
+
+def betas(body: JsonObject) -> dict[str, str]:
+    """The header that a body needs because of what it asks for beyond the API's version."""
+    return {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
 
 
 def _budget(options: StreamOptions) -> int:
@@ -481,7 +497,7 @@ def _text(fields: JsonObject, name: str) -> str:
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool) -> str:
+def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool, url_variable: str) -> str:
     """What happened, where, and what to do. The words are those by which a passing failure is known."""
     if isinstance(error, IndusError):
         return str(error)
@@ -489,14 +505,14 @@ def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: boo
 
     if isinstance(error, anthropic.APIStatusError):
         return _status_sentence(error, where)
-    hint = "Check the network and ANTHROPIC_BASE_URL."
+    hint = f"Check the network and {url_variable}."
     if (sentence := transport_sentence(error, where, idle_timeout, reached=reached, hint=hint)) is not None:
         return sentence
     detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
     if isinstance(error, ValueError):
         return (
             f"The stream from {where} is not what the Messages API sends: {detail}. Try again, and check "
-            "ANTHROPIC_BASE_URL if it goes on; what had arrived is kept."
+            f"{url_variable} if it goes on; what had arrived is kept."
         )
     return f"The request to {where} failed: {type(error).__name__}: {detail}"
 
