@@ -365,16 +365,16 @@ class _Answer:
         """
         updates: Iterable[AssistantMessageEvent] = ()
         match cast("JsonObject", event):
-            case {"type": "content_block_delta", "index": int(number), "delta": {"type": str(kind), **delta}}:
+            case {"type": "content_block_delta", "index": int(number), "delta": {"type": str(kind)} as delta}:
                 updates = self._append(number, kind, delta)
-            case {"type": "content_block_start", "index": int(number), "content_block": {"type": str(kind), **block}}:
+            case {"type": "content_block_start", "index": int(number), "content_block": {"type": str(kind)} as block}:
                 updates = self._begin(number, kind, block)
             case {"type": "content_block_stop", "index": int(number)}:
                 updates = self._end(number)
-            case {"type": "message_start", "message": {**message}}:
+            case {"type": "message_start", "message": {} as message}:
                 updates = self._start(message)
-            case {"type": "message_delta", "delta": {**delta}, **rest}:
-                self._count(rest.get("usage"))
+            case {"type": "message_delta", "delta": {} as delta} as whole:
+                self._count(whole.get("usage"))
                 self._stop(delta)
             case {"type": "message_stop"}:
                 self.complete = True
@@ -425,7 +425,8 @@ class _Answer:
         if block is None:
             return ()
         if kind == block.delta:
-            block.whole_input = {}
+            if block.whole_input:
+                block.whole_input = {}
             text = _text(delta, block.text)
             return (self.growing.append(block.index, text),) if text else ()
         if kind == "signature_delta":
