@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from indus_nb.errors import ModelNotFoundError, UsageError
+from indus_nb.providers.adapters import ADAPTERS
+from indus_nb.providers.ambient import finds_credentials
 from indus_nb.providers.catalog import builtin_models, default_model, find_model, model_with_id
 
 
@@ -98,8 +100,9 @@ def test_long_prompts_have_their_own_price_for_every_token():
 def test_every_provider_is_reached_over_https_in_a_way_that_is_known():
     for model in builtin_models():
         if model.provider != "offline":
-            assert model.base_url.startswith("https://")
-            assert model.api in ("anthropic-messages", "openai-completions", "openai-responses")
+            # The address of a cloud is that of a region or of a resource.
+            assert model.base_url.startswith("https://") or (finds_credentials(model.api) and not model.base_url)
+            assert model.api in ADAPTERS
             assert model.thinking_levels
 
 
