@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from indus_nb import textcut
-from indus_nb.errors import UsageError
+from indus_nb.errors import CredentialsError, UsageError
 from indus_nb.providers.catalog import Model
 from indus_nb.redaction import shown_url
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
@@ -100,6 +100,21 @@ def check_url(url: str, hint: str) -> None:
     """
     if (problem := url_problem(url)) is not None:
         raise UsageError(f"The address {shown_url(url)} cannot be used: {problem}. {hint}")
+
+
+def check_key(key: str, model: Model) -> None:
+    """Check that a key can be sent; libraries would show it in their errors.
+
+    Args:
+        key: The key.
+        model: The model that it is for.
+
+    Raises:
+        CredentialsError: It cannot.
+    """
+    if not (key.isascii() and key.isprintable()):
+        problem = f"The key for {model.provider} holds a character that no key has: set it anew."
+        raise CredentialsError(model.provider, problem)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from indus_nb.errors import CredentialsError, IndusError, UsageError
+from indus_nb.errors import IndusError, UsageError
 from indus_nb.providers import openai_completions, openai_responses
 from indus_nb.providers.catalog import Model
 from indus_nb.providers.conforming import conforming
 from indus_nb.providers.failures import (
+    check_key,
     check_stream,
     check_url,
     one_line,
@@ -156,9 +157,7 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
 def _check(model: Model, key: str) -> None:
     """Raise ``IndusError`` for a URL that is none, and for what no header can hold: the SDK would show the value."""
     check_url(model.base_url, "Correct the model's base URL.")
-    if not (key.isascii() and key.isprintable()):
-        problem = f"The key for {model.provider} holds a character that no key has: set it anew."
-        raise CredentialsError(model.provider, problem)
+    check_key(key, model)
     for name, value in model.headers.items():
         if not (name.isascii() and value.isascii() and (name + value).isprintable()):
             raise UsageError(
