@@ -19,9 +19,9 @@ import trustme
 from both_ways import Ended, Served, Wire, end_of_ours, end_of_sdk, received, refused, served
 
 from indus_nb.messages import AssistantMessage, ModelMessage, TextContent, ToolCall, ToolResultMessage, UserMessage
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
+from indus_nb.providers import Context, Model, StreamOptions, ToolSpec, tls
 from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
-from indus_nb.providers.tls import tls_context
+
 
 KEY = "sk-very-secret-indeed"
 LS = ToolSpec("ls", "Lists Ünïcode.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -37,9 +37,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    tls_context.cache_clear()
+    tls._make.cache_clear()
     yield
-    tls_context.cache_clear()
+    tls._make.cache_clear()
 
 
 @pytest.fixture
