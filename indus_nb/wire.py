@@ -192,6 +192,8 @@ def clean_text(text: str) -> str:
     >>> clean_text("a\ud83d b")
     'a� b'
     """
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -247,9 +247,9 @@ class Conversations:
     def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
         gate = self._gate
         if gate is None:
-            return self.thread.drive(work, inbox, lambda: None)
+            return self.thread.drive(work, inbox)
         with gate.busy():
-            return self.thread.drive(work, inbox, gate.pump)
+            return self.thread.drive(work, inbox, gate.pump if gate.mode == "pump" else None)
 
     # Sub-commands
 
@@ -415,7 +415,7 @@ class Conversations:
         self._run(lambda: session.set_thinking_level(cast("ThinkingLevel", level)))
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        self.thread.drive(work, Inbox(), lambda: None)
+        self.thread.drive(work, Inbox())
 
 
 async def _end(session: AgentSession) -> None:

@@ -19,6 +19,7 @@ from indus_nb.providers.catalog import Model
 from indus_nb.providers.conforming import conforming
 from indus_nb.providers.failures import (
     check_key,
+    check_stream,
     check_url,
     is_transport,
     one_line,
@@ -111,21 +112,23 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
     model, options = request.model, request.options
     where = shown_url(model.base_url)
     key = (options.api_key or "").strip() or _NO_KEY
-    from_environment = _from_environment(model)
-    secrets = [key, *model.headers.values(), *from_environment.values()]
+    more_headers = http.headers_in(os.environ.get("OPENAI_CUSTOM_HEADERS", "")) if _is_openai(model.base_url) else {}
+    secrets = [key, *model.headers.values(), *more_headers.values()]
     body: JsonObject = {}
     reached = False
     try:
         check_url(model.base_url, "Correct the model's base URL.")
         check_key(key, model)
-        headers = http.merged_headers({"authorization": f"Bearer {key}"}, from_environment, model.headers)
+        own_headers = {"authorization": f"Bearer {key}", **_membership(model)}
+        headers = http.merged_headers(own_headers, more_headers, model.headers)
         body = await request.body()
         url = http.joined_url(model.base_url, request.path)
-        async with http.stream(url, body, headers=headers, idle_timeout=idle_timeout) as opened:
+        async with http.stream(url, body, headers=headers, idle_timeout=idle_timeout) as reply:
             reached = True
             if options.on_response is not None:
-                await options.on_response(opened.status, opened.headers)
-            async for event in opened.events():
+                await options.on_response(reply.status, reply.headers)
+            await check_stream(reply.headers, reply.content())
+            async for event in reply.events():
                 _raise_reported(event)
                 for update in answer.handle(event):
                     yield update
@@ -148,17 +151,12 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
         yield answer.growing.finish(answer.stop_reason)
 
 
-def _from_environment(model: Model) -> dict[str, str]:
-    """The headers that the environment sets for OpenAI, which are not for other servers."""
+def _membership(model: Model) -> dict[str, str]:
+    """Whose account OpenAI is to charge; what the environment says of that is not for other servers."""
     if not _is_openai(model.base_url):
         return {}
     named = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
-    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    pairs = [line.partition(":") for line in lines if ":" in line]
-    return {
-        **{name: os.environ[variable] for name, variable in named.items() if variable in os.environ},
-        **{name.strip().lower(): value.strip() for name, _, value in pairs},
-    }
+    return {name: os.environ[variable] for name, variable in named.items() if variable in os.environ}
 
 
 def _is_openai(url: str) -> bool:
@@ -173,7 +171,7 @@ def _is_openai(url: str) -> bool:
 
 
 def _raise_reported(event: object) -> None:
-    """Raise ``StreamedError`` for an event of any name that tells of an error."""
+    """Raise ``StreamedError`` for an event that tells of an error, whatever its name."""
     if isinstance(event, dict) and (error := cast("JsonObject", event).get("error")):
         raise StreamedError(error)
 
@@ -189,7 +187,7 @@ def _sentence(error: Exception, model: Model, where: str, idle_timeout: float, *
     if (sentence := transport_sentence(error, where, idle_timeout, reached=reached, hint=_HINT)) is not None:
         return sentence
     detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
-    if isinstance(error, ValueError):
+    if reached and isinstance(error, ValueError):
         detail = f"{detail}. Try again, and check the model's base URL if it goes on; what had arrived is kept."
         return f"The stream from {where} is not what {model.api} sends: {detail}"
     return f"The request to {where} failed: {type(error).__name__}: {detail}"

@@ -1,24 +1,28 @@
-"""The TLS context that the clients of all SDKs share."""
+"""The TLS context that all clients share."""
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import ssl
 
+_lock = threading.Lock()
+
+
+def tls_context() -> ssl.SSLContext:
+    """Return the context that the HTTP library makes, made once.
+
+    Reading the certificates takes longest by far; a request that needs them while a thread reads them waits for it.
+    """
+    with _lock:
+        return _make()
+
 
 @cache
-def tls_context() -> ssl.SSLContext:
-    """Return the context that the HTTP library below the SDKs makes.
+def _make() -> ssl.SSLContext:
+    from httpx2 import create_ssl_context
 
-    Reading the certificates takes longest by far.
-
-    An SDK brings one of two libraries, by its version. Each takes the other's context, so one serves every SDK.
-    """
-    try:
-        from httpx2 import create_ssl_context
-    except ModuleNotFoundError:
-        from httpx import create_ssl_context
     return create_ssl_context()
