@@ -20,7 +20,7 @@ import trustme
 from both_ways import Ended, Served, Wire, end_of_ours, end_of_sdk, received, refused, served
 
 from indus_nb.messages import AssistantMessage, ModelMessage, TextContent, ToolCall, ToolResultMessage, UserMessage
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec, tls
+from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
 from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
 
 KEY = "sk-very-secret-indeed"
@@ -30,16 +30,13 @@ APIS = ("openai-completions", "openai-responses")
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "CUSTOM_HEADERS", "BASE_URL")
     for name in (*(f"OPENAI_{name}" for name in names), "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    tls._make.cache_clear()
-    yield
-    tls._make.cache_clear()
 
 
 @pytest.fixture
