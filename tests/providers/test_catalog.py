@@ -125,7 +125,7 @@ def test_the_list_is_what_its_file_says_though_nobody_checks_it() -> None:
             {
                 "provider": name,
                 **{key: provider.get(key) for key in shared},
-                **facts.get(model.get("like"), {}),
+                **facts.get(model.pop("like", None), {}),
                 **model,
             }
         )
