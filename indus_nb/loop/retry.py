@@ -7,7 +7,7 @@ import re
 from pydantic import Field
 
 from indus_nb.messages import AssistantMessage
-from indus_nb.wire import WireModel
+from indus_nb.wire import WireModel, usual
 
 _PASSING = re.compile(
     r"overloaded|provider returned (?:an )?error|rate.?limit|too many requests|service.?unavailable"
@@ -47,7 +47,7 @@ class RetrySettings(WireModel):
     enabled: bool = True
     max_retries: int = Field(default=3, ge=0)
     base_delay_ms: int = Field(default=2000, ge=0)
-    provider: ProviderRetrySettings = Field(default_factory=ProviderRetrySettings)
+    provider: ProviderRetrySettings = usual(ProviderRetrySettings)
 
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
         """Return how long to wait before a failed answer is asked for again.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import pydantic_core
@@ -136,14 +135,27 @@ def builtin_models() -> tuple[Model, ...]:
 
     Each provider's recommended one is first, old ones are last.
     """
-    data = files("indus_nb.providers").joinpath("models.json").read_bytes()
+    data = Path(__file__).with_name("models.json").read_bytes()
     providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
     shared = ("api", "baseUrl", "compat")
     return tuple(
-        Model.model_validate({"provider": name, **{key: provider.get(key) for key in shared}, **model})
+        _trusted({"provider": name, **{key: provider.get(key) for key in shared}, **model})
         for name, provider in providers.items()
         for model in cast("list[dict[str, Any]]", provider["models"])
     )
+
+
+def _trusted(fields: JsonObject) -> Model:
+    """A model of our own list. It needs no check, for which pydantic would first build validators of four classes."""
+    prices = {key: _price(key, value) for key, value in fields.get("cost", {}).items()}
+    known: JsonObject = {**fields, "cost": ModelCost.model_construct(**prices)}
+    return Model.model_construct(**known)
+
+
+def _price(key: str, value: Any) -> Any:
+    if key == "longPrompt":
+        return LongPromptPrices.model_construct(**{each: _price(each, price) for each, price in value.items()})
+    return value if key == "overTokens" else float(value)
 
 
 def split_level(wanted: str) -> tuple[str, ThinkingLevel | None]:
@@ -274,5 +286,7 @@ def _distance(model: Model, part: str) -> tuple[bool, bool]:
 
 
 def _suggestions(asked: str, candidates: Sequence[Model]) -> list[str]:
+    from difflib import get_close_matches
+
     named = {model.id: f"{model.provider}/{model.id}" for model in candidates if model.provider != "offline"}
     return [named[name] for name in get_close_matches(_folded(asked), named, n=3, cutoff=0.5)]

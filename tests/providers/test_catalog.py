@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from indus_nb.errors import ModelNotFoundError, UsageError
-from indus_nb.providers.catalog import builtin_models, default_model, find_model, model_with_id
+from indus_nb.providers import catalog
+from indus_nb.providers.catalog import Model, builtin_models, default_model, find_model, model_with_id
 
 
 @pytest.mark.parametrize(
@@ -107,3 +111,13 @@ def test_an_id_with_a_slash_is_found_by_itself_when_its_beginning_is_no_provider
     assert find_model("openai/gpt-oss-20b").provider == "groq"
     assert find_model("groq/openai/gpt-oss-20b").provider == "groq"
     assert find_model("openai/gpt-5.4").provider == "openai"
+
+
+def test_the_list_is_what_its_file_says_though_nobody_checks_it() -> None:
+    providers = json.loads((Path(catalog.__file__).with_name("models.json")).read_text())
+    shared = ("api", "baseUrl", "compat")
+    assert list(builtin_models()) == [
+        Model.model_validate({"provider": name, **{key: provider.get(key) for key in shared}, **model})
+        for name, provider in providers.items()
+        for model in provider["models"]
+    ]
