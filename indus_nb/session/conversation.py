@@ -80,9 +80,9 @@ class Conversation:
         """How full the context of ``model`` is."""
         window = model.context_window
         if self._is_stale():
-            return ContextUsage(tokens=None, context_window=window, percent=None)
+            return ContextUsage.model_construct(tokens=None, context_window=window, percent=None)
         tokens = context_tokens(self.newest_first())
-        return ContextUsage(tokens=tokens, context_window=window, percent=100 * tokens / window)
+        return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=100 * tokens / window)
 
     def to_wire(self) -> list[JsonObject | Message]:
         """The messages as JSON, or what becomes that."""
