@@ -155,9 +155,13 @@ AssistantMessageEvent: TypeAlias = Annotated[
 ]
 
 
+_Kind: TypeAlias = Literal["text", "thinking", "toolCall"]
+_DELTAS: dict[_Kind, type[BlockDelta]] = {"text": TextDelta, "thinking": ThinkingDelta, "toolCall": ToolCallDelta}
+
+
 @dataclass(slots=True)
 class _OpenBlock:
-    kind: Literal["text", "thinking", "toolCall"]
+    kind: _Kind
     call_id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
@@ -230,11 +234,7 @@ class GrowingMessage:
         block = self._open_block(index)
         delta = clean_text(delta)
         block.pieces.append(delta)
-        if block.kind == "text":
-            return TextDelta(content_index=index, delta=delta)
-        if block.kind == "thinking":
-            return ThinkingDelta(content_index=index, delta=delta)
-        return ToolCallDelta(content_index=index, delta=delta)
+        return _DELTAS[block.kind](content_index=index, delta=delta)
 
     def close(
         self, index: int, *, signature: str | None = None, redacted: bool | None = None

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from indus_nb.late_models import LateModel, is_complete
+
 JsonObject: TypeAlias = dict[str, Any]
+_ModelT = TypeVar("_ModelT", bound="WireModel")
 
 
-class WireModel(BaseModel):
+class WireModel(LateModel):
     """A value with snake_case attributes here and camelCase keys on the wire; keys it does not know survive.
 
     >>> class Limits(WireModel):
@@ -43,6 +46,26 @@ class WireModel(BaseModel):
         return _with_built_classes(lambda: self.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
+def usual(kind: type[_ModelT]) -> _ModelT:
+    """A field's default: a ``kind`` with its own defaults, which are as they should be and checked by nobody."""
+
+    def make() -> _ModelT:
+        return kind.model_construct()  # asked for here, as asking for an attribute completes the class
+
+    return Field(default_factory=make)
+
+
+def plain(model: WireModel) -> JsonObject:
+    """The same as ``to_wire`` for a model without serializers of its own; pydantic need not build one for it."""
+    written: JsonObject = {}
+    for name, field_info in type(model).model_fields.items():
+        value: object = getattr(model, name)
+        if value is not None and not field_info.exclude:
+            key = field_info.serialization_alias or name
+            written[key] = plain(value) if isinstance(value, WireModel) else value
+    return {**written, **(model.model_extra or {})}
+
+
 def _with_built_classes(serialize: Callable[[], Any]) -> Any:
     """Call ``serialize``, and once more with every model class built if one that is not built yet makes it fail.
 
@@ -63,8 +86,9 @@ def _build_classes() -> bool:
     waiting: list[type[WireModel]] = [WireModel]
     while waiting:
         model = waiting.pop()
-        waiting.extend(model.__subclasses__())
-        any_built |= model.model_rebuild(raise_errors=False) is True
+        if is_complete(model):
+            waiting.extend(model.__subclasses__())
+            any_built |= model.model_rebuild(raise_errors=False) is True
     return any_built
 
 
@@ -192,6 +216,8 @@ def clean_text(text: str) -> str:
     >>> clean_text("a\ud83d b")
     'a� b'
     """
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -6,10 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.version import __version__
+
+if TYPE_CHECKING:
+    from indus_nb.session.session import AgentSession
 
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
@@ -155,11 +158,22 @@ def _check(options: argparse.Namespace) -> None:
 
 
 async def _run(options: argparse.Namespace) -> int:
+    if options.mode == "rpc":
+        from indus_nb.console.rpc import serve
+
+        return await serve(*_open(options), options.wire)
     from indus_nb.console.once import answer_all, read_prompts
+
+    prompts = read_prompts(options.prompts)
+    session, _, descriptor_out = _open(options)
+    return await answer_all(session, prompts, options.mode, descriptor_out, options.wire)
+
+
+def _open(options: argparse.Namespace) -> tuple[AgentSession, int, int]:
+    """The session, and the descriptors to read from and write to."""
     from indus_nb.console.stdio import claim, complain
     from indus_nb.start import SessionOptions, open_session
 
-    prompts = [] if options.mode == "rpc" else read_prompts(options.prompts)
     session = open_session(
         SessionOptions(
             provider=options.provider,
@@ -187,12 +201,7 @@ async def _run(options: argparse.Namespace) -> int:
     )
     for problem in session.problems:
         complain(problem)
-    descriptor_in, descriptor_out = claim()
-    if options.mode == "rpc":
-        from indus_nb.console.rpc import serve
-
-        return await serve(session, descriptor_in, descriptor_out, options.wire)
-    return await answer_all(session, prompts, options.mode, descriptor_out, options.wire)
+    return session, *claim()
 
 
 def _listed(names: str | None) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal, get_args
 
 from pydantic import ConfigDict, Field, field_validator
@@ -24,6 +25,12 @@ class Command(WireModel):
     def names(cls) -> tuple[str, ...]:
         """The accepted values of ``type``."""
         return get_args(cls.model_fields["type"].annotation)
+
+    @classmethod
+    @cache
+    def is_bare(cls) -> bool:
+        """Whether the command has no fields of its own, so that there is nothing to check but its ``id``."""
+        return cls.model_fields.keys() <= {"type", "id"}
 
 
 class _WithMessage(Command):

@@ -28,7 +28,7 @@ from indus_nb.session.conversation import ContextUsage
 from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import list_sessions, user_text
-from indus_nb.wire import JsonObject, dump, field_problems, load_object
+from indus_nb.wire import JsonObject, dump, field_problems, load_object, plain
 
 _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -46,49 +46,51 @@ class RpcServer:
         self._writer = writer
         self._tasks: set[asyncio.Task[None]] = set()
         self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
-        handlers: tuple[tuple[type[Command], Callable[[Any], Any]], ...] = (
-            (commands.Prompt, self._prompt),
-            (commands.AbortAndPrompt, self._prompt),
-            (commands.Steer, self._steer),
-            (commands.FollowUp, self._follow_up),
-            (commands.ClearQueue, self._clear_queue),
-            (commands.Abort, self._abort),
-            (commands.NewSession, self._new_session),
-            (commands.GetState, self._get_state),
-            (commands.GetMessages, self._get_messages),
-            (commands.GetLastAssistantText, self._get_last_assistant_text),
-            (commands.SetModel, self._set_model),
-            (commands.CycleModel, self._cycle_model),
-            (commands.GetAvailableModels, self._get_available_models),
-            (commands.SetThinkingLevel, self._set_thinking_level),
-            (commands.CycleThinkingLevel, self._cycle_thinking_level),
-            (commands.GetAvailableThinkingLevels, self._get_available_thinking_levels),
-            (commands.SetSteeringMode, self._set_steering_mode),
-            (commands.SetFollowUpMode, self._set_follow_up_mode),
-            (commands.SetInterruptMode, self._set_interrupt_mode),
-            (commands.Compact, self._compact),
-            (commands.SetAutoCompaction, self._set_auto_compaction),
-            (commands.SetAutoRetry, self._set_auto_retry),
-            (commands.AbortRetry, self._abort_retry),
-            (commands.Bash, self._bash),
-            (commands.AbortBash, self._abort_bash),
-            (commands.GetSessionStats, self._get_session_stats),
-            (commands.ExportHtml, self._export_html),
-            (commands.SwitchSession, self._switch_session),
-            (commands.Fork, self._fork),
-            (commands.GetForkMessages, self._get_fork_messages),
-            (commands.Clone, self._clone),
-            (commands.GetEntries, self._get_entries),
-            (commands.GetTree, self._get_tree),
-            (commands.NavigateTree, self._navigate_tree),
-            (commands.SetLabel, self._set_label),
-            (commands.SetSessionName, self._set_session_name),
-            (commands.ListSessions, self._list_sessions),
-            (commands.SetHostTools, self._set_host_tools),
-            (commands.GetCommands, self._get_commands),
-            (commands.GetCommandCompletions, self._get_command_completions),
-        )
-        self._handlers = {name: (model, handler) for model, handler in handlers for name in model.names()}
+        self._handlers: dict[str, tuple[type[Command], Callable[[Any], Any]]] = {
+            "prompt": (commands.Prompt, self._prompt),
+            "abort_and_prompt": (commands.AbortAndPrompt, self._prompt),
+            "steer": (commands.Steer, self._steer),
+            "follow_up": (commands.FollowUp, self._follow_up),
+            "clear_queue": (commands.ClearQueue, self._clear_queue),
+            "abort": (commands.Abort, self._abort),
+            "new_session": (commands.NewSession, self._new_session),
+            "get_state": (commands.GetState, self._get_state),
+            "get_messages": (commands.GetMessages, self._get_messages),
+            "get_last_assistant_text": (commands.GetLastAssistantText, self._get_last_assistant_text),
+            "set_model": (commands.SetModel, self._set_model),
+            "cycle_model": (commands.CycleModel, self._cycle_model),
+            "get_available_models": (commands.GetAvailableModels, self._get_available_models),
+            "set_thinking_level": (commands.SetThinkingLevel, self._set_thinking_level),
+            "cycle_thinking_level": (commands.CycleThinkingLevel, self._cycle_thinking_level),
+            "get_available_thinking_levels": (commands.GetAvailableThinkingLevels, self._get_available_thinking_levels),
+            "set_steering_mode": (commands.SetSteeringMode, self._set_steering_mode),
+            "set_follow_up_mode": (commands.SetFollowUpMode, self._set_follow_up_mode),
+            "set_interrupt_mode": (commands.SetInterruptMode, self._set_interrupt_mode),
+            "compact": (commands.Compact, self._compact),
+            "set_auto_compaction": (commands.SetAutoCompaction, self._set_auto_compaction),
+            "set_auto_retry": (commands.SetAutoRetry, self._set_auto_retry),
+            "abort_retry": (commands.AbortRetry, self._abort_retry),
+            "bash": (commands.Bash, self._bash),
+            "abort_bash": (commands.AbortBash, self._abort_bash),
+            "get_session_stats": (commands.GetSessionStats, self._get_session_stats),
+            "export_html": (commands.ExportHtml, self._export_html),
+            "switch_session": (commands.SwitchSession, self._switch_session),
+            "fork": (commands.Fork, self._fork),
+            "branch": (commands.Fork, self._fork),
+            "get_fork_messages": (commands.GetForkMessages, self._get_fork_messages),
+            "get_branch_messages": (commands.GetForkMessages, self._get_fork_messages),
+            "clone": (commands.Clone, self._clone),
+            "get_entries": (commands.GetEntries, self._get_entries),
+            "get_tree": (commands.GetTree, self._get_tree),
+            "navigate_tree": (commands.NavigateTree, self._navigate_tree),
+            "set_label": (commands.SetLabel, self._set_label),
+            "set_session_name": (commands.SetSessionName, self._set_session_name),
+            "list_sessions": (commands.ListSessions, self._list_sessions),
+            "set_host_tools": (commands.SetHostTools, self._set_host_tools),
+            "get_commands": (commands.GetCommands, self._get_commands),
+            "get_available_commands": (commands.GetCommands, self._get_commands),
+            "get_command_completions": (commands.GetCommandCompletions, self._get_command_completions),
+        }
 
     def handle_line(self, line: bytes | LineTooLongError) -> bool:
         """Carry out a command, or start to; returns whether a task was started for it."""
@@ -116,7 +118,10 @@ class RpcServer:
             return False
         model, handler = known
         try:
-            command = model.model_validate(frame)
+            if model.is_bare() and command_id == frame.get("id"):
+                command = model.model_construct(id=command_id, type=kind)
+            else:
+                command = model.model_validate(frame)
         except ValidationError as error:
             self._respond(command_id, str(kind), error=_explain(str(kind), error))
             return False
@@ -233,7 +238,7 @@ class RpcServer:
     def _get_state(self, _: commands.GetState) -> JsonObject:
         session = self._session
         state: JsonObject = {
-            "model": session.model,
+            "model": session.model and plain(session.model),
             "thinkingLevel": session.thinking_level,
             "isStreaming": session.is_running,
             "isCompacting": session.is_compacting,

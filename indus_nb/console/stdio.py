@@ -5,6 +5,7 @@ What this module promises:
 - After ``claim`` file descriptors 0 and 1 belong to the stream: a ``print`` goes to standard error, and a child process
   reads nothing and writes nothing there.
 - Frames leave in the order in which they were sent, each whole and on a line of its own.
+- Deltas that arrive in one step of the event loop leave as one frame, at the end of that step; nothing else waits.
 - A slow reader never blocks the event loop, for a thread of its own writes. It causes *backpressure* instead: ``send``
   returns an awaitable to whoever produces events, so memory stays bounded. Only deltas of one block are joined
   meanwhile, and reports of one tool replace each other.
@@ -94,7 +95,8 @@ class FrameWriter:
     """Writes frames to ``descriptor``, at the reader's pace.
 
     While the reader has not read the previous frames, deltas of one block are joined and reports of one tool replace
-    each other; nothing else is dropped or reordered.
+    each other; nothing else is dropped or reordered. Deltas are joined as well when they were sent in one step of the
+    event loop, as those of one piece from the network are.
 
     Args:
         descriptor: Where to write.
@@ -111,6 +113,7 @@ class FrameWriter:
         self._pending: list[bytes | SessionEvent | _JoinedDelta] = []
         self._pending_bytes = 0
         self._writing = False
+        self._flushes_soon = False
         self._room = asyncio.Event()
         self._room.set()
         self._handed: list[bytes] | None = None
@@ -133,8 +136,14 @@ class FrameWriter:
         """Send an event. Returns what to await before the next one is sent, or ``None``."""
         if self._join(event):
             return None
-        self._pending.append(_joinable(event))
-        self._flush()
+        if isinstance(event, MessageUpdate) and isinstance(delta := event.assistant_message_event, DELTAS):
+            self._pending.append(_JoinedDelta(event, delta, [delta.delta]))
+            if not self._flushes_soon:
+                self._flushes_soon = True
+                self._loop.call_soon(self._flush_step)
+        else:
+            self._pending.append(event)
+            self._flush()
         return self.wait_for_reader() if len(self._pending) > 1 else None
 
     def stop_blocking(self) -> None:
@@ -144,6 +153,7 @@ class FrameWriter:
 
     async def wait_for_reader(self) -> None:
         """Wait until the reader has read nearly all that was sent before (backpressure)."""
+        self._flush()
         while self._pending and self._broken is None and not self._no_blocking:
             self._room.clear()
             await self._room.wait()
@@ -191,6 +201,10 @@ class FrameWriter:
             self._pending[-1] = event
             return True
         return False
+
+    def _flush_step(self) -> None:
+        self._flushes_soon = False
+        self._flush()
 
     def _flush(self) -> None:
         if self._writing or not self._pending or self._broken is not None:
@@ -254,12 +268,6 @@ def _pieces(lines: list[bytes]) -> Iterator[bytes]:
             yield line
             together = [b""]
     yield b"\n".join((*together, b""))
-
-
-def _joinable(event: SessionEvent) -> SessionEvent | _JoinedDelta:
-    if isinstance(event, MessageUpdate) and isinstance(event.assistant_message_event, DELTAS):
-        return _JoinedDelta(event, event.assistant_message_event, [event.assistant_message_event.delta])
-    return event
 
 
 class LineTooLongError(ValueError):

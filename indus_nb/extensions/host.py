@@ -328,10 +328,10 @@ class Extensions(SessionHooks):
 
     async def event(self, event: SessionEvent) -> None:
         name = event.type
-        if isinstance(event, AgentEnd):
-            self.session.ui.set_working_message(None)
         if name == "message_update" and name not in self.listening:
             return  # by far the most frequent one
+        if isinstance(event, AgentEnd):
+            self.session.ui.set_working_message(None)
         if isinstance(event, ModelChanged):
             previous, self._model = self._model, self.session.model
             if self._model is not None:

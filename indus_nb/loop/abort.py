@@ -11,8 +11,8 @@ What this module promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, cast
 
 
@@ -31,6 +31,7 @@ class AbortSignal:
         self.reason = "Request was aborted."
         self._waiting: dict[asyncio.Task[Any], int] = {}
         self._cancelled: set[asyncio.Task[Any]] = set()
+        self._interruptible = _Interruptible(self, self._waiting, self._cancelled)
 
     def request(self, reason: str | None = None) -> None:
         """End the run; the answer so far is kept, and ``reason`` is its error message."""
@@ -41,27 +42,43 @@ class AbortSignal:
                 self._cancelled.add(task)
                 task.cancel()
 
-    @contextmanager
-    def interruptible(self) -> Generator[None]:
+    def interruptible(self) -> AbstractContextManager[None, None]:
         """Mark a wait that an abort may cut short; such waits may be nested.
 
         Raises:
             RunAborted: The abort was requested before or during the wait, and what is waited for did not return.
         """
-        if self.requested:
+        return self._interruptible
+
+
+class _Interruptible:
+    """All waits of one signal: a run enters one for every piece of an answer, so none has an object of its own."""
+
+    def __init__(
+        self, signal: AbortSignal, waiting: dict[asyncio.Task[Any], int], cancelled: set[asyncio.Task[Any]]
+    ) -> None:
+        self._signal = signal
+        self._waiting = waiting
+        self._cancelled = cancelled
+
+    def __enter__(self) -> None:
+        if self._signal.requested:
             raise RunAborted
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._waiting[task] = self._waiting.get(task, 0) + 1
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self.requested and task in self._cancelled:
-                raise RunAborted from None
-            raise
-        finally:
-            self._waiting[task] -= 1
-            if not self._waiting[task]:
-                del self._waiting[task]
-                if task in self._cancelled:
-                    self._cancelled.discard(task)
-                    task.uncancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        aborted = task in self._cancelled
+        left = self._waiting[task] - 1
+        if left:
+            self._waiting[task] = left
+        else:
+            del self._waiting[task]
+            if aborted:
+                self._cancelled.discard(task)
+                task.uncancel()
+        if aborted and isinstance(error, asyncio.CancelledError):
+            raise RunAborted from None

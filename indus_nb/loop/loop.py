@@ -205,6 +205,9 @@ async def _finish(run: Run, message: Message) -> Message:
     return final
 
 
+_LAST = (StreamDone, StreamError)
+
+
 async def _answer(run: Run) -> AssistantMessage:
     growing: GrowingMessage | None = None
     async for event in _stream(run):
@@ -212,7 +215,7 @@ async def _answer(run: Run) -> AssistantMessage:
             growing = cast("GrowingMessage", event.growing)
             await run.emit(MessageStart(message=growing.snapshot()))
         await run.emit(MessageUpdate(assistant_message_event=event, growing=growing))
-        if isinstance(event, StreamDone | StreamError):
+        if isinstance(event, _LAST):
             message = event.message if isinstance(event, StreamDone) else event.error
             return cast("AssistantMessage", await _finish(run, message))
     raise AssertionError("a stream ends with done or error")
@@ -238,10 +241,9 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
                 started = True
                 yield growing.start()
             yield event
-            if isinstance(event, StreamDone | StreamError):
+            if isinstance(event, _LAST):
                 return
-            objections = (watcher.objection(event) for watcher in run.watchers)
-            if (objection := next(filter(None, objections), None)) is not None:
+            if (objection := _objection(run, event)) is not None:
                 end = growing.fail(objection, "aborted")
                 break
     except RunAborted:
@@ -255,6 +257,13 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
     if not started:
         yield growing.start()
     yield end
+
+
+def _objection(run: Run, event: AssistantMessageEvent) -> str | None:
+    for watcher in run.watchers:
+        if objection := watcher.objection(event):
+            return objection
+    return None
 
 
 _Outcome: TypeAlias = tuple[ToolOutput, bool]

@@ -1,7 +1,8 @@
-"""Anthropic's Messages API, over the official SDK (https://platform.claude.com/docs/en/api/messages).
+"""Anthropic's Messages API, asked directly (https://platform.claude.com/docs/en/api/messages).
 
 Two halves: ``request_body`` writes a context in the API's terms, and ``_Answer`` turns the API's events into ours.
-Between them is one request; its failures are described in words that a user, and a retry, can act on.
+Between them is one request, the same as the official SDK's (importing that takes longer than most answers do); its
+failures are described in words that a user, and a retry, can act on.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from indus_nb.errors import IndusError
 from indus_nb.messages import (
@@ -24,9 +25,11 @@ from indus_nb.messages import (
     ToolCall,
     ToolResultMessage,
 )
+from indus_nb.providers import http
 from indus_nb.providers.catalog import Model
 from indus_nb.providers.conforming import conforming, encodable
 from indus_nb.providers.failures import (
+    check_key,
     check_stream,
     check_url,
     one_line,
@@ -37,17 +40,16 @@ from indus_nb.providers.failures import (
 from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.providers.refusals import explain
 from indus_nb.providers.rules import MIN_THINKING_TOKENS
-from indus_nb.providers.tls import tls_context
+from indus_nb.providers.sse import StreamedError
 from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject
 
-if TYPE_CHECKING:
-    import anthropic
-
 _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
-_NO_KEY = "none"  # for a server that wants none: the SDK refuses to send no key at all
+_HEADERS_VARIABLE = "ANTHROPIC_CUSTOM_HEADERS"
+_NO_KEY = "none"  # for a server that wants none; the SDK sends no request without one
+_VERSION = "2026-10-21"  # that of the newest SDK
 _OUTPUT_TOKENS = 32_000
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
@@ -75,8 +77,9 @@ class Reply:
 class AnthropicProvider:
     """Reaches Claude. ``idle_timeout`` is how many seconds the server may be silent.
 
-    ANTHROPIC_BASE_URL in the environment names another server for Anthropic's own models; those of other providers that
-    speak this API are asked at their own URL. A key that is ANTHROPIC_AUTH_TOKEN's is sent as a bearer token.
+    ANTHROPIC_BASE_URL in the environment names another server for Anthropic's own models, and ANTHROPIC_CUSTOM_HEADERS
+    more headers for it, one on each line; models of other providers that speak this API are asked at their own URL,
+    with their own headers. A key is sent as a bearer token, as the SDK does.
     """
 
     _url_variable = "ANTHROPIC_BASE_URL"
@@ -85,8 +88,8 @@ class AnthropicProvider:
         self._idle_timeout = idle_timeout
 
     def preload(self) -> None:
-        """Import the SDK with what a first request makes it load (measured: two thirds of a second together)."""
-        self._client("none", "https://localhost", {}, self._idle_timeout)  # making one imports the rest
+        """Import what a first request needs, and read the certificates unless the environment's URL needs none."""
+        http.preload(tls=not os.environ.get(self._url_variable, "").startswith("http:"))
 
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
@@ -146,64 +149,40 @@ class AnthropicProvider:
 
     def _secrets(self, model: Model, options: StreamOptions) -> Iterable[str]:
         """What must not stand in a sentence."""
-        return (options.api_key or "", *model.headers.values())
+        return (options.api_key or "", *model.headers.values(), *_environment_headers(model).values())
 
     @asynccontextmanager
     async def _asked(self, model: Model, body: JsonObject, options: StreamOptions) -> AsyncGenerator[Reply]:
-        """Send the request; what there is of the answer is open until the end of the context."""
-        key, idle_timeout = options.api_key or _NO_KEY, options.idle_timeout or self._idle_timeout
+        """Send the request; what there is of the answer is open until the end of the context.
+
+        Raises:
+            HttpStatusError: The server refuses it.
+            StreamedError: It fails after it has begun to answer.
+        """
+        key = (options.api_key or "").strip()
         url = self._url(model)
         check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
-        async with self._client(key, url, model.headers, idle_timeout) as client:
-            events = await _ask(client, body, options)
-            async with events:
-                yield Reply(events.response.headers, events.response.aiter_bytes(), events)
+        check_key(key, model)
+        own = {"authorization": f"Bearer {key or _NO_KEY}", "anthropic-version": _VERSION}
+        async with http.stream(
+            http.joined_url(url, "/v1/messages"),
+            body,
+            headers=http.merged_headers(own, _environment_headers(model), model.headers, betas(body)),
+            idle_timeout=options.idle_timeout or self._idle_timeout,
+        ) as answer:
+            if options.on_response is not None:
+                await options.on_response(answer.status, answer.headers)
+            yield Reply(answer.headers, answer.content(), answer.events())
 
-    def _client(
-        self, key: str, base_url: str, headers: Mapping[str, str], idle_timeout: float
-    ) -> anthropic.AsyncAnthropic:
-        # One client for each request: kept connections would outlive the event loop, and nothing could close them then.
-        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
 
-        token = os.environ.get(_TOKEN_VARIABLE, "").strip()
-        is_token = key == token and key != os.environ.get(_KEY_VARIABLE, "").strip()
-        client = AsyncAnthropic(
-            api_key=None if is_token else key,
-            auth_token=key if is_token else None,
-            base_url=base_url,
-            default_headers=headers,
-            max_retries=0,
-            timeout=Timeout(idle_timeout, connect=min(10, idle_timeout)),
-            http_client=DefaultAsyncHttpxClient(verify=tls_context()),
-        )
-        # Left to itself it takes what is not given from the environment, and sends it to whatever server this is.
-        client.api_key, client.auth_token = (None, key) if is_token else (key, None)
-        return client
+def _environment_headers(model: Model) -> dict[str, str]:
+    """What the environment adds to requests to Anthropic: other servers do not get it."""
+    return http.headers_in(os.environ.get(_HEADERS_VARIABLE, "")) if model.provider == "anthropic" else {}
 
 
 async def _body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
     body = request_body(model, await conforming(context, model), options)
     return body if options.on_request is None else await options.on_request(body)
-
-
-async def _ask(
-    client: anthropic.AsyncAnthropic, body: JsonObject, options: StreamOptions
-) -> anthropic.AsyncStream[object]:
-    # Not `messages.create`: it warns of deprecated models on the caller's screen, and its typed events cost three
-    # times what the plain objects do.
-    from anthropic import AsyncStream
-
-    events = await client.post(
-        "/v1/messages",
-        cast_to=object,
-        body=body,
-        options={"headers": betas(body)},
-        stream=True,
-        stream_cls=AsyncStream[object],
-    )
-    if options.on_response is not None:
-        await options.on_response(events.response.status_code, events.response.headers)
-    return events
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -384,16 +363,16 @@ class _Answer:
         """
         updates: Iterable[AssistantMessageEvent] = ()
         match cast("JsonObject", event):
-            case {"type": "content_block_delta", "index": int(number), "delta": {"type": str(kind), **delta}}:
+            case {"type": "content_block_delta", "index": int(number), "delta": {"type": str(kind)} as delta}:
                 updates = self._append(number, kind, delta)
-            case {"type": "content_block_start", "index": int(number), "content_block": {"type": str(kind), **block}}:
+            case {"type": "content_block_start", "index": int(number), "content_block": {"type": str(kind)} as block}:
                 updates = self._begin(number, kind, block)
             case {"type": "content_block_stop", "index": int(number)}:
                 updates = self._end(number)
-            case {"type": "message_start", "message": {**message}}:
+            case {"type": "message_start", "message": {} as message}:
                 updates = self._start(message)
-            case {"type": "message_delta", "delta": {**delta}, **rest}:
-                self._count(rest.get("usage"))
+            case {"type": "message_delta", "delta": {} as delta} as whole:
+                self._count(whole.get("usage"))
                 self._stop(delta)
             case {"type": "message_stop"}:
                 self.complete = True
@@ -444,7 +423,8 @@ class _Answer:
         if block is None:
             return ()
         if kind == block.delta:
-            block.whole_input = {}
+            if block.whole_input:
+                block.whole_input = {}
             text = _text(delta, block.text)
             return (self.growing.append(block.index, text),) if text else ()
         if kind == "signature_delta":
@@ -500,10 +480,10 @@ def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: boo
     """What happened, where, and what to do. The words are those by which a passing failure is known."""
     if isinstance(error, IndusError):
         return str(error)
-    import anthropic
-
-    if isinstance(error, anthropic.APIStatusError):
+    if isinstance(error, http.HttpStatusError):
         return _status_sentence(error, where)
+    if isinstance(error, StreamedError):
+        return f"{_reason(error.body) or f'error from {where}'} (in the stream from {where})"
     hint = f"Check the network and {url_variable}."
     if (sentence := transport_sentence(error, where, idle_timeout, reached=reached, hint=hint)) is not None:
         return sentence
@@ -516,16 +496,17 @@ def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: boo
     return f"The request to {where} failed: {type(error).__name__}: {detail}"
 
 
-def _status_sentence(error: anthropic.APIStatusError, where: str) -> str:
-    body: object = error.body
-    inner: object = cast("JsonObject", body).get("error") if isinstance(body, dict) else None
-    if isinstance(inner, dict):
-        fields = cast("JsonObject", inner)
-        reason = one_line(f"{fields.get('type') or 'error'}: {fields.get('message') or 'no reason given'}")
-    else:
-        reason = f"{error.response.reason_phrase or 'error'} from {where}"
-    if error.status_code < 400:
-        return f"{reason} (in the stream from {where})"
+def _status_sentence(error: http.HttpStatusError, where: str) -> str:
+    reason = _reason(error.body) or f"{error.reason_phrase or 'error'} from {where}"
     hint = f". Check {_KEY_VARIABLE} or {_TOKEN_VARIABLE}." if error.status_code in (401, 403) else ""
-    wait = retry_after(error.response.headers)
+    wait = retry_after(error.headers)
     return f"{error.status_code} {reason}{f' (retry after {wait:g} s)' if wait is not None else ''}{hint}"
+
+
+def _reason(body: object) -> str | None:
+    """The server's words, where they are such as the API's documentation shows them."""
+    inner: object = cast("JsonObject", body).get("error") if isinstance(body, dict) else None
+    if not isinstance(inner, dict):
+        return None
+    fields = cast("JsonObject", inner)
+    return one_line(f"{fields.get('type') or 'error'}: {fields.get('message') or 'no reason given'}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import pydantic_core
@@ -17,6 +16,7 @@ from indus_nb.messages import Cost, ThinkingLevel, Usage
 from indus_nb.wire import JsonObject, WireModel
 
 ThinkingStyle = Literal["none", "budget", "effort"]
+_ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}
 _LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
@@ -136,14 +136,30 @@ def builtin_models() -> tuple[Model, ...]:
 
     Each provider's recommended one is first, old ones are last.
     """
-    data = files("indus_nb.providers").joinpath("models.json").read_bytes()
+    data = Path(__file__).with_name("models.json").read_bytes()
     providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
     shared = ("api", "baseUrl", "compat")
-    return tuple(
-        Model.model_validate({"provider": name, **{key: provider.get(key) for key in shared}, **model})
-        for name, provider in providers.items()
-        for model in cast("list[dict[str, Any]]", provider["models"])
-    )
+    facts: dict[str, JsonObject] = {}  # about models that others are like: the same ones, on another platform
+    models: list[Model] = []
+    for name, provider in providers.items():
+        for own in cast("list[dict[str, Any]]", provider["models"]):
+            model = {**facts.get(own.pop("like", ""), {}), **own}
+            facts.setdefault(model["id"], model)
+            models.append(_trusted({"provider": name, **{key: provider.get(key) for key in shared}, **model}))
+    return tuple(models)
+
+
+def _trusted(fields: JsonObject) -> Model:
+    """A model of our own list. It needs no check, for which pydantic would first build validators of four classes."""
+    prices = {key: _price(key, value) for key, value in fields.get("cost", {}).items()}
+    known: JsonObject = {**fields, "cost": ModelCost.model_construct(**prices)}
+    return Model.model_construct(**known)
+
+
+def _price(key: str, value: Any) -> Any:
+    if key == "longPrompt":
+        return LongPromptPrices.model_construct(**{each: _price(each, price) for each, price in value.items()})
+    return value if key == "overTokens" else float(value)
 
 
 def split_level(wanted: str) -> tuple[str, ThinkingLevel | None]:
@@ -170,9 +186,8 @@ def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
         UsageError: The provider is unknown; the message names the known ones.
     """
     models = builtin_models() if among is None else among
-    for model in models:
-        if model.provider.casefold() == provider.casefold():
-            return model
+    if found := _of_provider(provider, models):
+        return found[0]
     known = ", ".join(dict.fromkeys(model.provider for model in models))
     raise UsageError(f"Unknown provider: {provider}. Known providers: {known}.")
 
@@ -235,7 +250,9 @@ def model_with_id(model_id: str, provider: str, among: Sequence[Model] | None = 
 
 
 def _of_provider(name: str, models: Sequence[Model]) -> list[Model]:
-    return [model for model in models if model.provider.casefold() == name.casefold()]
+    folded = name.casefold()
+    own = [model for model in models if model.provider.casefold() == folded]
+    return own if own or folded not in _ALIASES else _of_provider(_ALIASES[folded], models)
 
 
 def _best(asked: str, candidates: Sequence[Model]) -> Model | None:
@@ -274,5 +291,10 @@ def _distance(model: Model, part: str) -> tuple[bool, bool]:
 
 
 def _suggestions(asked: str, candidates: Sequence[Model]) -> list[str]:
-    named = {model.id: f"{model.provider}/{model.id}" for model in candidates if model.provider != "offline"}
+    from difflib import get_close_matches
+
+    named: dict[str, str] = {}
+    for model in candidates:
+        if model.provider != "offline":
+            named.setdefault(model.id, f"{model.provider}/{model.id}")
     return [named[name] for name in get_close_matches(_folded(asked), named, n=3, cutoff=0.5)]

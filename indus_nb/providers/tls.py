@@ -1,24 +1,29 @@
-"""The TLS context that the clients of all SDKs share."""
+"""The TLS context that all clients share."""
 
 from __future__ import annotations
 
+import os
+import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import ssl
 
+_lock = threading.Lock()
+
+
+def tls_context() -> ssl.SSLContext:
+    """Return the context that the HTTP library makes, made once for what the environment says of certificates.
+
+    Reading the certificates takes longest by far; a request that needs them while a thread reads them waits for it.
+    """
+    with _lock:
+        return _made(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
 
 @cache
-def tls_context() -> ssl.SSLContext:
-    """Return the context that the HTTP library below the SDKs makes.
+def _made(_file: str | None, _directory: str | None) -> ssl.SSLContext:
+    from httpx2 import create_ssl_context
 
-    Reading the certificates takes longest by far.
-
-    An SDK brings one of two libraries, by its version. Each takes the other's context, so one serves every SDK.
-    """
-    try:
-        from httpx2 import create_ssl_context
-    except ModuleNotFoundError:
-        from httpx import create_ssl_context
-    return create_ssl_context()
+    return create_ssl_context()  # which reads the two variables itself

@@ -302,8 +302,10 @@ def tame_markdown(text: str) -> str:
     """
     text = plain(text)
     rows = text.split("\n")
-    _, with_formulas = _fences(_parser(), text)
-    last, code = _fences(_plain_parser(), text)
+    if "```" not in text and "~~~" not in text:  # so most answers are parsed only once
+        return "\n".join(map(tame_line, rows))
+    _, with_formulas = _fences(_block_parser(), text)
+    last, code = _fences(_plain_block_parser(), text)
     code &= with_formulas  # what stands between dollar signs is a formula to one viewer, and text to the other
     shown = [row if number in code and not _FENCE.match(row) else tame_line(row) for number, row in enumerate(rows)]
     if last is not None and not _is_closed(last, rows):
@@ -358,7 +360,7 @@ def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[s
         return "", text
     whole = text[: 2 * hard].rpartition("\n")[0]  # a bit of it, for the whole may have come at once
     rows = whole.split("\n")
-    blocks = [token for token in _parser().parse(whole) if token.level == 0 and token.map and token.nesting >= 0]
+    blocks = [token for token in _block_parser().parse(whole) if token.level == 0 and token.map and token.nesting >= 0]
     start = blocks[-1].map[0] if blocks and blocks[-1].map else 0
     if start > 0:
         at = sum(map(len, rows[:start])) + start
@@ -407,19 +409,29 @@ def _end_of_line(text: str, low: int, high: int) -> int:
 
 
 @cache
-def _plain_parser() -> MarkdownIt:
+def _plain_block_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False})
+    return MarkdownIt("commonmark", {"html": False}).disable("inline")
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _block_parser() -> MarkdownIt:
+    """``_parser`` for where blocks begin and end: what stands within a paragraph takes most of the time."""
+    return _made_parser().disable("inline")
+
+
+def _made_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    return parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = _made_parser()
     parser.validateLink = lambda url: _WEB_LINK.match(url) is not None  # type: ignore[method-assign]
 
     def text(_: Any, tokens: Any, index: int, *__: Any) -> str:

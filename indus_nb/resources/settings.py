@@ -19,7 +19,7 @@ from indus_nb.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry
-from indus_nb.wire import JsonObject, WireModel, first_problem
+from indus_nb.wire import JsonObject, WireModel, first_problem, usual
 
 PROJECT_DIRECTORY = ".indusagi"
 _RESOURCES = ("extensions", "skills", "prompts")
@@ -93,20 +93,20 @@ class Settings(WireModel):
     extensions: list[str] = Field(default_factory=list[str])
     skills: list[str] = Field(default_factory=list[str])
     prompts: list[str] = Field(default_factory=list[str])
-    extension_handlers: ExtensionHandlerSettings = Field(default_factory=ExtensionHandlerSettings)
+    extension_handlers: ExtensionHandlerSettings = usual(ExtensionHandlerSettings)
     mcp_servers: dict[str, Any] = Field(default_factory=dict[str, Any])
     thinking_budgets: dict[str, int] = Field(default_factory=dict[str, int])
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
     interrupt_mode: InterruptMode = "immediate"
     tool_execution: ToolExecution = "auto"
-    compaction: CompactionSettings = Field(default_factory=CompactionSettings)
-    branch_summary: BranchSummarySettings = Field(default_factory=BranchSummarySettings)
-    retry: RetrySettings = Field(default_factory=RetrySettings)
-    images: ImageSettings = Field(default_factory=ImageSettings)
-    notebook: NotebookSettings = Field(default_factory=NotebookSettings)
-    todo: TodoSettings = Field(default_factory=TodoSettings)
-    ttsr: StreamRuleSettings = Field(default_factory=StreamRuleSettings)
+    compaction: CompactionSettings = usual(CompactionSettings)
+    branch_summary: BranchSummarySettings = usual(BranchSummarySettings)
+    retry: RetrySettings = usual(RetrySettings)
+    images: ImageSettings = usual(ImageSettings)
+    notebook: NotebookSettings = usual(NotebookSettings)
+    todo: TodoSettings = usual(TodoSettings)
+    ttsr: StreamRuleSettings = usual(StreamRuleSettings)
     shell_path: str | None = None
     shell_command_prefix: str | None = None
     session_dir: str | None = None
@@ -191,7 +191,8 @@ def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
                 settings[key] = [*(_absolute(entry, path.parent) for entry in settings[key]), *merged.get(key, [])]
         merged = _merge(merged, settings)
         files.update(dict.fromkeys(settings, path))
-    return LoadedSettings(Settings.model_validate(merged), problems, files)
+    settings = Settings.model_validate(merged) if merged else Settings.model_construct()
+    return LoadedSettings(settings, problems, files)
 
 
 def _strictness(settings: JsonObject) -> int:

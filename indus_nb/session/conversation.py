@@ -88,9 +88,9 @@ class Conversation:
         """How full the context of ``model`` is."""
         window = model.context_window
         if self._is_stale():
-            return ContextUsage(tokens=None, context_window=window, percent=None)
+            return ContextUsage.model_construct(tokens=None, context_window=window, percent=None)
         tokens = context_tokens(self.newest_first())
-        return ContextUsage(tokens=tokens, context_window=window, percent=100 * tokens / window)
+        return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=100 * tokens / window)
 
     def to_json(self) -> bytes:
         """The messages as a JSON array: those of the file as it has them."""

@@ -57,7 +57,7 @@ class Publisher:
     def __init__(self, state: SessionState, recorder: Recorder) -> None:
         self._state = state
         self._recorder = recorder
-        self._listeners: list[Listener] = []
+        self._listeners: tuple[Listener, ...] = ()
         self._on_close: list[Callable[[], None]] = []
         self._added: deque[_Announcement] = deque()
         self._phase = _Phase.OPEN
@@ -66,7 +66,7 @@ class Publisher:
     @property
     def listeners(self) -> Sequence[Listener]:
         """The subscribers."""
-        return tuple(self._listeners)
+        return self._listeners
 
     def subscribe(self, listener: Listener, on_close: Callable[[], None] = lambda: None) -> Callable[[], None]:
         """Call ``listener`` with every event, in order.
@@ -78,12 +78,13 @@ class Publisher:
         Returns:
             A function that ends the subscription.
         """
-        self._listeners.append(listener)
+        self._listeners = (*self._listeners, listener)
         self._on_close.append(on_close)
 
         def unsubscribe() -> None:
             if listener in self._listeners:
-                self._listeners.remove(listener)
+                at = self._listeners.index(listener)
+                self._listeners = self._listeners[:at] + self._listeners[at + 1 :]
                 self._on_close.remove(on_close)
 
         return unsubscribe
@@ -109,17 +110,19 @@ class Publisher:
             event: what has happened.
             before_subscribers: called in the step in which the first subscriber gets it.
         """
-        caused = self._hold()
+        caused = self._hold() if self._added else []
         try:
             await self._state.hooks.event(event)
             problem = self._recorder.record(event.message) if isinstance(event, MessageEnd) else None
-            caused += self._hold()
+            if self._added:
+                caused += self._hold()
             before_subscribers()
             await self._publish(event)
         finally:
             for each in caused:
                 each.held = False
-        await self.announce()
+        if self._added:
+            await self.announce()
         if problem is not None:
             await self.emit(problem)
 
@@ -160,7 +163,7 @@ class Publisher:
             self._task = asyncio.get_running_loop().create_task(self.announce(), name="indus_nb entries")
 
     async def _publish(self, event: SessionEvent) -> None:
-        for listener in self.listeners:
+        for listener in self._listeners:
             try:
                 waiting = listener(event)
                 if waiting is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from indus_nb.tools.bash import Shell, ShellResult, bash_tool
 from indus_nb.tools.description import Approval, CallDescription, describe_call
@@ -43,7 +44,7 @@ def builtin_tools(cwd: Path, *, shell: Shell | None = None, auto_resize_images: 
         The tools by name, in the order in which the model sees them.
     """
     queue = FileQueue()
-    tools: list[Tool] = [
+    tools: list[FunctionTool[Any]] = [
         read_tool(cwd, auto_resize_images=auto_resize_images),
         bash_tool(cwd, shell or Shell()),
         edit_tool(cwd, queue),
@@ -52,4 +53,4 @@ def builtin_tools(cwd: Path, *, shell: Shell | None = None, auto_resize_images: 
         find_tool(cwd),
         ls_tool(cwd),
     ]
-    return {tool.spec.name: tool for tool in tools}
+    return {tool.name: tool for tool in tools}

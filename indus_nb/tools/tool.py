@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from indus_nb.events import ToolOutput
+from indus_nb.late_models import LateModel
 from indus_nb.messages import TextContent
 from indus_nb.providers import ToolSpec
 from indus_nb.tools.description import Approval, CallDescription, approval_by_arguments, by_arguments
@@ -118,7 +119,7 @@ class Tool(Protocol):
         ...
 
 
-class Arguments(BaseModel):
+class Arguments(LateModel):
     """The base of a built-in tool's arguments."""
 
     model_config = ConfigDict(extra="ignore", defer_build=True, alias_generator=to_camel, validate_by_name=True)

@@ -27,10 +27,11 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from figures import BARE, Report, Spread, replace_block
 from installing import Installer
-from programs import Program
-from scenarios import Figures, Scenario, scenarios
+
+from benchmarks.figures import BARE, Report, Spread, replace_block
+from benchmarks.programs import Program
+from benchmarks.scenarios import Figures, Scenario, scenarios
 
 
 def main() -> None:

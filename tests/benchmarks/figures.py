@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -88,13 +89,16 @@ class Report:
             return None
         return ratio >= TARGETS[figure] if more_is_better(figure) else ratio <= TARGETS[figure]
 
-    def table(self) -> str:
+    def table(self, figures: Iterable[str] | None = None) -> str:
         """The medians as Markdown, with the ratio of ours to each peer's in brackets."""
-        shown = [*self.programs, *([BARE] if any(BARE in by for by in self.figures.values()) else [])]
-        rows = [["figure", *shown, "target"], ["---", *["---:"] * len(shown), "---"]]
+        names = list(self.figures if figures is None else figures)
+        shown = [*self.programs, *([BARE] if any(BARE in self.figures[name] for name in names) else [])]
+        targets = self.against and any(name in TARGETS for name in names)
+        rows = [["figure", *shown, *(["target"] if targets else [])]]
+        rows.append(["---", *["---:"] * len(shown), *(["---"] if targets else [])])
         rows += [
-            [figure, *(self._cell(figure, program) for program in shown), self._target(figure)]
-            for figure in self.figures
+            [name, *(self._cell(name, program) for program in shown), *([self._target(name)] if targets else [])]
+            for name in names
         ]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -105,21 +109,23 @@ class Report:
         return number(spread.median) + (f" ({ratio:.2f} x)" if ratio is not None else "")
 
     def _target(self, figure: str) -> str:
-        if figure not in TARGETS or not self.against:
+        if figure not in TARGETS:
             return ""
         sign = "≥" if more_is_better(figure) else "≤"
         result = {True: "met", False: "**not met**", None: "not measured"}[self.met(figure)]
         return f"{sign} {TARGETS[figure]:g} x {self.against}: {result}"
 
     def page(self) -> str:
-        """What stands in the documentation: when and how it was measured, and the table."""
-        versions = ", ".join(f"{'this package' if name == 'ours' else name} {v}" for name, v in self.programs.items())
-        about = [
-            f"Measured on {self.date}: {versions}; {self.machine}. Medians of {self.runs} interleaved runs.",
-            "In brackets: ours divided by theirs.",
-            *self.notes,
-        ]
-        return f"{' '.join(about)}\n\n{self.table()}"
+        """What stands in the documentation: when and how it was measured, what has a target, and the rest."""
+        versions = ", ".join(
+            f"this package {version}" if name == "ours" else name if version in name else f"{name} (version {version})"
+            for name, version in self.programs.items()
+        )
+        about = f"Measured on {self.date}: {versions}. {self.machine}. Medians of {self.runs} interleaved runs."
+        aimed = [name for name in self.figures if name in TARGETS]
+        other = [name for name in self.figures if name not in TARGETS]
+        tables = [self.table(names) for names in (aimed, other) if names]
+        return "\n\n".join([" ".join([about, *self.notes]), *tables])
 
 
 def more_is_better(figure: str) -> bool:

@@ -18,7 +18,8 @@ from typing import Any
 
 import psutil
 from rpc_process import environment
-from workload import WORD, ModelServer
+
+from benchmarks.workload import WORD, ModelServer
 
 MODEL = ("--provider", "anthropic", "--model", "claude-haiku-4-5")
 NOWHERE = "http://127.0.0.1:9"

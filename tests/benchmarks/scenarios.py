@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from programs import Agent, Answer, Program, ProgramError, answer_once, forget_files, memory, running
-from workload import KEPT, ModelServer, write_session
+from benchmarks.programs import Agent, Answer, Program, ProgramError, answer_once, forget_files, memory, running
+from benchmarks.workload import KEPT, ModelServer, write_session
 
 PIPELINED = 1_000
 FIRST = 200

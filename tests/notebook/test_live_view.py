@@ -12,6 +12,7 @@ from indus_nb.events import AgentStart, MessageEnd, MessageStart, MessageUpdate,
 from indus_nb.messages import Cost, Usage
 from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.notebook.view.cell import CellView
+from indus_nb.notebook.view.growing import LiveDrawing
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.streaming import GrowingMessage
 
@@ -153,6 +154,25 @@ def test_the_cost_of_watching_is_in_proportion_to_the_length(word: str) -> None:
         return sum(len(json.dumps(message)) for message in run.page.messages)
 
     assert sent(4_000) < 2.6 * sent(2_000)
+
+
+def test_a_text_is_drawn_less_often_the_longer_it_is() -> None:
+    run = Run()
+    run.ready()
+    drawing = LiveDrawing(run.live)
+
+    def pace_after(characters: int) -> float:
+        run.update(run.growing.append(index, "x" * characters))
+        for block in run.transcript.blocks:
+            drawing.draw(block)
+        return drawing.pace
+
+    index = run.update(run.growing.open_text())
+    paces = [pace_after(characters) for characters in (10, 5_000, 50_000)]
+    assert paces == sorted(set(paces))
+    run.update(run.growing.close(index))
+    index = run.update(run.growing.open_text())
+    assert pace_after(10) == paces[0]
 
 
 def test_the_footer_tells_tokens_and_cost_of_the_run() -> None:

@@ -85,6 +85,17 @@ def test_the_caller_ticks_while_it_waits(agent_thread: AgentThread) -> None:
     assert len(ticks) >= 5
 
 
+def test_the_caller_needs_nothing_to_tick(agent_thread: AgentThread) -> None:
+    inbox, seen = Inbox(), []
+
+    async def work() -> int:
+        inbox.put(lambda: seen.append(threading.current_thread()))
+        return 7
+
+    assert agent_thread.drive(work, inbox) == 7
+    assert seen == [threading.current_thread()]
+
+
 def test_what_the_work_raises_is_raised(agent_thread: AgentThread) -> None:
     async def work() -> None:
         raise LookupError("gone")

@@ -669,11 +669,11 @@ async def test_the_cost_of_a_delta_does_not_grow_with_the_answer(messages_api):
     assert await measure(600) < 2.2 * await measure(300)
 
 
-def test_importing_the_provider_loads_no_sdk_and_preload_does():
+def test_neither_the_provider_nor_its_preloading_loads_the_sdk():
     code = (
         "import sys, indus_nb.providers.anthropic as a\n"
-        "assert 'anthropic' not in sys.modules\n"
+        "assert 'httpx2' not in sys.modules\n"
         "a.AnthropicProvider().preload()\n"
-        "assert 'anthropic' in sys.modules and 'ssl' in sys.modules\n"
+        "assert 'httpx2' in sys.modules and 'anthropic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,7 +5,7 @@ What this module promises:
 - **One loop, one daemon thread**, whatever the kernel's main thread is busy with. It ends with ``close``, its tasks
   before it.
 - **A cell waits on its own thread** (`AgentThread.drive`), where output belongs to the cell. Meanwhile it executes the
-  jobs that the agent leaves in its `Inbox`, in order, and calls ``tick`` at least 20 times a second.
+  jobs that the agent leaves in its `Inbox`, in order, and calls ``tick``, if it is given one, 20 times a second.
 - **An interrupt ends the wait** within ten seconds, three if it is repeated: the work is cancelled and waited for.
 - **A failure of the waiting thread ends the work**, which must not go on unwatched.
 - **Not in a forked process**, where this thread does not exist.
@@ -28,7 +28,8 @@ from indus_nb.notebook.kernel.interrupts import Interrupted, counted
 
 T = TypeVar("T")
 
-_SLICE = 0.05
+_SLICE = 0.2
+_TICK = 0.05
 _CANCEL_SECONDS = 10.0
 _REPEATED_CANCEL_SECONDS = 3.0
 
@@ -56,7 +57,9 @@ class AgentThread:
         self._background: set[asyncio.Task[object]] = set()
         threading.Thread(target=self._serve, name="indus_nb agent", daemon=True).start()
 
-    def drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox, tick: Callable[[], None]) -> T:
+    def drive(
+        self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox, tick: Callable[[], None] | None = None
+    ) -> T:
         """Run work on the agent's loop and wait for it, executing jobs meanwhile.
 
         The jobs are executed on the calling thread.
@@ -67,7 +70,8 @@ class AgentThread:
         Args:
             work: Makes the coroutine.
             inbox: The jobs to execute.
-            tick: Called at least 20 times a second.
+            tick: Called at least 20 times a second. Without one the thread wakes for jobs, and now and then to see
+                whether it was interrupted.
 
         Returns:
             What the coroutine returns; what it raises is raised.
@@ -86,8 +90,9 @@ class AgentThread:
                 over = False
                 while not over and not _given_up(cancelled_at, len(interrupts)):
                     over = running.ended.is_set()
-                    _execute_jobs(inbox, wait=not over)
-                    tick()
+                    _execute_jobs(inbox, 0 if over else _SLICE if tick is None else _TICK)
+                    if tick is not None:
+                        tick()
                     if interrupts and cancelled_at is None:
                         running.cancel()
                         cancelled_at = time.monotonic()
@@ -214,9 +219,8 @@ class _Work(Generic[T]):
         self._inbox.put(_wake_up)
 
 
-def _execute_jobs(inbox: Inbox, *, wait: bool) -> None:
-    """Execute what is in the inbox; an empty one is waited for, but only for a slice of time."""
-    timeout = _SLICE if wait else 0
+def _execute_jobs(inbox: Inbox, timeout: float) -> None:
+    """Execute what is in the inbox; an empty one is waited for, so many seconds."""
     while True:
         try:
             job = inbox.get(timeout=timeout) if timeout else inbox.get_nowait()

@@ -59,7 +59,6 @@ from indus_nb.wire import JsonObject, dump
 if TYPE_CHECKING:
     from indus_nb.notebook.page.comm_gate import CommGate
 
-_PACE = 0.08
 _CLOCK = 0.5
 """How often, in seconds, a panel draws what only depends on time, as long as something goes on."""
 _MAX_HISTORY_MESSAGES = 200
@@ -265,7 +264,7 @@ class ChatPanel:
                 self._show_dialogs(session)
             self._draw(session)
             del session  # while this waits, the panel may detach from it
-            await asyncio.sleep(_PACE)
+            await asyncio.sleep(self._drawing.pace)
 
     def _end_with_session(self) -> None:
         self._detach()

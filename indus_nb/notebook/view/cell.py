@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from indus_nb.notebook.page.widget import AgentWidget
 
 _PACE = 0.2
-_LIVE_PACE = 0.08
 _READY_WITHIN = 3.0
 
 
@@ -161,7 +160,7 @@ class CellView:
 
     async def draw_soon(self) -> None:
         """Draw what changed, after a moment in which more may."""
-        await asyncio.sleep(_PACE if self._live is None else _LIVE_PACE)
+        await asyncio.sleep(_PACE if self._tail is None or self._live is None else self._tail.pace)
         self.draw()
 
     def draw(self) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from indus_nb.notebook.page.widget import AgentWidget
 
 _MAX_PIECE_CHARACTERS = 2_000
+_PACES = ((30_000, 0.4), (10_000, 0.25), (1_000, 0.15), (0, 0.08))
+"""From how many characters of a growing text on so many seconds lie between two drawings of it."""
 
 
 class LiveDrawing:
@@ -27,6 +29,12 @@ class LiveDrawing:
     def __init__(self, live: AgentWidget) -> None:
         self._live = live
         self._drawn: dict[str, _Growing] = {}
+        self._length = 0
+
+    @property
+    def pace(self) -> float:
+        """The seconds until the next drawing: the longer the text that grows, the more of it comes at a time."""
+        return next(seconds for length, seconds in _PACES if self._length >= length)
 
     def draw(self, block: Block) -> None:
         """Draw what changed of a block."""
@@ -46,6 +54,7 @@ class LiveDrawing:
                 self._live.put(block.key, _html(block.shown))
             case _:
                 pass
+        self._length = 0 if block.finished else drawn.length
 
     def drop(self, block: Block) -> None:
         """Remove a block."""
@@ -55,8 +64,7 @@ class LiveDrawing:
             self._live.drop(f"{block.key}.{number}")
 
     def _draw_answer(self, block: Prose, drawn: _Growing) -> None:
-        text = drawn.rest + "".join(block.pieces[drawn.pieces_read :])
-        drawn.pieces_read = len(block.pieces)
+        text = drawn.rest + drawn.read(block)
         whole, drawn.rest = markup.split_answer(text, soft=0, hard=_MAX_PIECE_CHARACTERS)
         while whole:
             if whole.strip():
@@ -67,8 +75,7 @@ class LiveDrawing:
             self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest))
 
     def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
-        drawn.rest += "".join(block.pieces[drawn.pieces_read :])
-        drawn.pieces_read = len(block.pieces)
+        drawn.rest += drawn.read(block)
         if drawn.rest.strip():
             self._live.put(block.key, blocks.thinking(drawn.rest, growing=not block.finished)["text/html"])
         if block.finished:
@@ -79,8 +86,16 @@ class LiveDrawing:
 class _Growing:
     version: int = -1
     pieces_read: int = 0
+    length: int = 0
     rest: str = ""
     pieces: int = 0
+
+    def read(self, block: Prose) -> str:
+        """What the text has grown by since it was read last."""
+        fresh = "".join(block.pieces[self.pieces_read :])
+        self.pieces_read = len(block.pieces)
+        self.length += len(fresh)
+        return fresh
 
 
 def _html(bundle: MimeBundle) -> str:

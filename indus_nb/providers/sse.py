@@ -1,0 +1,124 @@
+"""Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), each with JSON as its data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+
+
+class StreamedError(Exception):
+    """An event named ``error``: the server failed after it had begun to answer.
+
+    ``body`` is the value of its JSON, else its text.
+    """
+
+    def __init__(self, body: object) -> None:
+        super().__init__("an error in the stream")
+        self.body = body
+
+
+class EventTooLargeError(ValueError):
+    """An event without an end."""
+
+    def __init__(self) -> None:
+        super().__init__(f"an event is larger than {MAX_EVENT_BYTES // 1024 // 1024} MB")
+
+
+class EventDecoder:
+    r"""Decodes a stream that arrives in pieces, which may end anywhere.
+
+    Events without data and those named ``ping`` are left out, and of the others all but the data. ``is_done`` tells
+    whether ``[DONE]`` came, with which some servers end a stream.
+
+    >>> decoder = EventDecoder()
+    >>> list(decoder.feed(b'event: note\r\ndata: {"n"'))
+    []
+    >>> list(decoder.feed(b': 1}\r\n\r\n'))
+    [{'n': 1}]
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []  # of an event that has not ended
+        self._size = 0
+        self._after_cr = False
+        self._is_first = True
+        self.is_done = False
+
+    def feed(self, piece: bytes) -> Iterator[Any]:
+        """Yield the data of the events that ``piece`` completes.
+
+        Raises:
+            StreamedError: The server reports an error.
+            EventTooLargeError: An event does not end.
+            ValueError: What has arrived is no UTF-8, or the data of an event no JSON.
+        """
+        if self._after_cr or b"\r" in piece:
+            piece = self._with_plain_line_ends(piece)
+        if not piece:
+            return
+        # An event of many pieces is put together once, when its end has come.
+        if b"\n\n" in piece or (piece[:1] == b"\n" and self._pieces and self._pieces[-1][-1:] == b"\n"):
+            whole = b"".join((*self._pieces, piece))
+            end = whole.rfind(b"\n\n") + 2
+            rest = whole[end:]
+            self._pieces, self._size = [rest] if rest else [], len(rest)
+            for block in whole[:end].split(b"\n\n"):
+                if block and (data := self._data(block)):
+                    yield json.loads(data)
+        else:
+            self._pieces.append(piece)
+            self._size += len(piece)
+        if self._size > MAX_EVENT_BYTES:
+            raise EventTooLargeError
+
+    def end(self) -> Iterator[Any]:
+        """Yield the data of the last event if nothing but the empty line behind it is missing.
+
+        Raises:
+            StreamedError: The server reports an error.
+        """
+        try:
+            data = self._data(b"".join(self._pieces))
+            value = json.loads(data) if data else None
+        except ValueError:  # it was cut off, and what there is of it says nothing
+            return
+        if data:
+            yield value
+
+    def _with_plain_line_ends(self, piece: bytes) -> bytes:
+        if self._after_cr and piece[:1] == b"\n":
+            piece = piece[1:]
+            self._after_cr = False
+        if piece:
+            self._after_cr = piece[-1:] == b"\r"
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _data(self, block: bytes) -> str:
+        text = block.decode()
+        if self._is_first:
+            self._is_first = False
+            text = text.removeprefix("\ufeff")
+        name, values = "", list[str]()
+        for line in text.split("\n"):
+            field, _, value = line.partition(":")
+            if field == "data":
+                values.append(value.removeprefix(" "))
+            elif field == "event":
+                name = value.removeprefix(" ")
+        data = values[0] if len(values) == 1 else "\n".join(values)
+        if name == "error" and data:
+            raise StreamedError(json_or_text(data))
+        if data.startswith("[DONE]"):
+            self.is_done = True
+        return "" if name == "ping" or self.is_done else data
+
+
+def json_or_text(text: str) -> Any:
+    """The value of ``text`` if it is JSON, else ``text``."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

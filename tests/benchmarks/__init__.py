@@ -1,0 +1,1 @@
+"""Figures of whole processes and of the notebook, measured from outside."""

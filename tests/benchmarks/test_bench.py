@@ -1,0 +1,130 @@
+"""That the benchmark measures what its table says. No figure is compared with a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.figures import BARE, BEGIN, END, Report, Spread, replace_block
+from benchmarks.programs import Program, ProgramError
+from benchmarks.scenarios import Figures, many, once_json, once_text, opening, prompts, turns
+
+BENCH = Path(__file__).with_name("bench.py")
+OURS = Program("ours", (sys.executable, "-m", "indus_nb"))
+
+START, RATE, DELTAS = "spawn to get_state, s", "1,000 pipelined get_state, /s", "200 deltas, second prompt, s"
+
+
+def report(**figures: dict[str, float]) -> Report:
+    names = {"start": START, "rate": RATE, "deltas": DELTAS}
+    return Report(
+        date="2026-01-01",
+        machine="a machine",
+        runs=3,
+        against="pi 2.0",
+        programs={"ours": "1.0", "pi 2.0": "2.0"},
+        figures={names[key]: {name: Spread.of([value]) for name, value in by.items()} for key, by in figures.items()},
+        notes=["A remark."],
+        failures=[],
+    )
+
+
+def rows(table: str) -> dict[str, list[str]]:
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return {figure: others for figure, *others in cells}
+
+
+def test_a_spread_has_the_median_and_the_minimum_of_the_runs() -> None:
+    assert Spread.of([3.0, 1.0, 2.0, 9.0]) == Spread(median=2.5, minimum=1.0, runs=4)
+
+
+def test_the_table_has_the_ratio_to_the_peer_and_what_became_of_the_target() -> None:
+    found = report(start={"ours": 0.2, "pi 2.0": 0.4}, rate={"ours": 9_000, "pi 2.0": 10_000})
+    table = rows(found.table())
+    assert table[START] == ["0.2", "0.4 (0.50 x)", "≤ 0.6 x pi 2.0: met"]
+    assert table[RATE] == ["9,000", "10,000 (0.90 x)", "≥ 1 x pi 2.0: **not met**"]
+
+
+def test_a_figure_that_a_program_lacks_is_a_dash_and_its_target_not_measured() -> None:
+    table = rows(report(start={"ours": 0.2}, deltas={"ours": 0.1, BARE: 0.001}).table())
+    assert table[START] == ["0.2", "-", "", "≤ 0.6 x pi 2.0: not measured"]
+    assert table[DELTAS] == ["0.1", "-", "0.001", ""]
+
+
+def test_a_report_is_the_same_after_a_file_of_json() -> None:
+    found = report(start={"ours": 0.2, "pi 2.0": 0.4})
+    data = json.loads(json.dumps(found.as_json()))
+    assert data["figures"][START]["ratios"] == {"pi 2.0": 0.5}
+    assert data["figures"][START]["met"] is True
+    assert Report.from_json(data) == found
+
+
+def test_the_marked_block_of_a_page_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    text = report(start={"ours": 0.2, "pi 2.0": 0.4}).page()
+    for _ in range(2):
+        replace_block(page, text)
+    assert page.read_text() == f"before\n{BEGIN}\n\n{text}\n\n{END}\nafter\n"
+    assert "2026-01-01" in text
+    assert "A remark." in text
+
+
+def test_a_page_without_marks_is_left_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("text\n")
+    with pytest.raises(ValueError, match="has no lines"):
+        replace_block(page, "figures")
+    assert page.read_text() == "text\n"
+
+
+@pytest.mark.parametrize(
+    ("measure", "figures"),
+    [
+        (prompts(200), 4),
+        (opening(40), 3),
+        (turns(60, compacted=True), 2),
+        (turns(60, compacted=False), 2),
+        (once_text, 2),
+        (once_json, 2),
+        (many(2), 2),
+    ],
+    ids=["prompts", "opening", "turns-compacted", "turns", "once-text", "once-json", "many"],
+)
+def test_our_program_does_what_a_scenario_measures(measure: Callable[[Program], Figures], figures: int) -> None:
+    found = measure(OURS)
+    assert len(found) >= figures
+    assert all(value > 0 for value in found.values())
+
+
+def test_an_answer_that_has_not_all_deltas_is_no_figure() -> None:
+    program = 'import sys; sys.stdin.readline(); print(\'{"type":"agent_end"}\', flush=True)'
+    wrong = Program("wrong", (sys.executable, "-c", f'print(\'{{"id":"q1","success":true}}\', flush=True); {program}'))
+    with pytest.raises(ProgramError, match="has not the text of 200 deltas"):
+        prompts(200)(wrong)
+
+
+def test_the_command_measures_us_and_says_why_a_peer_was_not(tmp_path: Path) -> None:
+    out, page = tmp_path / "figures.json", tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    ours = f"{sys.executable} -m indus_nb"
+    broken = f"{sys.executable} -c 'raise ValueError(\"no agent\")'"
+    options = ["--ours", ours, "--peer", f"broken={broken}", "--runs", "1", "--only", "^pipelined$"]
+    done = subprocess.run(
+        [sys.executable, str(BENCH), *options, "--json", str(out), "--docs", str(page)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert rows(done.stdout)[RATE][1:] == ["-", "≥ 1 x broken: not measured"]
+    assert "pipelined: broken failed: " in done.stderr
+    assert "ValueError: no agent" in done.stderr
+    data = json.loads(out.read_text())
+    assert data["figures"][RATE]["programs"]["ours"]["runs"] == 1
+    assert "ValueError: no agent" in data["failures"][0]
+    assert RATE in page.read_text()
