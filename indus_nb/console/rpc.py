@@ -382,12 +382,13 @@ class RpcServer:
     async def _clone(self, _: commands.Clone) -> JsonObject:
         return {"cancelled": not await self._session.clone()}
 
-    def _get_entries(self, command: commands.GetEntries) -> JsonObject:
+    def _get_entries(self, command: commands.GetEntries) -> Encoded:
         store = self._session.store
         entries = list(store.entries)
         if command.since is not None:
             entries = entries[entries.index(store.entry(command.since)) + 1 :]
-        return {"entries": [entry.data for entry in entries], "leafId": store.leaf_id}
+        lines = b",".join(entry.to_json() for entry in entries)
+        return Encoded(b'{"entries":[%b],"leafId":%b}' % (lines, dump(store.leaf_id)))
 
     def _get_tree(self, command: commands.GetTree) -> Encoded | JsonObject:
         store = self._session.store

@@ -26,7 +26,7 @@ def encoded_tree(roots: Sequence[TreeNode]) -> bytes:
             continue
         if pieces[-1].endswith(b"}"):
             pieces.append(b",")
-        pieces.append(b'{"entry":%b,"children":[' % dump(node.entry.data))
+        pieces.append(b'{"entry":%b,"children":[' % node.entry.to_json())
         label = _label(node)
         tails.append(b",%b" % dump(label)[1:] if label else b"}")
         open_lists.append(iter(node.children))

@@ -146,7 +146,7 @@ def _copy(store: SessionStore, path: Path) -> None:
         if store.path is not None and store.path.exists():
             content = store.path.read_bytes()
         else:
-            content = b"".join(format_line(data) for data in (store.header, *(entry.data for entry in store.entries)))
+            content = b"\n".join([format_line(store.header)[:-1], *(entry.to_json() for entry in store.entries), b""])
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(content)

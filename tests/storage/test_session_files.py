@@ -250,7 +250,8 @@ from indus_nb.storage import SessionStore, list_sessions
 path = Path(sys.argv[1])
 SessionStore.open(path.with_name("another.jsonl")).close()  # what is imported late is imported
 opened = []
-sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
+# With a mode it is a file object; what that calls to open the file is audited once more, without one.
+sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" and given[1] else None)
 
 
 def measured(work):

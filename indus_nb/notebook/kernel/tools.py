@@ -239,7 +239,7 @@ class UserKernel:
         return {"message": message, "beforePrompt": True}
 
     def _known(self, ctx: Context) -> JsonObject:
-        for entry in reversed(ctx.session.branch()):
+        for entry in ctx.session.newest_first():
             if entry.type == "custom_message" and entry.data.get("customType") == _TYPE:
                 details: object = entry.data.get("details")
                 if isinstance(details, dict) and cast("JsonObject", details).get("kernel") == self._id:
