@@ -16,6 +16,7 @@ import os
 import platform
 import re
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ from benchmarks.scenarios import Figures, Scenario, scenarios
 def main() -> None:
     """Measure, or read what was measured, and write it."""
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no process stays that was started
     if options.read:
         report = Report.from_json(json.loads(options.read.read_text()))
     else:
