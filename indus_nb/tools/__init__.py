@@ -7,7 +7,7 @@ from typing import Any
 
 from indus_nb.tools.bash import Shell, ShellResult, bash_tool
 from indus_nb.tools.description import Approval, CallDescription, describe_call
-from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
 
 __all__ = [
     "BUILTIN_TOOLS",
@@ -28,8 +28,6 @@ __all__ = [
 
 BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
 """The tools that ``builtin_tools`` makes, in the order in which the model sees them."""
-TODO = "todo"
-"""The name of the to-do list's tool, which is offered on request only."""
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
 """The tools that are active unless others are chosen."""
 

@@ -13,9 +13,8 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from indus_nb.events import ToolOutput
-from indus_nb.tools import TODO
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
-from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import TODO, Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.wire import WireModel
 
 TaskStatus = Literal["pending", "in_progress", "completed", "abandoned"]
