@@ -38,7 +38,7 @@ from benchmarks.scenarios import Figures, Scenario, scenarios
 def main() -> None:
     """Measure, or read what was measured, and write it."""
     options = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no process stays that was started
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.read:
         report = Report.from_json(json.loads(options.read.read_text()))
     else:
@@ -136,6 +136,16 @@ class Measuring:
             print(text, file=sys.stderr)
 
 
+def run_all(measuring: Measuring, chosen: list[Scenario], programs: list[Program], *, first: int) -> None:
+    """Run each scenario once with each program."""
+    for scenario in chosen:
+        for program in programs[first:] + programs[:first]:
+            if program.ours or not scenario.only_ours:
+                measuring.run(scenario, program.name, partial(scenario.measure, program))
+        if scenario.bare is not None:
+            measuring.run(scenario, BARE, scenario.bare)
+
+
 def measured(options: argparse.Namespace, programs: list[Program]) -> Report:
     """Run every chosen scenario with every program, in turn."""
     measuring = Measuring()
@@ -143,14 +153,11 @@ def measured(options: argparse.Namespace, programs: list[Program]) -> Report:
     chosen = [one for one in every if not options.only or any(re.search(p, one.name) for p in options.only)]
     if not chosen:
         sys.exit(f"No scenario matches; there are {', '.join(one.name for one in every)}.")
-    for number in range(options.runs):
-        first = number % len(programs)  # nobody is always first
-        for scenario in chosen:
-            for program in programs[first:] + programs[:first]:
-                if program.ours or not scenario.only_ours:
-                    measuring.run(scenario, program.name, partial(scenario.measure, program))
-            if scenario.bare is not None:
-                measuring.run(scenario, BARE, scenario.bare)
+    try:
+        for number in range(options.runs):
+            run_all(measuring, chosen, programs, first=number % len(programs))  # nobody is always first
+    except KeyboardInterrupt:
+        measuring.note("Interrupted: some figures are of fewer runs.")
     peers = [program.name for program in programs[1:]]
     return Report(
         date=dt.datetime.now(dt.UTC).date().isoformat(),
