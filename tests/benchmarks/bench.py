@@ -81,14 +81,20 @@ def peer(text: str) -> Program:
     name, equals, command = text.partition("=")
     if not (name and equals and command):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COMMAND")
-    return Program(name, tuple(shlex.split(command)))
+    return Program(name, words(command))
+
+
+def words(command: str) -> tuple[str, ...]:
+    """The words of a command; paths in it are made absolute, for programs are started in a home of their own."""
+    split = shlex.split(command)
+    return tuple(str(Path(word).absolute()) if "/" in word and Path(word).exists() else word for word in split)
 
 
 @contextmanager
 def our_command(command: str | None, keep: Path | None) -> Iterator[tuple[str, ...]]:
     """The command that starts ours: what was given, or that of an environment into which it has just been installed."""
     if command:
-        yield tuple(shlex.split(command))
+        yield words(command)
         return
     with tempfile.TemporaryDirectory(prefix="bench-environment-") as folder:
         place = keep.resolve() if keep else Path(folder) / "environment"
