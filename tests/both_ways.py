@@ -245,7 +245,7 @@ def end_of_sdk(error: Exception, text: str = "") -> Ended:
         how = "no JSON"
     elif "UnicodeDecodeError" in kinds:
         how = "no text"
-    elif any(isinstance(each, ssl.SSLError) for each in causes) or "CERTIFICATE_VERIFY_FAILED" in str(causes):
+    elif any(isinstance(each, ssl.SSLError) and not isinstance(each, ssl.SSLEOFError) for each in causes):
         how = "no trust"
     elif kinds & {"ConnectError", "ConnectTimeout", "ProxyError"}:
         how = "not reached"

@@ -7,8 +7,8 @@
 
 Pythons are those that uv or pyenv know or that are on PATH, the newest of each minor version from 3.11 on. In every
 environment the console answers as text, JSON and RPC, and a kernel in a cell, each with Claude, with a server that
-speaks OpenAI's language, and offline. The servers are those of the other tests, in this process. Where the extra
-``openai`` is missing the console must say how to get it. Nothing may be written to standard error otherwise.
+speaks OpenAI's language, and offline. The servers are those of the other tests, in this process. Nothing may be written
+to standard error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Recipe:
 
 RECIPES = (
     Recipe("bare"),
-    Recipe("openai", ("openai",)),
     Recipe("mcp", ("mcp",)),
     Recipe("lab", ("lab",)),
     Recipe("newest", ("openai", "mcp", "lab")),
@@ -132,13 +131,6 @@ class Place:
         names = {"anthropic": "anthropic", "openai": "local", "offline": "offline"}
         prompt, answer = ("compute 6 * 7", "42") if provider == "offline" else ("hi", ANSWER)
         getattr(self, f"_{way}")(names[provider], prompt, answer)
-
-    def check_missing_openai(self) -> None:
-        """Ask for what an extra is needed for that is not here: one sentence must say so."""
-        done = self._indusagi("--provider", "local", "hi")
-        expect((done.returncode, done.stdout), (1, ""), "status and output")
-        if done.stderr.count("\n") != 1 or 'pip install "indus_nb[openai]"' not in done.stderr:
-            raise CheckError(f"instead of one sentence it said {done.stderr!r}")
 
     def _indusagi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         at = {"home": self._home, "program": self._program, "patience": SECONDS}
@@ -266,9 +258,6 @@ def try_out(
         if outcome.run("install", install):
             place = Place(root / "environment" / "bin" / "python", root / "home", api)
             for provider in PROVIDERS:
-                if provider == "openai" and "openai" not in recipe.extras:
-                    outcome.run("openai missing", place.check_missing_openai)
-                    continue
                 for way in ways:
                     outcome.run(f"{provider} {way}", lambda p=provider, w=way: place.check(p, w))
     summary = f"{len(outcome.failures)} FAILED" if outcome.failures else "ok"

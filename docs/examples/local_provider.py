@@ -1,7 +1,7 @@
 """The models of a server on this machine that speaks OpenAI's chat completions: Ollama, llama.cpp, vLLM, LM Studio.
 
 The server says itself which models it has. ``--local-url=http://127.0.0.1:8080/v1`` names another one, and
-``--local-model=qwen3:8b`` talks to a model of it from the start. It needs ``pip install 'indus_nb[openai]'``.
+``--local-model=qwen3:8b`` talks to a model of it from the start.
 """
 
 from __future__ import annotations

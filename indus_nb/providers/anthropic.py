@@ -49,7 +49,7 @@ _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
 _HEADERS_VARIABLE = "ANTHROPIC_CUSTOM_HEADERS"
 _NO_KEY = "none"  # for a server that wants none; the SDK sends no request without one
-_VERSION = "2023-06-01"
+_VERSION = "2026-10-21"  # that of the newest SDK
 _OUTPUT_TOKENS = 32_000
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
@@ -123,8 +123,8 @@ class AnthropicProvider:
                         break
         except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
             problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
-            if isinstance(error, http.HttpStatusError):
-                problem += explain(error.status_code, problem, body, model)
+            if isinstance(status := getattr(error, "status_code", None), int):
+                problem += explain(status, problem, body, model)
         else:
             problem = answer.problem or (
                 None
@@ -177,9 +177,7 @@ class AnthropicProvider:
 
 def _environment_headers(model: Model) -> dict[str, str]:
     """What the environment adds to requests to Anthropic: other servers do not get it."""
-    lines = os.environ.get(_HEADERS_VARIABLE, "").split("\n") if model.provider == "anthropic" else ()
-    pairs = [line.partition(":") for line in lines if ":" in line]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    return http.headers_in(os.environ.get(_HEADERS_VARIABLE, "")) if model.provider == "anthropic" else {}
 
 
 async def _body(model: Model, context: Context, options: StreamOptions) -> JsonObject:

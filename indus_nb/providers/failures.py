@@ -24,7 +24,8 @@ from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 
 _MAX_PAGE = 64 * 1024
 _NOT_STREAMS = ("text/html", "application/json", "application/problem+json", "application/xhtml+xml")
-_TRANSPORT = {"APIConnectionError", "TransportError", "InvalidURL", "OSError"}
+_TRANSPORT = {"RequestError", "InvalidURL", "OSError", "EndOfStream"}
+_HUNG_UP = {"SSLEOFError", "SSLZeroReturnError", "ConnectionResetError"}
 _NOT_REACHED = {"ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"}
 _UNUSABLE_URL = {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}
 
@@ -156,6 +157,11 @@ def _chain(error: BaseException | None) -> Iterable[BaseException]:
             error = error.__cause__ or error.__context__
 
 
+def is_transport(error: Exception) -> bool:
+    """Return whether a failure is one of the line between here and the server."""
+    return any(kind.__name__ in _TRANSPORT for kind in type(error).__mro__)
+
+
 def transport_sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool, hint: str) -> str | None:
     """Describe a failure between here and the server.
 
@@ -169,10 +175,11 @@ def transport_sentence(error: Exception, where: str, idle_timeout: float, *, rea
     Returns:
         A sentence or two for the user; ``None`` when the failure is of another kind.
     """
-    # Below the SDKs is one of two HTTP libraries, by their version; both call their errors the same.
+    # By name, as importing the libraries takes longer than a request, and those of SDKs may be others.
     chain = list(_chain(error))
     kinds = {kind.__name__ for each in chain for kind in type(each).__mro__}
-    detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
+    described = [words for each in (root_cause(error), *reversed(chain)) if (words := one_line(str(each)))]
+    detail = described[0] if described else type(root_cause(error)).__name__
     sentence = None
     if isinstance(error, NotAStreamError):
         sentence = _page_sentence(error, where)
@@ -180,15 +187,14 @@ def transport_sentence(error: Exception, where: str, idle_timeout: float, *, rea
         kind = "JSON" if isinstance(error, json.JSONDecodeError) else "text"
         sentence = f"The answer from {where} broke off: a part of it is no {kind} ({detail}). Try again."
     elif kinds & _TRANSPORT:
-        is_tls = any(isinstance(each, ssl.SSLError) for each in chain)
-        if is_tls and "EOF" not in detail and "ConnectionResetError" not in kinds:
+        if any(isinstance(each, ssl.SSLError) for each in chain) and not kinds & _HUNG_UP:
             sentence = (
                 f"TLS failed: {where} cannot be trusted or speaks no TLS ({detail}). Check the address, this machine's "
                 "clock, and its certificates (SSL_CERT_FILE names others)."
             )
         elif kinds & _UNUSABLE_URL:
             sentence = f"The address {where} cannot be used: {detail}. {hint}"
-        elif kinds & {"APITimeoutError", "TimeoutException"} and "ConnectTimeout" not in kinds:
+        elif "TimeoutException" in kinds and "ConnectTimeout" not in kinds:
             setting = "(setting retry.provider.timeoutMs)"
             sentence = f"Request timed out: {where} was silent for {idle_timeout:g} s {setting}. Try again."
         else:

@@ -170,6 +170,12 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
     return merged
 
 
+def headers_in(text: str) -> dict[str, str]:
+    """The headers in the value of a variable, which holds one on each line; what is no header is left out."""
+    pairs = [line.partition(":") for line in text.split("\n") if ":" in line]
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
 def json_bytes(body: JsonObject) -> bytes:
     """``body`` as it is sent."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -182,14 +188,14 @@ def joined_url(base_url: str, path: str) -> str:
     'https://example.org/api/v1/messages?tenant=1'
 
     Args:
-        base_url: The base URL; a slash at the end of its path makes no difference.
+        base_url: The base URL; one slash at the end of its path makes no difference.
         path: The path, beginning with a slash.
 
     Returns:
         The URL to ask.
     """
     parts = urlsplit(base_url)
-    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, fragment=""))
+    return urlunsplit(parts._replace(path=parts.path.removesuffix("/") + path, fragment=""))
 
 
 def _context(url: str) -> ssl.SSLContext:

@@ -79,17 +79,6 @@ class BadEventError(ValueError):
     """An event that the API's documentation does not allow."""
 
 
-class StreamedError(Exception):
-    """An error that the server reported in the stream.
-
-    ``fields`` are its message, code and type.
-    """
-
-    def __init__(self, fields: JsonObject) -> None:
-        super().__init__("an error in the stream")
-        self.fields = fields
-
-
 class Answer(ABC):
     """An answer while it arrives, which converts events of the API to ours.
 

@@ -29,7 +29,6 @@ from indus_nb.providers.openai_common import (
     FILTERED,
     Answer,
     BadEventError,
-    StreamedError,
     answer_limit,
     effort,
     image_url,
@@ -41,6 +40,7 @@ from indus_nb.providers.openai_common import (
     text_in,
 )
 from indus_nb.providers.protocol import Context, StreamOptions
+from indus_nb.providers.sse import StreamedError
 from indus_nb.streaming import AssistantMessageEvent
 from indus_nb.wire import JsonObject
 
@@ -199,7 +199,7 @@ class ResponsesAnswer(Answer):
             case {"type": "response.created", "response": {**response}}:
                 self.growing.response_id = text_in(response, "id") or None
             case {"type": "error", **fields}:
-                raise StreamedError(object_in(fields, "error") or fields)
+                raise StreamedError(fields)
             case {"type": str(kind)} if kind not in _UNDERSTOOD:
                 pass
             case _:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from messages_api import Cut, Gate, HttpError, MessagesApi, Raw, Reply, Text, Thinking, ToolUse
+from openai_api import OpenAIApi
 from pictures import DOT
 from rpc_process import environment, indusagi
 
@@ -309,22 +310,30 @@ def test_standard_descriptors_that_were_closed_are_never_taken_for_a_file_of_our
     assert all(isinstance(json.loads(line), dict) for line in path.read_bytes().splitlines())
 
 
-@pytest.mark.parametrize(
-    ("sdk", "model", "words"),
-    [
-        ("anthropic", "claude-haiku-4-5", "this SDK is broken"),
-        ("openai", "openai/gpt-5.4", "The httpx package, which reaches this model, is not installed"),
-    ],
-)
-def test_an_sdk_that_cannot_be_imported_is_told_once_and_without_a_traceback(
-    tmp_path: Path, sdk: str, model: str, words: str
-):
-    (tmp_path / "path" / sdk).mkdir(parents=True)
-    (tmp_path / "path" / sdk / "__init__.py").write_text(
-        "raise ModuleNotFoundError('this SDK is broken', name='httpx')\n"
-    )
+@pytest.mark.parametrize("model", ["claude-haiku-4-5", "openai/gpt-5.4"])
+def test_an_http_library_that_cannot_be_imported_is_told_once_and_without_a_traceback(tmp_path: Path, model: str):
+    (tmp_path / "path" / "httpx2").mkdir(parents=True)
+    (tmp_path / "path" / "httpx2" / "__init__.py").write_text("raise ImportError('this library is broken')\n")
     keys = {"ANTHROPIC_API_KEY": "sk-test", "OPENAI_API_KEY": "sk-test", "PYTHONPATH": str(tmp_path / "path")}
     done = indusagi("--model", model, "--no-session", "hi", home=tmp_path, **keys)
     assert (done.returncode, done.stdout) == (1, "")
-    assert words in done.stderr
+    assert "this library is broken" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("api", ["openai-completions", "openai-responses", "anthropic-messages"])
+def test_a_first_answer_needs_no_sdk(tmp_path: Path, api: str):
+    """An SDK that is imported all the same leaves a file behind, and fails."""
+    for sdk in ("openai", "anthropic"):
+        (tmp_path / "path" / sdk).mkdir(parents=True)
+        code = f"import pathlib\npathlib.Path({str(tmp_path / 'imported')!r}).touch()\nraise ImportError('missing')\n"
+        (tmp_path / "path" / sdk / "__init__.py").write_text(code)
+    with OpenAIApi("Hello from the server.") as server:
+        url = server.url if api == "anthropic-messages" else server.v1
+        local = {"baseUrl": url, "api": api, "apiKey": "k", "models": [{"id": "m"}]}
+        (tmp_path / "agent").mkdir()
+        (tmp_path / "agent" / "models.json").write_text(json.dumps({"providers": {"local": local}}))
+        done = indusagi("--model", "local/m", "--no-session", "hi", home=tmp_path, PYTHONPATH=str(tmp_path / "path"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Hello from the server." in done.stdout
+    assert not (tmp_path / "imported").exists()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -217,6 +218,23 @@ async def test_the_environments_authorization_stands_in_for_the_key_at_openai(wi
     assert wire.seen[2]["authorization"] == "Bearer own"
 
 
+async def test_the_query_of_the_base_url_stays_behind_the_path_where_the_sdk_writes_into_it(way, wire):
+    wire.add(*[whole(way.api, text(way.api, "Hello"))] * 2)
+    await Way(way.api, f"{wire.url}/openai/v1?api-version=preview").both()
+    path = "responses" if way.api == "openai-responses" else "chat/completions"
+    ours, theirs = wire.seen
+    assert ours.target == f"/openai/v1/{path}?api-version=preview"
+    assert theirs.target == f"/openai/v1/?api-version=preview{path}"
+
+
+async def test_a_models_headers_count_more_than_the_environments_however_they_are_written(wire, monkeypatch):
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-environment")
+    monkeypatch.setenv("HTTP_PROXY", wire.url)
+    wire.add(whole(APIS[0], text(APIS[0], "Hello")))
+    await Way(APIS[0], "http://api.openai.com/v1", headers={"openai-project": "proj-model"}).ours()
+    assert wire.seen[0]["openai-project"] == "proj-model"
+
+
 # --- streams ---------------------------------------------------------------------------------------------------------
 
 
@@ -283,6 +301,37 @@ async def test_an_error_in_the_stream_ends_both(way, wire, error):
     assert error["message"] in ours.how
 
 
+@pytest.mark.parametrize("odd", [b"event: ping\n\n", b"id: 7\n\n", b"retry: 3000\n\n", b"event: x\ndata:\n\n"])
+async def test_events_without_data_are_passed_over_where_the_sdk_stumbles(way, wire, odd):
+    answer = whole(way.api, text(way.api, "Hello "), odd, text(way.api, "there"))
+    wire.add(answer, answer)
+    assert await way.both() == (Ended("whole", "Hello there"), Ended("no JSON", "Hello "))
+
+
+async def test_a_mark_of_the_byte_order_hides_no_event(way, wire):
+    answer = served(b"\xef\xbb\xbf" + opening(way.api) + text(way.api, "Hello"), ending(way.api))
+    wire.add(answer)
+    assert await way.ours() == Ended("whole", "Hello")
+
+
+async def test_an_end_to_which_the_blank_line_is_missing_is_one(way, wire):
+    wire.add(served(opening(way.api), text(way.api, "Hello"), ending(way.api).removesuffix(b"data: [DONE]\n\n")[:-1]))
+    assert await way.ours() == Ended("whole", "Hello")
+
+
+async def test_what_comes_behind_the_end_is_not_looked_at(way, wire):
+    wire.add(whole(way.api, text(way.api, "Hello"), ending(way.api), b"data: {nonsense\n\n"))
+    assert await way.ours() == Ended("whole", "Hello")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"), [(b'{"message": "No GPU", "code": 500}', "500 error: No GPU"), (b"No", "error: No")]
+)
+async def test_an_event_that_is_named_an_error_is_one_whatever_it_holds(way, wire, data, words):
+    wire.add(served(opening(way.api), text(way.api, "Half"), b"event: error\ndata: " + data + b"\n\n"))
+    assert await way.ours() == Ended(f"an error in the stream: {words}", "Half")
+
+
 async def test_an_answer_that_stops_halfway_is_whole_to_the_sdk_alone(way, wire):
     for rest in (b"", b"data: [DONE]\n\n"):
         answer = served(opening(way.api), text(way.api, "Half"), rest)
@@ -333,22 +382,32 @@ async def test_a_server_that_says_nothing_at_all_times_out_alike(way, wire):
     assert ends == (Ended("silent"),) * 2
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_redirects_are_followed_alike(way, wire, status):
+@pytest.mark.parametrize("status", [307, 308])
+async def test_redirects_within_the_server_are_followed_alike(way, wire, status):
+    moved, answer = served(status=status, headers={"location": "/v2/there?x=1"}), whole(way.api, text(way.api, "Moved"))
+    wire.add(moved, answer, moved, answer)
+    assert await way.both() == (Ended("whole", "Moved"),) * 2
+    assert received(wire.seen[1]) == received(wire.seen[3])
+    assert (wire.seen[1].method, wire.seen[1].target) == ("POST", "/v2/there?x=1")
+    assert wire.seen[1]["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("status", [302, 307])
+async def test_the_conversation_follows_no_redirect_to_another_server_where_the_sdks_does(way, wire, status):
     with Wire(default=whole(way.api, text(way.api, "Moved"))) as there:
-        moved = served(status=status, headers={"location": f"{there.url}/v2/there?x=1"})
+        moved = served(status=status, headers={"location": f"{there.url}/v2/there"})
         wire.add(moved, moved)
-        assert await way.both() == (Ended("whole", "Moved"),) * 2
-        ours, theirs = there.seen
-        assert received(ours) == received(theirs)
-        assert ours["authorization"] is None  # the key is not for another server
+        ours, theirs = await way.both()
+        assert "set it as the base URL" in ours.how
+        assert theirs == Ended("whole", "Moved")
+        assert len(there.seen) == 1
 
 
-async def test_redirects_in_a_circle_end_alike(way, wire):
+async def test_redirects_in_a_circle_end(way):
     with Wire(default=served(status=307, headers={"location": "/v1/again"})) as circle:
         ours, theirs = await Way(way.api, circle.url).both()
-        assert ours.how == theirs.how
-        assert len(circle.seen) == 42
+    assert "set it as the base URL" in ours.how
+    assert theirs == Ended("not reached")
 
 
 # --- on the way to the server ----------------------------------------------------------------------------------------
@@ -409,6 +468,27 @@ async def test_a_certificate_of_nobody_is_trusted_by_neither(secure):
     for api in APIS:
         assert await Way(api, f"{secure.url}/v1").both() == (Ended("no trust"),) * 2
     assert secure.seen == []
+
+
+async def test_a_server_that_hangs_up_on_tls_is_lost_alike(way):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            for _ in range(2):
+                listening.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        ours, theirs = await Way(way.api, f"https://127.0.0.1:{listening.getsockname()[1]}/v1").both()
+        thread.join()
+    assert (ours, theirs) == (Ended("not reached"),) * 2
+
+
+async def test_a_proxy_of_an_unknown_kind_is_told(way, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "gopher://127.0.0.1:1")
+    ended = await Way(way.api, "http://models.invalid/v1").ours()
+    assert "Unknown scheme for proxy URL" in ended.how
+    assert ended.how.startswith("The request to http://models.invalid/v1 failed: ")
 
 
 async def test_a_tunnel_through_a_proxy_ends_at_the_server_alike(secure, wire, authority, monkeypatch, tmp_path):
