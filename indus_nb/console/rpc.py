@@ -21,8 +21,6 @@ from indus_nb.console.commands import Command
 from indus_nb.console.frames import Wire
 from indus_nb.console.host_tools import HostTools
 from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, read_lines
-from indus_nb.console.strict import DATA, kept
-from indus_nb.console.trees import encoded_tree, flat_tree
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.session.conversation import ContextUsage
 from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
@@ -163,13 +161,15 @@ class RpcServer:
         frame |= {"type": "response", "command": name, "success": error is None}
         if error is not None:
             frame["error"] = error
-        elif isinstance(data, Encoded) and (self._writer.wire != "strict" or name not in DATA):
+        elif isinstance(data, Encoded) and not (self._writer.wire == "strict" and _is_reduced(name)):
             self._writer.send_line(b'%b,"data":%b}' % (dump(frame)[:-1], data))
             return
         elif data is not None:
             frame["data"] = None if data is _NULL else data
         try:
             if self._writer.wire == "strict" and frame.get("data") is not None:
+                from indus_nb.console.strict import DATA, kept
+
                 encoded = data if isinstance(data, Encoded) else dump(data)
                 frame["data"] = kept(load_object(b'{"data":%b}' % encoded)["data"], DATA.get(name))
             line = dump(frame)
@@ -391,6 +391,8 @@ class RpcServer:
         return Encoded(b'{"entries":[%b],"leafId":%b}' % (lines, dump(store.leaf_id)))
 
     def _get_tree(self, command: commands.GetTree) -> Encoded | JsonObject:
+        from indus_nb.console.trees import encoded_tree, flat_tree
+
         store = self._session.store
         if command.flat:
             return {"nodes": flat_tree(store.tree()), "leafId": store.leaf_id}
@@ -440,6 +442,13 @@ class RpcServer:
 
 class Encoded(bytes):
     """JSON that is encoded already."""
+
+
+def _is_reduced(name: str) -> bool:
+    """Whether a strict stream holds less of the answer to a command."""
+    from indus_nb.console.strict import DATA
+
+    return name in DATA
 
 
 def _context_usage(usage: ContextUsage) -> JsonObject:

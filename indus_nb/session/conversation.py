@@ -6,12 +6,13 @@ its messages to a reader, does not wait for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, repeat, starmap
 
 from indus_nb.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.providers import Model
-from indus_nb.session.compaction import context_tokens
+from indus_nb.providers.protocol import ToolSpec
+from indus_nb.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.storage.entries import Entry
 from indus_nb.storage.format import StoredContext
 from indus_nb.storage.store import SessionStore, collection_paused
@@ -27,6 +28,17 @@ class ContextUsage(WireModel):
     tokens: int | None
     context_window: int
     percent: float | None
+
+
+class TokenCount(WireModel):
+    """How many tokens the next request has.
+
+    ``is_exact`` is whether the model's server counted them; ``reason`` is why it did not, if they are estimated.
+    """
+
+    tokens: int
+    is_exact: bool
+    reason: str | None = None
 
 
 class Conversation:
@@ -98,6 +110,22 @@ class Conversation:
             return b"[%b]" % b",".join(filter(None, map(_as_sent, self._stored.entries)))
         sources = chain(self._sources, repeat(None))
         return b"[%b]" % b",".join(starmap(_as_read, zip(self._messages, sources, strict=False)))
+
+    def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
+        """About how many tokens a request has; they are counted as far as an answer did that.
+
+        Args:
+            system_prompt: What the request says besides the messages.
+            tools: What it offers.
+
+        Returns:
+            The tokens.
+        """
+        offered = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
+        others = estimated_text_tokens(len(system_prompt) + len(offered))
+        if self._is_stale():
+            return others + sum(map(estimated_tokens, self.messages))
+        return context_tokens(self.newest_first(), others)
 
     def _is_stale(self) -> bool:
         """Whether no answer came since the latest compaction: tokens that were counted before it are meaningless."""

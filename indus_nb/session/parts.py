@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from indus_nb import textcut
 from indus_nb.errors import RunFailedError
@@ -38,13 +38,15 @@ from indus_nb.session.recovery import Recovery
 from indus_nb.session.replacing import Equip, NewStore, Replacing
 from indus_nb.session.runs import Runs
 from indus_nb.session.state import SessionSettings, SessionState
-from indus_nb.session.stats import SessionStats, Tally
 from indus_nb.session.toolbox import Equipment, Toolbox
 from indus_nb.session.turns import Turns
 from indus_nb.session.user_input import UserInput
 from indus_nb.session.user_shell import UserShell
 from indus_nb.storage.store import SessionStore
 from indus_nb.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from indus_nb.session.stats import SessionStats, Tally
 
 _log = logging.getLogger("indus_nb")
 
@@ -123,7 +125,7 @@ class SessionParts:
             equip=equip,
             new_store=new_store,
         )
-        self._tally = Tally(store.entries)
+        self._tally: Tally | None = None
         self._make_hooks = hooks
         self._stage = Stage.OPENED
         self._starting: asyncio.Task[None] | None = None
@@ -241,7 +243,9 @@ class SessionParts:
 
         Only what was added since the last time is looked at.
         """
-        if self._tally.entries is not self.store.entries:
+        from indus_nb.session.stats import Tally
+
+        if self._tally is None or self._tally.entries is not self.store.entries:
             self._tally = Tally(self.store.entries)
         return self._tally.stats()
 
