@@ -71,4 +71,3 @@ def test_text_far_above_is_found_by_a_search_in_the_page(panel: Page) -> None:
     panel.evaluate("() => window.receive(window.full)")
     panel.wait_for_function(f"{FILLED} === {COUNT}")
     assert panel.evaluate("window.find('odd about part 4,')")
-    expect(panel.locator(".ia-block").nth(4)).to_be_in_viewport()
