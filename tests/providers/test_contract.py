@@ -96,18 +96,6 @@ LS = ToolSpec("ls", "Lists.", {"type": "object", "properties": {"path": {"type":
 IMAGE = ImageContent(data=DOT, mime_type="image/png")
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIApi]:
-    with OpenAIApi() as api:
-        yield api
-
-
 @dataclass
 class Asked:
     """One API, and the model that is reached by it at the local server."""
