@@ -1,18 +1,22 @@
-"""The notebook's interface: ``%load_ext indus_nb`` brings ``%agent`` and ``%%agent``."""
+"""The notebook's interface: ``%load_ext indus_nb`` brings ``%agent`` and ``%%agent``.
+
+Loading imports what watches the user's cells, and no more: the rest follows in the background, or with the first use.
+"""
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from indus_nb._moved import Renamed
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
+from indus_nb.notebook.cell_ids import CellIds
+from indus_nb.notebook.kernel.watch import Watch
+from indus_nb.notebook.magic import install_completion, literal_lines
 from indus_nb.notebook.page import defaults
-from indus_nb.providers.preloading import preload_in_background
+from indus_nb.notebook.preloading import preload_in_steps
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -20,13 +24,37 @@ if TYPE_CHECKING:
     from indus_nb.notebook.conversations import Conversations
     from indus_nb.notebook.kernel.agent_thread import AgentThread
     from indus_nb.notebook.page.comm_gate import CommGate
+    from indus_nb.session.session import AgentSession
 
 
-@dataclass(frozen=True, slots=True)
 class _Loaded:
-    conversations: Conversations
-    literal_lines: Callable[[list[str]], list[str]]
-    stop_completing: Callable[[], None]
+    """What a shell has of the extension: its cells are watched at once, its conversations made when they are used."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.watch = Watch(shell)
+        self.stop_completing: Callable[[], None] = install_completion(shell, self._session, self._complete_command)
+        self._cells = CellIds(shell)
+        self._conversations: Conversations | None = None
+
+    def conversations(self, shell: InteractiveShell) -> Conversations:
+        if self._conversations is None:
+            from indus_nb.notebook.conversations import Conversations
+
+            self._conversations = Conversations(shell, self.watch, self._cells)
+        return self._conversations
+
+    def close(self) -> None:
+        """Stop watching the user's cells, and close the sessions."""
+        self.watch.close()
+        self._cells.close()
+        if self._conversations is not None:
+            self._conversations.close()
+
+    def _session(self) -> AgentSession | None:
+        return None if self._conversations is None else self._conversations.session
+
+    def _complete_command(self, name: str, typed: str) -> Sequence[str]:
+        return () if self._conversations is None else self._conversations.complete_command(name, typed)
 
 
 _loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
@@ -39,7 +67,7 @@ def conversations_of(shell: InteractiveShell) -> Conversations:
     """
     if shell not in _loaded:
         load(shell)
-    return _loaded[shell].conversations
+    return _loaded[shell].conversations(shell)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -49,18 +77,13 @@ def load(shell: InteractiveShell) -> None:
     """
     from IPython.core.magic import no_var_expand
 
-    from indus_nb.notebook.conversations import Conversations
-    from indus_nb.notebook.kernel.tools import UserKernel
-    from indus_nb.notebook.magic.completion import install
-    from indus_nb.notebook.magic.request import literal_lines
-
-    conversations = Conversations(shell, UserKernel(shell))
+    loaded = _Loaded(shell)
 
     @no_var_expand
     def agent(line: str, cell: str | None = None) -> None:
         """Ask the agent; `%agent help` shows how."""
         try:
-            conversations.serve(line, cell)
+            loaded.conversations(shell).serve(line, cell)
         except IndusError as error:
             hint = " `%agent model` lists those that can be used here." if isinstance(error, ModelNotFoundError) else ""
             shown = f"{type(error).__name__}: {error}{hint}"
@@ -71,11 +94,9 @@ def load(shell: InteractiveShell) -> None:
     manager: Any = shell.magics_manager  # its annotations are incomplete
     manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
     shell.input_transformers_cleanup.append(literal_lines)
-    atexit.register(conversations.close)
-    _loaded[shell] = _Loaded(
-        conversations, literal_lines, install(shell, lambda: conversations.session, conversations.complete_command)
-    )
-    preload_in_background(partial(_preload, widgets=hasattr(shell, "kernel")))
+    atexit.register(loaded.close)
+    _loaded[shell] = loaded
+    preload_in_steps(widgets=hasattr(shell, "kernel"), cell_runs=lambda: loaded.watch.main.busy)
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -91,10 +112,10 @@ def unload(shell: InteractiveShell) -> None:
     manager: Any = shell.magics_manager
     for magics in manager.magics.values():
         magics.pop("agent", None)
-    if loaded.literal_lines in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.remove(loaded.literal_lines)
-    atexit.unregister(loaded.conversations.close)
-    loaded.conversations.close()
+    if literal_lines in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(literal_lines)
+    atexit.unregister(loaded.close)
+    loaded.close()
 
 
 def _thread_and_gate() -> tuple[AgentThread, CommGate | None]:
@@ -108,25 +129,6 @@ def _thread_and_gate() -> tuple[AgentThread, CommGate | None]:
 
 
 defaults.provide(_thread_and_gate)
-
-
-def _preload(*, widgets: bool) -> None:
-    """Import what drawing needs, and the client of the default provider."""
-    from indus_nb.files import current_directory
-    from indus_nb.notebook.view import blocks
-    from indus_nb.resources.settings import agent_directory, load_settings, model_registry
-
-    blocks.answer("```python\n1\n```")
-    if widgets:
-        import anywidget  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    try:
-        name = load_settings(current_directory(), agent_directory()).settings.default_provider
-        registry = model_registry(agent_directory())
-        model = registry.default(name) if name else registry.first_available()
-    except IndusError:
-        return  # the first prompt reports what is wrong
-    if model is not None and registry.has_key(model):
-        registry.provider_of(model).preload()
 
 
 if not TYPE_CHECKING:

@@ -20,6 +20,7 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.cell_run import CellRun
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.document.pictures import image_of
@@ -28,6 +29,7 @@ from indus_nb.notebook.kernel.describe import for_prompt
 from indus_nb.notebook.kernel.interrupts import Interrupted
 from indus_nb.notebook.kernel.main_thread import work_here
 from indus_nb.notebook.kernel.tools import UserKernel
+from indus_nb.notebook.kernel.watch import Watch
 from indus_nb.notebook.magic import HELP, Command, Request, interpolate, parse
 from indus_nb.notebook.page.comm_gate import CommGate
 from indus_nb.notebook.view import blocks
@@ -56,17 +58,24 @@ class Conversations:
     A cell talks to the one of the last cell unless it names another.
     """
 
-    def __init__(self, shell: Any, kernel: UserKernel) -> None:
+    def __init__(self, shell: Any, watch: Watch, cells: CellIds) -> None:
+        """Begin without a conversation.
+
+        Args:
+            shell: The IPython shell.
+            watch: Watches its cells.
+            cells: Knows the ids of those that ran.
+        """
         self.thread = AgentThread()
         self._shell = shell
-        self._kernel = kernel
+        self._kernel = UserKernel(shell, watch)
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
         self._sessions: dict[str, AgentSession] = {}
         self._current = FIRST
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
-        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below)
+        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells)
         self._screen: Screen = screen_of(shell)
 
     @property
@@ -125,8 +134,6 @@ class Conversations:
 
     def close(self) -> None:
         """Close the sessions' files and end the thread; nothing can be asked any more."""
-        self._kernel.close()
-        self._notebook.close()
         for name in tuple(self._sessions):
             self._close_session(name)
         if self._gate is not None:

@@ -123,8 +123,8 @@ class AnthropicProvider:
                         break
         except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
             problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
-            if isinstance(error, http.HttpStatusError):
-                problem += explain(error.status_code, problem, body, model)
+            if isinstance(status := getattr(error, "status_code", None), int):
+                problem += explain(status, problem, body, model)
         else:
             problem = answer.problem or (
                 None

@@ -16,6 +16,7 @@ from messages_api import MessagesApi, Reply, ToolUse
 
 SETUP = """\
 import asyncio
+from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.start import SessionOptions, open_session
 
@@ -37,7 +38,7 @@ def host(frame):
         questions.append(frame.title)
         asyncio.get_running_loop().call_soon(session.ui.answer, frame.id, answers.pop(0))
 
-tools = NotebookTools(get_ipython(), ask_front, insert_below)
+tools = NotebookTools(get_ipython(), ask_front, insert_below, CellIds(get_ipython()))
 session = open_session(
     SessionOptions(model="anthropic/claude-sonnet-4-5", thinking="off", no_session=True, extensions=[tools])
 )

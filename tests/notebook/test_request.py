@@ -8,8 +8,9 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from indus_nb.errors import UsageError
+from indus_nb.notebook.magic import literal_lines
 from indus_nb.notebook.magic.options import COMMANDS
-from indus_nb.notebook.magic.request import Command, Request, literal_lines, parse
+from indus_nb.notebook.magic.request import Command, Request, parse
 
 
 @pytest.mark.parametrize(

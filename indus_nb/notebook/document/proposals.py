@@ -153,9 +153,9 @@ class CellProposals:
         return cell_id if isinstance(cell_id, str) else None
 
     def _below_this_run(self) -> _Below:
-        run = (self._shell.execution_count, self._reader.parent().get("header", {}).get("msg_id"))
+        run = (self._shell.execution_count, self._reader.cells.request.get("header", {}).get("msg_id"))
         if run != self._below.run:
-            self._below = _Below(run, last_id=self._reader.running_id())
+            self._below = _Below(run, last_id=self._reader.cells.running)
         return self._below
 
     def _put_below(self, source: str, cell_type: CellType) -> str:

@@ -13,7 +13,6 @@ import re
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, TypeAlias, cast
 from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
+from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.document.notebook_file import (
     MAX_CELLS,
     OUR_MAGICS,
@@ -300,44 +300,23 @@ class NotebookReader:
     …]}`` with all of them. ``None``, or an answer without them, means that no page shows the notebook.
     """
 
-    def __init__(self, shell: Any, ask_page: AskPage) -> None:
+    def __init__(self, shell: Any, ask_page: AskPage, cells: CellIds) -> None:
+        """Make the reader of a shell's notebook.
+
+        Args:
+            shell: The IPython shell.
+            ask_page: Asks the page that shows the notebook.
+            cells: Knows the ids of the cells that ran.
+        """
         self._shell = shell
         self._ask_page = ask_page
+        self.cells = cells
         self._directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
-        self._ids: set[str] = set()
-        self._note_id(self.running_id())
-        shell.events.register("pre_run_cell", self._note_cell)
-
-    def close(self) -> None:
-        """Stop watching the user's cells."""
-        with suppress(ValueError):
-            self._shell.events.unregister("pre_run_cell", self._note_cell)
-
-    def _note_cell(self, info: Any) -> None:
-        self._note_id(getattr(info, "cell_id", None))
-
-    def _note_id(self, cell_id: object) -> None:
-        if isinstance(cell_id, str) and len(self._ids) < MAX_CELLS:
-            self._ids.add(cell_id)
-
-    def parent(self) -> Mapping[str, Any]:
-        """Return the request that the running cell came with; empty in a terminal."""
-        get_parent = getattr(self._shell, "get_parent", None)
-        parent = get_parent() if get_parent is not None else None
-        return cast("Mapping[str, Any]", parent) if isinstance(parent, dict) else {}
-
-    def running_id(self) -> str | None:
-        """Return the id that the front end gave the running cell."""
-        metadata: Any = self.parent().get("metadata")
-        found: object = metadata.get("cellId") if isinstance(metadata, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return found if isinstance(found, str) else None
 
     def _traces(self) -> Traces:
-        running = self.running_id()
-        self._note_id(running)
         history: Any = getattr(self._shell.history_manager, "input_hist_raw", ())
-        path, certain = named_notebook(os.environ, self._shell.user_ns, self._directory, running)
-        return Traces(path, certain, frozenset(self._ids), [*history])
+        path, certain = named_notebook(os.environ, self._shell.user_ns, self._directory, self.cells.running)
+        return Traces(path, certain, self.cells.ran, [*history])
 
     async def look(self) -> KnownNotebook:
         """Look at the page and the file.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from indus_nb.extensions.api import ExtensionApi
+from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.document.proposals import CellProposals
 from indus_nb.notebook.document.reading import AskPage, NotebookReader
 
@@ -15,20 +16,17 @@ class NotebookTools:
 
     tools = ("notebook", "propose_cell")
 
-    def __init__(self, shell: Any, ask_page: AskPage, insert_below: Callable[[str], bool]) -> None:
-        """Watch the cells of a shell, and make its tools.
+    def __init__(self, shell: Any, ask_page: AskPage, insert_below: Callable[[str], bool], cells: CellIds) -> None:
+        """Make the tools of a shell.
 
         Args:
             shell: The IPython shell.
             ask_page: Asks the page that shows the notebook; see `NotebookReader` and `CellProposals` for what.
             insert_below: See `CellProposals`.
+            cells: Knows the ids of the cells that ran.
         """
-        self._reader = NotebookReader(shell, ask_page)
+        self._reader = NotebookReader(shell, ask_page, cells)
         self._proposals = CellProposals(shell, self._reader, ask_page, insert_below)
-
-    def close(self) -> None:
-        """Stop watching the user's cells."""
-        self._reader.close()
 
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session."""

@@ -29,8 +29,6 @@ from weakref import WeakKeyDictionary
 
 from indus_nb.notebook.kernel import describe
 from indus_nb.notebook.kernel.main_thread import Job, running, work_here
-from indus_nb.tools.bash import PlainText
-from indus_nb.tools.truncate import GrowingTail
 
 _MAX_IMAGES = 8
 _MAX_IMAGE_BYTES = 64 << 20
@@ -75,6 +73,10 @@ class Execution:
             on_text: Called on any thread when there is more to read: once, until ``text`` is called.
             on_end: Called on the main thread when the code has ended.
         """
+        # A user's cells are watched before the tools are imported.
+        from indus_nb.tools.bash import PlainText
+        from indus_nb.tools.truncate import GrowingTail
+
         self.code = code
         self.tail = GrowingTail("python")
         self.images: list[bytes] = []

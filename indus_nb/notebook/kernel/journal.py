@@ -13,7 +13,6 @@ from indus_nb.notebook.kernel.describe import describe
 from indus_nb.notebook.kernel.execution import Routes, traceback_of
 from indus_nb.notebook.kernel.main_thread import work_here
 from indus_nb.redaction import hide, secrets_of
-from indus_nb.tools.bash import PlainText
 
 MAX_CELLS = 20
 MAX_CHARACTERS = 8000
@@ -23,7 +22,10 @@ _OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
 
 @dataclass(slots=True)
 class Cell:
-    """A cell that ran, counted from 1 since the journal began."""
+    """A cell that ran, counted from 1 since the journal began.
+
+    ``printed`` is as it was printed, with what a terminal would obey.
+    """
 
     index: int
     number: int | None
@@ -116,14 +118,13 @@ class Journal:
         if info is None or not _is_users(info):
             return
         error = result.error_before_exec or result.error_in_exec
-        printed = PlainText().feed(tail.text().encode(errors="replace"), final=True) if tail is not None else ""
         self._count += 1
         self._cells.append(
             Cell(
                 index=self._count,
                 number=result.execution_count,
                 code=_beginning(info.raw_cell),
-                printed=printed.strip("\n"),
+                printed=tail.text() if tail is not None else "",
                 result=None if result.result is None else describe(result.result),
                 error=None if error is None else _end_of(traceback_of(error, self._shell, libraries=1)),
             )
@@ -138,13 +139,19 @@ def _is_users(info: Any) -> bool:
 def _as_text(cell: Cell) -> str:
     head = "Cell:" if cell.number is None else f"Cell [{cell.number}]:"
     parts = [f"{head}\n{_fenced(cell.code, 'python')}"]
-    if cell.printed:
-        parts.append(f"Printed:\n{_fenced(cell.printed)}")
+    if printed := _without_codes(cell.printed):
+        parts.append(f"Printed:\n{_fenced(printed)}")
     if cell.result is not None:
         parts.append(f"Out: {cell.result}")
     if cell.error is not None:
         parts.append(f"Error:\n{_fenced(cell.error)}")
     return hide("\n".join(parts), secrets_of())
+
+
+def _without_codes(printed: str) -> str:
+    from indus_nb.tools.bash import PlainText  # a user's cells are watched before the tools are imported
+
+    return PlainText().feed(printed.encode(errors="replace"), final=True).strip("\n")
 
 
 def _fenced(text: str, language: str = "") -> str:

@@ -19,11 +19,13 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from indus_nb.notebook.kernel.agent_thread import Inbox
 from indus_nb.notebook.kernel.interrupts import CodeInterrupts, repeat
-from indus_nb.tools.tool import ToolError
+
+if TYPE_CHECKING:
+    from indus_nb.tools.tool import ToolError
 
 _END_SECONDS = 5.0
 _INSIST_SECONDS = 1.0
@@ -197,7 +199,7 @@ class Job:
                     if self._start():
                         # Only now is no interrupt missed: one that comes later is raised here.
                         if self.ended_by == "user" or interrupted():
-                            error = ToolError("Nothing was run: the user interrupted the cell before it began.")
+                            error = _refusal("Nothing was run: the user interrupted the cell before it began.")
                         else:
                             await self.interrupts.run(self.work.run(self))
                     self.finish()
@@ -262,10 +264,10 @@ class Job:
             return
         if error is None:
             self.done.set_result(None)
-        elif isinstance(error, ToolError):
+        elif isinstance(error, _tool_error()):
             self.done.set_exception(error)
         else:
-            self.done.set_exception(ToolError(f"The code could not be run: {type(error).__name__}: {error}"))
+            self.done.set_exception(_refusal(f"The code could not be run: {type(error).__name__}: {error}"))
 
 
 class MainThread:
@@ -314,7 +316,7 @@ class MainThread:
                 if job.state is JobState.WAITING:
                     try:
                         self._place(job)
-                    except ToolError as error:
+                    except _tool_error() as error:
                         job.fail(error)
 
     async def do(self, work: Work, seconds: float | None = None) -> Job:
@@ -357,7 +359,7 @@ class MainThread:
         elif self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._queue, job)
         else:
-            raise ToolError("No cell waits for the agent, so nothing can run in the kernel now.")
+            raise _refusal("No cell waits for the agent, so nothing can run in the kernel now.")
 
     # All that follows happens on the main thread
 
@@ -432,6 +434,16 @@ def _kernel_loop(shell: Any) -> asyncio.AbstractEventLoop | None:
     """The loop that runs the kernel's cells; ``None`` in a terminal."""
     loop: object = getattr(getattr(getattr(shell, "kernel", None), "io_loop", None), "asyncio_loop", None)
     return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
+
+
+def _tool_error() -> type[ToolError]:
+    from indus_nb.tools.tool import ToolError  # a user's cells are watched before the tools are imported
+
+    return ToolError
+
+
+def _refusal(text: str) -> ToolError:
+    return _tool_error()(text)
 
 
 def _nothing() -> None:

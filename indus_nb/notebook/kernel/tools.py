@@ -23,9 +23,9 @@ from indus_nb.messages import ImageContent, TextContent
 from indus_nb.notebook.kernel import describe
 from indus_nb.notebook.kernel.agent_thread import Inbox
 from indus_nb.notebook.kernel.effects import touched
-from indus_nb.notebook.kernel.execution import Execution, Routes
-from indus_nb.notebook.kernel.journal import Journal
-from indus_nb.notebook.kernel.main_thread import Job, MainThread
+from indus_nb.notebook.kernel.execution import Execution
+from indus_nb.notebook.kernel.main_thread import Job
+from indus_nb.notebook.kernel.watch import Watch
 from indus_nb.redaction import hide_known, secrets_of
 from indus_nb.resources.settings import Settings, agent_directory, load_settings
 from indus_nb.tools.description import Approval, CallDescription
@@ -58,13 +58,19 @@ class UserKernel:
 
     tools = ("python", "variables")
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, watch: Watch) -> None:
+        """Make the tools of a shell.
+
+        Args:
+            shell: The IPython shell.
+            watch: Watches its cells.
+        """
         self._shell = shell
         self._id = secrets.token_hex(4)
         self._settings = Settings()
-        self._main = MainThread(shell)
-        self._routes = Routes(shell)
-        self._journal = Journal(shell, self._routes)
+        self._main = watch.main
+        self._routes = watch.routes
+        self._journal = watch.journal
         self._agents: dict[str, int] = {}
         self._ran: list[str] = []
 
@@ -78,13 +84,6 @@ class UserKernel:
         """Place jobs in ``inbox``, which the calling thread serves within this context."""
         with self._main.serving(inbox):
             yield
-
-    def close(self) -> None:
-        """Stop watching the user's cells."""
-        self._journal.close()
-        self._routes.remove()
-        # IPython puts back what a stream had when the cell began: that may be ours.
-        self._main.close(afterwards=self._routes.remove)
 
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session.

@@ -1,7 +1,31 @@
 """The parts of ``%agent``: options, values in prompts, what Tab offers, and the sub-commands."""
 
-from indus_nb.notebook.magic.interpolation import Interpolated, interpolate
-from indus_nb.notebook.magic.options import HELP
-from indus_nb.notebook.magic.request import Command, Request, literal_lines, parse
+from __future__ import annotations
 
-__all__ = ["HELP", "Command", "Interpolated", "Request", "interpolate", "literal_lines", "parse"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from indus_nb.notebook.magic.shell import install_completion, literal_lines
+
+if TYPE_CHECKING:
+    from indus_nb.notebook.magic.interpolation import Interpolated, interpolate
+    from indus_nb.notebook.magic.options import HELP
+    from indus_nb.notebook.magic.request import Command, Request, parse
+
+__all__ = ["HELP", "Command", "Interpolated", "Request", "install_completion", "interpolate", "literal_lines", "parse"]
+
+_HOMES = {
+    "HELP": "options",
+    "Command": "request",
+    "Interpolated": "interpolation",
+    "Request": "request",
+    "interpolate": "interpolation",
+    "parse": "request",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What a shell needs only once ``%agent`` is used, imported then."""
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -267,56 +266,25 @@ def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Off
 # IPython
 
 
-def install(
-    shell: Any, session: Callable[[], AgentSession | None], arguments: Callable[[str, str], Sequence[str]]
-) -> Callable[[], None]:
-    """Make Tab offer what ``complete`` finds.
-
-    IPython before 8.6 completes one line only, and is left as it is.
+def sources_of(shell: Any, session: AgentSession | None, arguments: Callable[[str, str], Sequence[str]]) -> Sources:
+    """Return where offers come from in a shell.
 
     Args:
         shell: The IPython shell.
-        session: Gives the session, if there is one.
+        session: The session, if there is one.
         arguments: Gives what the arguments of an extension's command may be, of which some is typed.
 
     Returns:
-        Undoes it.
+        The sources; without a session the models and the directory of a new one.
     """
-    completer: Any = import_module("IPython.core.completer")  # its annotations are incomplete
-    if not hasattr(completer, "completion_matcher"):
-        return lambda: None
-    own_registry = cache(lambda: model_registry(agent_directory()))
+    registry = session.registry if session is not None else _own_registry()
+    directory = session.store.cwd if session is not None else Path.cwd()
+    return Sources(_variables_of(shell), session, registry, directory, arguments)
 
-    @completer.completion_matcher(priority=1_000, identifier="indus_nb.agent", api_version=2)
-    def matcher(context: Any) -> dict[str, Any]:
-        offers = None
-        if "%agent" in context.full_text:
-            lines = context.full_text.split("\n")
-            before = [*lines[: context.cursor_line], lines[context.cursor_line][: context.cursor_position]]
-            # The user waits for a list, not for an error: their objects and files may be odd in any way.
-            with suppress(Exception):
-                current = session()
-                registry = current.registry if current is not None else own_registry()
-                directory = current.store.cwd if current is not None else Path.cwd()
-                sources = Sources(_variables_of(shell), current, registry, directory, arguments)
-                offers = complete("\n".join(before), sources)
-        if offers is None:
-            return {"completions": []}
-        return {
-            "completions": [completer.SimpleCompletion(text=text, type=offers.kind) for text in offers.texts],
-            "matched_fragment": offers.fragment,
-            "suppress": True,
-            "ordered": True,
-        }
 
-    matchers: list[Any] = shell.Completer.custom_matchers
-    matchers.append(matcher)
-
-    def undo() -> None:
-        with suppress(ValueError):
-            matchers.remove(matcher)
-
-    return undo
+@cache
+def _own_registry() -> ModelRegistry:
+    return model_registry(agent_directory())
 
 
 def _variables_of(shell: Any) -> dict[str, Any]:

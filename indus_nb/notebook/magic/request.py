@@ -23,7 +23,6 @@ from indus_nb.notebook.magic.options import (
 )
 
 _SHORT_ID = re.compile(r"(?=.*\d)[0-9a-f]{2,7}")
-_AGENT_LINE = re.compile(r"^(?P<indent>[ \t]*)%agent[ \t]+(?P<text>[^\n]*[^\n\\])(?P<end>\n?)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +66,6 @@ class Request:
     def empty(self) -> bool:
         """Whether it asks for nothing at all."""
         return self == Request()
-
-
-def literal_lines(lines: list[str]) -> list[str]:
-    r"""Make calls that Python and IPython cannot misread of the lines of a cell that begin with ``%agent``.
-
-    Otherwise a question mark at the end would ask for help on the last word, and a bracket or quote that is not closed
-    would swallow the lines below.
-
-    >>> literal_lines(["%agent isn't it (odd?\n"])
-    ['get_ipython().run_line_magic(\'agent\', "isn\'t it (odd?")\n']
-
-    A cell with triple quotes is left to IPython: the line may stand within a string.
-    """
-    text = "".join(lines)
-    if "%agent" not in text or '"""' in text or "'''" in text or text.lstrip().startswith("%%"):
-        return lines
-    return [_AGENT_LINE.sub(_as_call, line) for line in lines]
-
-
-def _as_call(match: re.Match[str]) -> str:
-    return f"{match['indent']}get_ipython().run_line_magic('agent', {match['text'].strip()!r}){match['end']}"
 
 
 def parse(line: str, cell: str | None = None) -> Request:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from indus_nb.notebook.page.widget import AgentWidget
 
 _MAX_PIECE_CHARACTERS = 2_000
-_PACES = ((10_000, 0.25), (1_000, 0.125), (0, 0.08))
+_PACES = ((30_000, 0.4), (10_000, 0.25), (1_000, 0.15), (0, 0.08))
 """From how many characters of a growing text on so many seconds lie between two drawings of it."""
 
 

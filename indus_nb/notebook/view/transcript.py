@@ -185,6 +185,8 @@ class Transcript:
     def feed(self, event: SessionEvent) -> None:
         """Update the blocks after an event."""
         match event:
+            case MessageUpdate():  # first, for it comes with every delta
+                self._grow(event.assistant_message_event)
             case AgentStart():
                 self._begin()
             case TurnStart():
@@ -193,8 +195,6 @@ class Transcript:
             case MessageStart(message=AssistantMessage()):
                 self._prose.clear()
                 self._writing.clear()
-            case MessageUpdate():
-                self._grow(event.assistant_message_event)
             case MessageEnd():
                 self._end_message(event.message)
             case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
@@ -277,14 +277,14 @@ class Transcript:
 
     def _grow(self, event: AssistantMessageEvent) -> None:
         match event:
-            case TextStart() | ThinkingStart():
-                block = self._add(Prose(self._key(), thinking=isinstance(event, ThinkingStart)))
-                self._prose[event.content_index] = block
             case TextDelta() | ThinkingDelta():
                 block = self._prose[event.content_index]
                 block.pieces.append(event.delta)
                 block.version += 1
                 self.waiting_since = None
+            case TextStart() | ThinkingStart():
+                block = self._add(Prose(self._key(), thinking=isinstance(event, ThinkingStart)))
+                self._prose[event.content_index] = block
             case TextEnd() | ThinkingEnd():
                 self._finish(self._prose[event.content_index])
             case ToolCallStart():
