@@ -261,6 +261,7 @@ class Handler(BaseHTTPRequestHandler):
 
     owner: MessagesApi
     protocol_version = "HTTP/1.1"
+    stream_type = "text/event-stream; charset=utf-8"
     disable_nagle_algorithm = True
 
     def setup(self) -> None:
@@ -312,7 +313,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_stream(self, request: Recorded, number: int, reply: Reply) -> None:
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.send_header("content-type", self.stream_type)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for step in self.steps(reply, request, number):

@@ -67,10 +67,12 @@ class OpenAIApi(MessagesApi):
             super().check(request, size)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        return type("Handler", (_Handler,), {"owner": self})
+        return type("Handler", (OpenAIHandler,), {"owner": self})
 
 
-class _Handler(Handler):
+class OpenAIHandler(Handler):
+    """One connection; what the server says is in the language of the path."""
+
     owner: OpenAIApi
 
     def steps(self, reply: Reply, request: Recorded, number: int) -> Iterator[bytes | Control]:
@@ -88,9 +90,11 @@ class _Handler(Handler):
         return super().error_event(error)
 
     def error_body(self, answer: HttpError) -> dict[str, Any]:
-        if self.path.endswith("/messages"):
-            return super().error_body(answer)
-        return {"error": {"message": answer.message, "type": answer.type, "param": answer.param, "code": answer.code}}
+        if self.path.endswith(("/responses", "/chat/completions")):
+            return {
+                "error": {"message": answer.message, "type": answer.type, "param": answer.param, "code": answer.code}
+            }
+        return super().error_body(answer)
 
 
 def data(chunk: object) -> bytes:

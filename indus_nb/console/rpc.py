@@ -21,13 +21,10 @@ from indus_nb.console.commands import Command
 from indus_nb.console.frames import Wire
 from indus_nb.console.host_tools import HostTools
 from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, read_lines
-from indus_nb.console.strict import DATA, kept
-from indus_nb.console.trees import encoded_tree, flat_tree
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.session.conversation import ContextUsage
 from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.session.session import AgentSession
-from indus_nb.session.stats import session_stats
 from indus_nb.storage import list_sessions, user_text
 from indus_nb.wire import JsonObject, dump, field_problems, load_object, plain
 
@@ -171,6 +168,8 @@ class RpcServer:
             frame["data"] = None if data is _NULL else data
         try:
             if self._writer.wire == "strict" and frame.get("data") is not None:
+                from indus_nb.console.strict import DATA, kept
+
                 frame["data"] = kept(load_object(dump({"data": data}))["data"], DATA.get(name))
             line = dump(frame)
         except Exception as defect:  # noqa: BLE001 - the id must be answered
@@ -346,6 +345,8 @@ class RpcServer:
         await self._session.abort_bash()
 
     def _get_session_stats(self, _: commands.GetSessionStats) -> JsonObject:
+        from indus_nb.session.stats import session_stats
+
         store = self._session.store
         stats: JsonObject = {} if store.path is None else {"sessionFile": str(store.path)}
         stats |= {"sessionId": store.session_id, **session_stats(store.entries).to_wire()}
@@ -390,6 +391,8 @@ class RpcServer:
         return {"entries": [entry.data for entry in entries], "leafId": store.leaf_id}
 
     def _get_tree(self, command: commands.GetTree) -> Encoded | JsonObject:
+        from indus_nb.console.trees import encoded_tree, flat_tree
+
         store = self._session.store
         if command.flat:
             return {"nodes": flat_tree(store.tree()), "leafId": store.leaf_id}

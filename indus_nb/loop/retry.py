@@ -78,9 +78,14 @@ class RetrySettings(WireModel):
 def is_passing(answer: AssistantMessage) -> bool:
     """Whether ``answer`` failed for a reason that may be gone soon."""
     text = _reason(answer)
-    if answer.stop_reason != "error" or _FINAL.match(text) or _TOO_LONG.search(text):
+    if answer.stop_reason != "error" or _FINAL.match(text) or _says_too_long(text):
         return False
     return bool(_PASSING.search(text))
+
+
+def _says_too_long(reason: str) -> bool:
+    # With status 429 "too many tokens" are those of a minute or a day.
+    return not reason.startswith("429 ") and _TOO_LONG.search(reason) is not None
 
 
 def _reason(answer: AssistantMessage) -> str:
@@ -99,6 +104,6 @@ def is_overflow(answer: AssistantMessage, context_window: int) -> bool:
         Whether that is why it failed.
     """
     if answer.stop_reason == "error":
-        return bool(_TOO_LONG.search(_reason(answer)))
+        return _says_too_long(_reason(answer))
     read = answer.usage.input + answer.usage.cache_read
     return answer.stop_reason == "length" and answer.usage.output == 0 and read >= 0.99 * context_window

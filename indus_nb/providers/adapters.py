@@ -11,6 +11,10 @@ from indus_nb.providers.protocol import Provider
 
 ADAPTERS: Mapping[str, tuple[str, str]] = {
     "anthropic-messages": ("indus_nb.providers.anthropic", "AnthropicProvider"),
+    "anthropic-bedrock": ("indus_nb.providers.platforms", "BedrockProvider"),
+    "anthropic-bedrock-mantle": ("indus_nb.providers.platforms", "BedrockMantleProvider"),
+    "anthropic-vertex": ("indus_nb.providers.platforms", "VertexProvider"),
+    "anthropic-foundry": ("indus_nb.providers.platforms", "FoundryProvider"),
     "openai-completions": ("indus_nb.providers.openai", "OpenAICompletionsProvider"),
     "openai-responses": ("indus_nb.providers.openai", "OpenAIResponsesProvider"),
     "offline": ("indus_nb.providers.offline", "OfflineProvider"),

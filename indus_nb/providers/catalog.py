@@ -16,6 +16,7 @@ from indus_nb.messages import Cost, ThinkingLevel, Usage
 from indus_nb.wire import JsonObject, WireModel
 
 ThinkingStyle = Literal["none", "budget", "effort"]
+_ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}
 _LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
@@ -138,11 +139,14 @@ def builtin_models() -> tuple[Model, ...]:
     data = Path(__file__).with_name("models.json").read_bytes()
     providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
     shared = ("api", "baseUrl", "compat")
-    return tuple(
-        _trusted({"provider": name, **{key: provider.get(key) for key in shared}, **model})
-        for name, provider in providers.items()
-        for model in cast("list[dict[str, Any]]", provider["models"])
-    )
+    facts: dict[str, JsonObject] = {}  # about models that others are like: the same ones, on another platform
+    models: list[Model] = []
+    for name, provider in providers.items():
+        for own in cast("list[dict[str, Any]]", provider["models"]):
+            model = {**facts.get(own.pop("like", ""), {}), **own}
+            facts.setdefault(model["id"], model)
+            models.append(_trusted({"provider": name, **{key: provider.get(key) for key in shared}, **model}))
+    return tuple(models)
 
 
 def _trusted(fields: JsonObject) -> Model:
@@ -182,9 +186,8 @@ def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
         UsageError: The provider is unknown; the message names the known ones.
     """
     models = builtin_models() if among is None else among
-    for model in models:
-        if model.provider.casefold() == provider.casefold():
-            return model
+    if found := _of_provider(provider, models):
+        return found[0]
     known = ", ".join(dict.fromkeys(model.provider for model in models))
     raise UsageError(f"Unknown provider: {provider}. Known providers: {known}.")
 
@@ -247,7 +250,9 @@ def model_with_id(model_id: str, provider: str, among: Sequence[Model] | None = 
 
 
 def _of_provider(name: str, models: Sequence[Model]) -> list[Model]:
-    return [model for model in models if model.provider.casefold() == name.casefold()]
+    folded = name.casefold()
+    own = [model for model in models if model.provider.casefold() == folded]
+    return own if own or folded not in _ALIASES else _of_provider(_ALIASES[folded], models)
 
 
 def _best(asked: str, candidates: Sequence[Model]) -> Model | None:
@@ -288,5 +293,8 @@ def _distance(model: Model, part: str) -> tuple[bool, bool]:
 def _suggestions(asked: str, candidates: Sequence[Model]) -> list[str]:
     from difflib import get_close_matches
 
-    named = {model.id: f"{model.provider}/{model.id}" for model in candidates if model.provider != "offline"}
+    named: dict[str, str] = {}
+    for model in candidates:
+        if model.provider != "offline":
+            named.setdefault(model.id, f"{model.provider}/{model.id}")
     return [named[name] for name in get_close_matches(_folded(asked), named, n=3, cutoff=0.5)]

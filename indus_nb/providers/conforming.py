@@ -120,6 +120,8 @@ def _image_problem(image: ImageContent, model: Model, rules: ApiRules, facts: Im
     if refused(model, image):
         return "the API refused it before"
     if image.source is not None:
+        if not rules.images.urls:
+            return f"{model.name} there takes no addresses of images"
         is_web = image.source.url.lower().startswith(("http://", "https://"))
         return None if is_web else "its URL does not begin with http:// or https://"
     if facts is None or facts.problem is not None:

@@ -23,6 +23,8 @@ from indus_nb.wire import JsonObject
 _MAX_COMMAND_SECONDS = 10.0
 _KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "amazon-bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "microsoft-foundry": ("ANTHROPIC_FOUNDRY_API_KEY",),
     "openai": ("OPENAI_API_KEY",),
     "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "groq": ("GROQ_API_KEY",),

@@ -19,12 +19,14 @@ from pydantic.alias_generators import to_camel
 
 from indus_nb.files import read_file
 from indus_nb.providers.adapters import ADAPTERS
+from indus_nb.providers.ambient import finds_credentials
 from indus_nb.providers.catalog import Model, builtin_models
 from indus_nb.providers.json_file import read_object
 from indus_nb.wire import JsonObject, WireModel, first_problem
 
 _Kind = TypeVar("_Kind", bound=WireModel)
 
+_OWN = {"id", "name", "api", "provider", "baseUrl", "headers", "compat"}  # of a model; the rest are facts about it
 _FIELDS = {key: to_camel(name) for name in Model.model_fields if name != "provider" for key in (name, to_camel(name))}
 
 
@@ -109,7 +111,7 @@ def _add_entry(read: ModelsFile, name: str, entry: object, path: Path | None, ha
         raise WrongFieldError(where, "needs `models`, `baseUrl`, `headers`, `compat` or `modelOverrides`")
     models = apply_config(read.models, name, config, where=where)
     needs_key = config.models and not known and not config.api_key and not is_local(config.base_url or "")
-    if needs_key and not has_key(name):
+    if needs_key and not finds_credentials(config.api or "") and not has_key(name):
         raise WrongFieldError(f"{where}.apiKey", "is missing")
     read.models[:] = models
     read.configs[name] = config
@@ -206,11 +208,14 @@ def apply_config(
 
 def _new_model(name: str, config: ProviderConfig, entry: JsonObject, like: Model | None, where: str) -> Model:
     given = _fields(entry)
+    api = given.get("api") or config.api or (like.api if like else name if config.stream else None)
+    finds_server = config.stream or finds_credentials(str(api))
     fields: JsonObject = {
+        **_facts(entry.get("like"), f"{where}.like"),
         "provider": name,
         "name": given.get("id"),
-        "api": config.api or (like.api if like else name if config.stream else None),
-        "baseUrl": config.base_url or (like.base_url if like else "" if config.stream else None),
+        "api": api,
+        "baseUrl": config.base_url or (like.base_url if like else "" if finds_server else None),
         **given,
     }
     for key, shared in (("headers", config.headers), ("compat", config.compat)):
@@ -218,7 +223,7 @@ def _new_model(name: str, config: ProviderConfig, entry: JsonObject, like: Model
     for key in ("id", "api", "baseUrl"):
         if fields.get(key) is None:
             raise WrongFieldError(f"{where}.{key}", "is missing" if key == "id" else "is missing, for the provider too")
-    if fields["api"] == "anthropic-messages" and fields.get("reasoning"):
+    if str(fields["api"]).startswith("anthropic-") and fields.get("reasoning"):
         fields.setdefault("thinkingStyle", "budget")  # what every such server understands
     model = validated(Model, fields, where)
     if not model.id.strip() or not f"{model.id}{model.name}".isprintable():
@@ -231,10 +236,24 @@ def _new_model(name: str, config: ProviderConfig, entry: JsonObject, like: Model
     return model
 
 
+def _facts(known: object, where: str) -> JsonObject:
+    """What a model that is like a built-in one has of it unless it says otherwise."""
+    if known is None:
+        return {}
+    model = next((model for model in builtin_models() if model.id == known), None)
+    if model is None:
+        raise WrongFieldError(where, "names no built-in model")
+    return {key: value for key, value in _written(model).items() if key not in _OWN}
+
+
+def _written(model: Model) -> JsonObject:
+    fields = {to_camel(name): getattr(model, name) for name in Model.model_fields}
+    return {**fields, "cost": {**model.cost.to_wire(), "longPrompt": model.cost.long_prompt}}
+
+
 def _patched(model: Model, patch: JsonObject, where: str) -> Model:
     """``model`` with these fields changed; of objects only the keys that are named."""
-    fields = {to_camel(name): getattr(model, name) for name in Model.model_fields}
-    fields["cost"] = {**model.cost.to_wire(), "longPrompt": model.cost.long_prompt}
+    fields = _written(model)
     fields.update((key, _merged(fields[key], value)) for key, value in patch.items())
     return validated(Model, {**fields, "id": model.id}, where)
 

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, cast
 from indus_nb.errors import CredentialsError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.adapters import adapter
+from indus_nb.providers.ambient import finds_credentials, shows_credentials
 from indus_nb.providers.catalog import Model, default_model, find_model, model_with_id, split_level
 from indus_nb.providers.keys import (
     Secret,
@@ -38,7 +39,7 @@ from indus_nb.providers.models_file import (
     read_models_file,
     validated,
 )
-from indus_nb.providers.protocol import Cassette, Context, Provider, StreamOptions
+from indus_nb.providers.protocol import Cassette, Context, Provider, StreamOptions, count_tokens
 from indus_nb.streaming import AssistantMessageEvent
 
 __all__ = ["ModelRegistry", "ProviderConfig", "ScopedModel"]
@@ -112,17 +113,27 @@ class ModelRegistry:
         return [*self._read_file().problems, *read_stored_keys(self._auth_file).problems]
 
     def available(self) -> list[Model]:
-        """The models of every provider that needs no key or has one."""
+        """The models of every provider that needs no key, has one, or finds credentials by itself."""
+        keyed = self._keyed()
+        return [
+            model
+            for model in self.models
+            if model.provider in keyed or self.is_keyless(model) or shows_credentials(model.api, self._environment)
+        ]
+
+    def _keyed(self) -> set[str]:
         stored = read_stored_keys(self._auth_file)
-        keyed = {name for name in {model.provider for model in self.models} if self._has_secret(name, stored)}
-        return [model for model in self.models if model.provider in keyed or self.is_keyless(model)]
+        return {name for name in {model.provider for model in self.models} if self._has_secret(name, stored)}
 
     def first_available(self) -> Model | None:
         """Return the model to use when none is named.
 
-        It is of the first provider with a key, and never the offline one.
+        It is of the first provider with a key, and never the offline one. Credentials of a cloud may be there for
+        anything: they choose no model.
         """
-        return next((model for model in self.available() if model.api != "offline"), None)
+        keyed = self._keyed()
+        usable = (model for model in self.available() if model.api != "offline")
+        return next((model for model in usable if model.provider in keyed or not finds_credentials(model.api)), None)
 
     def find(self, wanted: str, provider: str | None = None) -> Model:
         """Find the model that ``wanted`` names.
@@ -236,7 +247,7 @@ class ModelRegistry:
         A ``!command`` is run each time, for ten seconds at the most.
 
         Returns:
-            The key, or ``None`` for a provider that needs none.
+            The key, or ``None`` for a provider that needs none or finds credentials by itself.
 
         Raises:
             CredentialsError: A key is needed and missing, or is none.
@@ -247,7 +258,7 @@ class ModelRegistry:
         stored = read_stored_keys(self._auth_file)
         secret = next(self._configured_secrets(name, stored), None)
         if secret is None:
-            if self.is_keyless(model):
+            if self.is_keyless(model) or finds_credentials(model.api):
                 return None
             raise CredentialsError(name, how_to_get_key(name, stored))
         key = secret.resolve(name, self._environment)
@@ -255,11 +266,15 @@ class ModelRegistry:
         return key
 
     def has_key(self, model: Model) -> bool:
-        """Whether there is something to make a key of, or none is needed.
+        """Whether there is something to make a key of, or there are other credentials, or none are needed.
 
         Runs no command.
         """
-        return self.is_keyless(model) or self._has_secret(model.provider, read_stored_keys(self._auth_file))
+        return (
+            self.is_keyless(model)
+            or shows_credentials(model.api, self._environment)
+            or self._has_secret(model.provider, read_stored_keys(self._auth_file))
+        )
 
     def is_keyless(self, model: Model) -> bool:
         """Whether the model does without a key.
@@ -346,12 +361,18 @@ class _WithHeaders:
             for event in failed_answer(model, str(error)):
                 yield event
             return
-        if self.bearer and options.api_key:
-            headers["Authorization"] = f"Bearer {options.api_key}"
-        ready = model.model_copy(update={"headers": headers})
-        async with aclosing(self.provider.stream(ready, context, options)) as events:
+        async with aclosing(self.provider.stream(self._with(headers, model, options), context, options)) as events:
             async for event in events:
                 yield event
+
+    async def count_tokens(self, model: Model, context: Context, options: StreamOptions) -> int:
+        headers = await asyncio.to_thread(self.headers, model)
+        return await count_tokens(self.provider, self._with(headers, model, options), context, options)
+
+    def _with(self, headers: dict[str, str], model: Model, options: StreamOptions) -> Model:
+        if self.bearer and options.api_key:
+            headers["Authorization"] = f"Bearer {options.api_key}"
+        return model.model_copy(update={"headers": headers})
 
     def preload(self) -> None:
         self.provider.preload()

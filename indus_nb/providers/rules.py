@@ -33,6 +33,8 @@ class ImageLimits:
     max_bytes: int = 20_000_000
     max_side: int | None = None
     max_images: int = 500
+    urls: bool = True
+    """Whether an image may be named by its address."""
     many: int | None = None
     """With more images than that in a request, none may be larger than ``many_max_side``."""
     many_max_side: int = 2000
@@ -55,14 +57,21 @@ class ApiRules:
     assistant_after_results: bool = False
 
 
+_MESSAGES_API = ApiRules(
+    result_images="outside_failed",
+    images=ImageLimits(max_bytes=5 * 1024 * 1024, max_side=8000, max_images=100, many=20),
+    max_request_bytes=32_000_000,
+    max_call_id=64,
+    signed_thinking=True,
+)
+_ON_OTHER_CLOUDS = replace(_MESSAGES_API.images, urls=False)
+_BEDROCK = replace(_MESSAGES_API, images=_ON_OTHER_CLOUDS, max_request_bytes=20_000_000)
 _RULES: Mapping[str, ApiRules] = {
-    "anthropic-messages": ApiRules(
-        result_images="outside_failed",
-        images=ImageLimits(max_bytes=5 * 1024 * 1024, max_side=8000, max_images=100, many=20),
-        max_request_bytes=32_000_000,
-        max_call_id=64,
-        signed_thinking=True,
-    ),
+    "anthropic-messages": _MESSAGES_API,
+    "anthropic-bedrock": _BEDROCK,
+    "anthropic-bedrock-mantle": _BEDROCK,
+    "anthropic-vertex": replace(_MESSAGES_API, images=_ON_OTHER_CLOUDS, max_request_bytes=30_000_000),
+    "anthropic-foundry": _MESSAGES_API,
     "openai-completions": ApiRules(
         result_images="outside", images=ImageLimits(), max_request_bytes=50_000_000, max_call_id=40
     ),

@@ -9,6 +9,8 @@ import pytest
 
 from indus_nb.errors import ModelNotFoundError, UsageError
 from indus_nb.providers import catalog
+from indus_nb.providers.adapters import ADAPTERS
+from indus_nb.providers.ambient import finds_credentials
 from indus_nb.providers.catalog import Model, builtin_models, default_model, find_model, model_with_id
 
 
@@ -102,8 +104,9 @@ def test_long_prompts_have_their_own_price_for_every_token():
 def test_every_provider_is_reached_over_https_in_a_way_that_is_known():
     for model in builtin_models():
         if model.provider != "offline":
-            assert model.base_url.startswith("https://")
-            assert model.api in ("anthropic-messages", "openai-completions", "openai-responses")
+            # The address of a cloud is that of a region or of a resource.
+            assert model.base_url.startswith("https://") or (finds_credentials(model.api) and not model.base_url)
+            assert model.api in ADAPTERS
             assert model.thinking_levels
 
 
@@ -116,8 +119,16 @@ def test_an_id_with_a_slash_is_found_by_itself_when_its_beginning_is_no_provider
 def test_the_list_is_what_its_file_says_though_nobody_checks_it() -> None:
     providers = json.loads((Path(catalog.__file__).with_name("models.json")).read_text())
     shared = ("api", "baseUrl", "compat")
+    facts = {model["id"]: model for model in providers["anthropic"]["models"]}
     assert list(builtin_models()) == [
-        Model.model_validate({"provider": name, **{key: provider.get(key) for key in shared}, **model})
+        Model.model_validate(
+            {
+                "provider": name,
+                **{key: provider.get(key) for key in shared},
+                **facts.get(model.pop("like", None), {}),
+                **model,
+            }
+        )
         for name, provider in providers.items()
         for model in provider["models"]
     ]

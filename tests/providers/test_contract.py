@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import re
@@ -33,6 +34,7 @@ from messages_api import (
 )
 from openai_api import OpenAIApi
 from pictures import DOT
+from platform_apis import PlatformsApi
 
 from indus_nb.loop.retry import RetrySettings, is_overflow, is_passing
 from indus_nb.messages import (
@@ -50,6 +52,7 @@ from indus_nb.providers.anthropic import AnthropicProvider
 from indus_nb.providers.catalog import ModelCost, find_model
 from indus_nb.providers.offline import OfflineProvider
 from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
+from indus_nb.providers.platforms import BedrockProvider, FoundryProvider, VertexProvider
 from indus_nb.streaming import AssistantMessageEvent, StreamDone, StreamError, StreamStart
 
 KEY = "sk-very-secret-indeed"
@@ -87,8 +90,20 @@ MODELS = {
         cost=COST,
     ),
 }
+PLATFORMS = {  # by their APIs, what the address of each server ends with
+    "anthropic-bedrock": "",
+    "anthropic-vertex": "/v1",
+    "anthropic-foundry": "/anthropic",
+}
+MODELS |= {
+    api: MODELS["anthropic-messages"].model_copy(update={"api": api, "provider": api.partition("-")[2]})
+    for api in PLATFORMS
+}
 PROVIDERS: dict[str, Callable[..., Provider]] = {
     "anthropic-messages": AnthropicProvider,
+    "anthropic-bedrock": BedrockProvider,
+    "anthropic-vertex": VertexProvider,
+    "anthropic-foundry": FoundryProvider,
     "openai-completions": OpenAICompletionsProvider,
     "openai-responses": OpenAIResponsesProvider,
 }
@@ -97,14 +112,14 @@ IMAGE = ImageContent(data=DOT, mime_type="image/png")
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+def clouds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("ANTHROPIC_VERTEX_PROJECT_ID", "my-project")
 
 
 @pytest.fixture
 def server() -> Iterator[OpenAIApi]:
-    with OpenAIApi() as api:
+    with PlatformsApi() as api:
         yield api
 
 
@@ -118,6 +133,8 @@ class Asked:
     @property
     def model(self) -> Model:
         base_url = self.server.url if self.api == "anthropic-messages" else self.server.v1
+        if self.api in PLATFORMS:
+            base_url = self.server.url + PLATFORMS[self.api]
         return MODELS[self.api].model_copy(update={"base_url": base_url})
 
     def stream(self, *messages: ModelMessage, idle_timeout: float = 10, tools=(), model=None, **options):
@@ -146,10 +163,10 @@ class Asked:
 def closing_server() -> Iterator[str]:
     """A server that takes a request and closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(20)  # of a client that never comes
 
         def serve() -> None:
-            connection, _ = listening.accept()
-            with connection:
+            with contextlib.suppress(TimeoutError), listening.accept()[0] as connection:
                 connection.recv(100_000)
 
         thread = threading.Thread(target=serve)
@@ -265,7 +282,9 @@ async def test_the_request_names_model_key_and_headers(asked):
     model = asked.model.model_copy(update={"headers": {"X-Team": "blue"}})
     await asked.answer(model=model)
     request = asked.server.requests[0]
-    assert (request.body["model"], request.body["stream"]) == (asked.model.id, True)
+    in_path = asked.api in ("anthropic-bedrock", "anthropic-vertex")
+    assert asked.model.id in (request.path if in_path else request.body["model"])
+    assert request.body["stream"] if asked.api != "anthropic-bedrock" else request.path.endswith("-stream")
     assert KEY in request.headers.get("x-api-key", request.headers.get("authorization", ""))
     assert request.headers["x-team"] == "blue"
 
