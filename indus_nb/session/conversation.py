@@ -28,6 +28,12 @@ class ContextUsage(WireModel):
     percent: float | None
 
 
+@lru_cache(maxsize=16)
+def _usage(tokens: int | None, window: int) -> ContextUsage:
+    percent = None if tokens is None else 100 * tokens / window
+    return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=percent)
+
+
 class Conversation:
     """The messages that a session goes on from.
 
@@ -80,9 +86,9 @@ class Conversation:
         """How full the context of ``model`` is."""
         window = model.context_window
         if self._is_stale():
-            return ContextUsage.model_construct(tokens=None, context_window=window, percent=None)
+            return _usage(None, window)
         tokens = context_tokens(self.newest_first())
-        return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=100 * tokens / window)
+        return _usage(tokens, window)
 
     def to_wire(self) -> list[JsonObject | Message]:
         """The messages as JSON, or what becomes that."""
