@@ -7,7 +7,10 @@ its messages to a reader, does not wait for that.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import cast
+
+from pydantic import ConfigDict
 
 from indus_nb.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.providers import Model
@@ -22,6 +25,8 @@ class ContextUsage(WireModel):
 
     ``tokens`` is ``None`` between a compaction and the next answer.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     tokens: int | None
     context_window: int
