@@ -42,9 +42,9 @@ announced again.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from indus_nb.messages import (
     AssistantMessage,
@@ -55,15 +55,13 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireEvent, WireModel
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
 
 
-class Event(WireModel):
+class Event(WireEvent):
     """Something that has happened; it never changes, so extensions, session file and subscribers see the same."""
-
-    model_config = ConfigDict(frozen=True)
 
 
 class AgentStart(Event):
@@ -111,12 +109,12 @@ class MessageStart(Event):
     message: Message
 
 
-class MessageUpdate(Event):
+class MessageUpdate(Event, hidden=("growing",)):
     """The answer grew by ``assistant_message_event``; ``growing`` is the whole of it, ``message`` a copy of that."""
 
     type: Literal["message_update"] = "message_update"
     assistant_message_event: AssistantMessageEvent
-    growing: Any = Field(exclude=True)
+    growing: Any
 
     @property
     def message(self) -> AssistantMessage:
@@ -305,11 +303,11 @@ class EntryAdded(Event):
     """As in the session file: ``message``, ``model_change``, ``label``, ``compaction``, ``custom``, …."""
 
 
-class BashExecutionUpdate(Event):
+class BashExecutionUpdate(Event, renamed={"command_id": "id"}):
     """More output of a command that the user runs; ``command_id`` is the caller's id for it."""
 
     type: Literal["bash_execution_update"] = "bash_execution_update"
-    command_id: str | int | None = Field(default=None, serialization_alias="id")
+    command_id: str | int | None = None
     delta: str
 
 
@@ -325,7 +323,7 @@ AgentEvent: TypeAlias = (
     | ToolExecutionUpdate
     | ToolExecutionEnd
 )
-SessionEvent: TypeAlias = Annotated[
+SessionEvent: TypeAlias = (
     AgentEvent
     | AgentSettled
     | QueueUpdate
@@ -344,6 +342,5 @@ SessionEvent: TypeAlias = Annotated[
     | BranchMoved
     | EntryAdded
     | ExtensionError
-    | BashExecutionUpdate,
-    Field(discriminator="type"),
-]
+    | BashExecutionUpdate
+)

@@ -103,4 +103,5 @@ if TYPE_CHECKING:
         """A pydantic model; a class of this package that derives from it is completed when it is first used."""
 
 else:
-    LateModel = _Model("LateModel", (BaseModel,), {"__module__": __name__, "__qualname__": "LateModel"})
+    _content = {"__module__": __name__, "__qualname__": "LateModel", "model_config": {"defer_build": True}}
+    LateModel = _Model("LateModel", (BaseModel,), _content)

@@ -27,8 +27,7 @@ from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.model_choice import model_unavailable
 from indus_nb.session.session import AgentSession, ApproveMode, Equipment, SessionSettings
 from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
-from indus_nb.tools import DEFAULT_TOOLS, Shell, Tool, builtin_tools
-from indus_nb.tools.todo import NAME as TODO
+from indus_nb.tools import BUILTIN_TOOLS, DEFAULT_TOOLS, TODO, Shell, Tool, builtin_tools
 
 if TYPE_CHECKING:
     from indus_nb.extensions.todo_keeper import TodoKeeper
@@ -115,8 +114,8 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
         if model is not None and options.api_key:
             registry.api_keys[model.provider] = options.api_key
         level = level or options.thinking or stored.thinking_level or settings.default_thinking_level
-        usual_tools = _usual_tools(loaded, cwd, problems)
-        _check_tools(options.tools or (), [*builtin_tools(cwd), TODO, *options.more_tools])
+        usual_tools = _usual_tools(loaded, problems)
+        _check_tools(options.tools or (), [*BUILTIN_TOOLS, TODO, *options.more_tools])
         # Offered only on request: a host or an extension may have a tool of that name.
         keeper = _todo_keeper(settings, usual_tools if options.tools is None else options.tools)
         base = _text_or_file(options.system_prompt) if options.system_prompt is not None else None
@@ -124,8 +123,10 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
 
         def equip(cwd: Path) -> Equipment:
             names = usual_tools if options.tools is None else options.tools
-            tools = builtin_tools(cwd, shell=_shell(settings), auto_resize_images=settings.images.auto_resize)
-            tools |= {TODO: keeper.tool()} if keeper is not None else {}
+
+            def make() -> dict[str, Tool]:
+                tools = builtin_tools(cwd, shell=_shell(settings), auto_resize_images=settings.images.auto_resize)
+                return tools | ({TODO: keeper.tool()} if keeper is not None else {})
 
             def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
                 from indus_nb.resources.loading import load_resources
@@ -155,7 +156,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
                     skills=resources.skills,
                 )
 
-            return Equipment(tools, names, find, write)
+            return Equipment(make, names, find, write)
 
         session = AgentSession(
             store,
@@ -354,11 +355,11 @@ def _shell(settings: Settings) -> Shell:
     return Shell(path=settings.shell_path, prefix=settings.shell_command_prefix)
 
 
-def _usual_tools(loaded: LoadedSettings, cwd: Path, problems: list[str]) -> Sequence[str]:
+def _usual_tools(loaded: LoadedSettings, problems: list[str]) -> Sequence[str]:
     names = loaded.settings.default_tools
     if names is None:
         return DEFAULT_TOOLS
-    known = [*builtin_tools(cwd), TODO]
+    known = [*BUILTIN_TOOLS, TODO]
     if unknown := [name for name in names if name not in known]:
         names = [name for name in names if name in known]
         unknown_tools = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."

@@ -19,10 +19,9 @@ Deltas are kept as they came and joined when they are needed, so that an answer 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import pydantic_core
-from pydantic import ConfigDict, Field
 
 from indus_nb.messages import (
     AssistantBlock,
@@ -34,20 +33,18 @@ from indus_nb.messages import (
     Usage,
     now_ms,
 )
-from indus_nb.wire import JsonObject, WireModel, clean_text
+from indus_nb.wire import JsonObject, WireEvent, clean_text
 
 
-class StreamEvent(WireModel):
+class StreamEvent(WireEvent):
     """A piece of an answer; it never changes."""
 
-    model_config = ConfigDict(frozen=True)
 
-
-class StreamStart(StreamEvent):
+class StreamStart(StreamEvent, hidden=("growing",)):
     """The answer begins; ``growing`` is the message that will grow."""
 
     type: Literal["start"] = "start"
-    growing: Any = Field(default=None, exclude=True)
+    growing: Any = None
 
 
 class TextStart(StreamEvent):
@@ -138,7 +135,7 @@ class StreamError(StreamEvent):
 
 
 BlockDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
-AssistantMessageEvent: TypeAlias = Annotated[
+AssistantMessageEvent: TypeAlias = (
     StreamStart
     | TextStart
     | TextDelta
@@ -150,9 +147,8 @@ AssistantMessageEvent: TypeAlias = Annotated[
     | ToolCallDelta
     | ToolCallEnd
     | StreamDone
-    | StreamError,
-    Field(discriminator="type"),
-]
+    | StreamError
+)
 
 
 _Kind: TypeAlias = Literal["text", "thinking", "toolCall"]

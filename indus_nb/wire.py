@@ -1,15 +1,17 @@
 """The JSON lines that leave and enter the process, and the one base of everything that crosses that line.
 
-Inside the package names are snake_case; on the wire and in files they are camelCase. ``WireModel`` is the only place
-where one becomes the other.
+Inside the package names are snake_case; on the wire and in files they are camelCase. ``WireModel`` and ``WireEvent``
+are the only places where one becomes the other.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
 import pydantic_core
 from pydantic import ConfigDict, Field, ValidationError
@@ -44,6 +46,75 @@ class WireModel(LateModel):
     def to_wire(self) -> JsonObject:
         """The JSON object, absent values left out."""
         return _with_built_classes(lambda: self.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class WireEvent:
+    """A statement of what happened, immutable, and in JSON like a ``WireModel``; its values are not checked.
+
+    A run makes two of them for each piece of an answer, and a process its first ones while a user waits for it. So they
+    are no pydantic models: making one is filling a dictionary, and a class needs no schema.
+
+    >>> class Moved(WireEvent, renamed={"by_whom": "id"}, hidden=("reason",)):
+    ...     type: str = "moved"
+    ...     to_place: int
+    ...     by_whom: str | None = None
+    ...     reason: str = ""
+    >>> moved = Moved(to_place=5, by_whom="me", reason="not told")
+    >>> moved
+    Moved(type='moved', to_place=5, by_whom='me', reason='not told')
+    >>> moved.to_wire(), Moved(to_place=5).to_wire()
+    ({'type': 'moved', 'toPlace': 5, 'id': 'me'}, {'type': 'moved', 'toPlace': 5})
+    """
+
+    wire_names: ClassVar[dict[str, str]] = {}
+    """The attributes that are on the wire, in order, with their names there."""
+    _names: ClassVar[AbstractSet[str]] = frozenset()
+    _required: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, *, hidden: tuple[str, ...] = (), renamed: dict[str, str] | None = None) -> None:
+        super().__init_subclass__()
+        own = [name for name in inspect.get_annotations(cls) if name not in cls._names]
+        cls._names = dict.fromkeys((*cls._names, *own)).keys()
+        cls._required = frozenset(name for name in cls._names if not hasattr(cls, name))
+        shown = {name: (renamed or {}).get(name) or to_camel(name) for name in own if name not in hidden}
+        cls.wire_names = {**cls.wire_names, **shown}
+
+    def __init__(self, **values: Any) -> None:
+        given = values.keys()
+        if not self._required <= given:
+            raise TypeError(f"{type(self).__name__} needs {', '.join(sorted(self._required - given))}")
+        if not given <= self._names:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(given - self._names))}")
+        self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: what has happened does not change")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: what has happened does not change")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._values() == cast("Self", other)._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._values()))
+
+    def __repr__(self) -> str:
+        values = (f"{name}={value!r}" for name, value in zip(self._names, self._values(), strict=True))
+        return f"{type(self).__name__}({', '.join(values)})"
+
+    def _values(self) -> list[object]:
+        return [getattr(self, name) for name in self._names]
+
+    def frame(self) -> JsonObject:
+        """What is on the wire, with values that may still be models; absent ones are left out."""
+        named = ((key, getattr(self, name)) for name, key in self.wire_names.items())
+        return {key: value for key, value in named if value is not None}
+
+    def to_wire(self) -> JsonObject:
+        """The JSON object, absent values left out."""
+        return cast("JsonObject", _jsonable(self))
 
 
 def usual(kind: type[_ModelT]) -> _ModelT:
@@ -103,13 +174,27 @@ def dump(value: object) -> bytes:
     b'{"model":null,"text":"gr\xc3\xb6\xc3\x9fer\xe2\x80\xa8"}'
     """
     try:
-        return pydantic_core.to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+        return pydantic_core.to_json(
+            value, by_alias=True, exclude_none=True, inf_nan_mode="null", fallback=_event_frame
+        )
     except ValueError:
         # Half characters, as in a file name that is no UTF-8, or a class not built yet; any other defect shows again.
-        plain = _with_built_classes(
-            lambda: pydantic_core.to_jsonable_python(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+        text = json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return clean_text(text).encode()
+
+
+def _jsonable(value: object) -> object:
+    return _with_built_classes(
+        lambda: pydantic_core.to_jsonable_python(
+            value, by_alias=True, exclude_none=True, inf_nan_mode="null", fallback=_event_frame
         )
-        return clean_text(json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))).encode()
+    )
+
+
+def _event_frame(value: object) -> JsonObject:
+    if isinstance(value, WireEvent):
+        return value.frame()
+    raise pydantic_core.PydanticSerializationError(f"Unable to serialize unknown type: {type(value)}")
 
 
 def load_object(line: bytes) -> JsonObject:

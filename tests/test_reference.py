@@ -10,8 +10,6 @@ import os
 from pathlib import Path
 from typing import get_args
 
-from pydantic.alias_generators import to_camel
-
 from indus_nb import events
 from indus_nb.console import commands
 
@@ -55,14 +53,13 @@ def reference() -> str:
         ]
         if fields:
             parts.append("\n".join(["\n| field | type | required |", "|---|---|---|", *fields, ""]))
-    return "".join([*parts, EVENTS, *map(event_row, get_args(get_args(events.SessionEvent)[0]))])
+    return "".join([*parts, EVENTS, *map(event_row, get_args(events.SessionEvent))])
 
 
 def event_row(event: type[events.AgentStart]) -> str:
-    fields = ", ".join(f"`{field.serialization_alias or to_camel(name)}`" for name, field in event.model_fields.items()
-                       if name != "type" and not field.exclude)  # fmt: skip
+    fields = ", ".join(f"`{name}`" for name in event.wire_names.values() if name != "type")
     when = " ".join((inspect.getdoc(event) or "").split("\n\n")[0].split()).replace("``", "`")
-    return f"| `{event.model_fields['type'].default}` | {when} | {fields} |\n"
+    return f"| `{event.type}` | {when} | {fields} |\n"
 
 
 def kind(field: dict) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit status."""
+    gc.set_threshold(20_000, 20, 20)  # what imports make is no garbage, and a process of its own may let more lie
     _open_standard_descriptors()
     from indus_nb.console.stdio import complain, leave
 
@@ -130,9 +132,7 @@ def _main(options: argparse.Namespace) -> int:
         return _list_models(options.list_models)
     _check(options)
     import asyncio
-    import gc
 
-    gc.set_threshold(20_000, 20, 20)  # a process of its own may let more garbage lie between two looks for it
     return asyncio.new_event_loop().run_until_complete(_run(options))
 
 

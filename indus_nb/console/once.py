@@ -22,7 +22,8 @@ from indus_nb.events import AutoRetryStart, CompactionStart, ExtensionError, Ses
 from indus_nb.messages import ImageContent
 from indus_nb.render.markup import plain
 from indus_nb.session.session import AgentSession
-from indus_nb.tools import ToolError, read_image
+from indus_nb.tools import ToolError
+from indus_nb.tools.read import read_image
 from indus_nb.wire import clean_text, dump
 
 _CLOSE_SECONDS = 30.0

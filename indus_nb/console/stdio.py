@@ -87,7 +87,7 @@ class _JoinedDelta:
     pieces: list[str] = field(default_factory=list[str])
 
     def event(self) -> MessageUpdate:
-        joined = self.delta.model_copy(update={"delta": "".join(self.pieces)})
+        joined = type(self.delta)(content_index=self.delta.content_index, delta="".join(self.pieces))
         return MessageUpdate(assistant_message_event=joined, growing=self.update.growing)
 
 

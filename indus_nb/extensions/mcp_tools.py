@@ -10,7 +10,7 @@ from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import SessionShutdown, SessionStart
 from indus_nb.mcp import McpServers
 from indus_nb.session.dialogs import clock
-from indus_nb.tools import builtin_tools
+from indus_nb.tools import BUILTIN_TOOLS
 
 
 def mcp_extension(configs: Mapping[str, object]) -> Callable[[ExtensionApi], None]:
@@ -25,7 +25,7 @@ def mcp_extension(configs: Mapping[str, object]) -> Callable[[ExtensionApi], Non
 
         @api.on("session_start")
         async def start(_: SessionStart, ctx: Context) -> None:
-            servers.append(McpServers(configs, ctx.cwd, reserved=[*builtin_tools(ctx.cwd)], on_change=offer))
+            servers.append(McpServers(configs, ctx.cwd, reserved=BUILTIN_TOOLS, on_change=offer))
             running = clock.get()
             with running.paused() if running else contextlib.nullcontext():  # it has a time limit of its own
                 await servers[-1].start()

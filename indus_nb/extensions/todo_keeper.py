@@ -13,8 +13,8 @@ from indus_nb.messages import AssistantMessage, CustomMessage, ToolResultMessage
 from indus_nb.resources.settings import TodoSettings
 from indus_nb.session.session import AgentSession
 from indus_nb.storage.format import Entry
-from indus_nb.tools import FunctionTool
-from indus_nb.tools.todo import NAME, TodoArguments, TodoList, read_list, todo_tool
+from indus_nb.tools import TODO, FunctionTool
+from indus_nb.tools.todo import TodoArguments, TodoList, read_list, todo_tool
 
 
 class TodoKeeper(RunWatcher):
@@ -63,7 +63,7 @@ class TodoKeeper(RunWatcher):
             return ()
         if answer.stop_reason != "stop" or self._reminders >= self._settings.max_reminders:
             return ()
-        if NAME not in session.active_tools:
+        if TODO not in session.active_tools:
             return ()
         self._reminders += 1
         todos = [task.to_wire() for task in open_tasks]
@@ -71,7 +71,7 @@ class TodoKeeper(RunWatcher):
         await session.emit(TodoReminder(todos=todos, attempt=attempt, max_attempts=most))
         text = (
             f"<system-reminder>\nYou stopped, and tasks of your to-do list are open:\n{self.todos.text()}\n\n"
-            f"Go on with them. Those that are finished or given up, mark so with the tool {NAME}. If you need an "
+            f"Go on with them. Those that are finished or given up, mark so with the tool {TODO}. If you need an "
             f"answer of the user before you can go on, say so. (Reminder {attempt} of {most}.)\n</system-reminder>"
         )
         return [CustomMessage(custom_type="todo_reminder", content=text, display=False)]
@@ -101,7 +101,7 @@ def _saved_list(branch: Sequence[Entry]) -> TodoList:
             message = entry.message
         except ValueError:  # of a kind unknown here
             continue
-        if isinstance(message, ToolResultMessage) and message.tool_name == NAME and not message.is_error:
+        if isinstance(message, ToolResultMessage) and message.tool_name == TODO and not message.is_error:
             todos = read_list(message.details)
             if todos is not None:
                 return todos if todos.open_tasks else TodoList()

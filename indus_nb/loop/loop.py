@@ -328,7 +328,7 @@ def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
 
 
 async def _run_tool_call(run: Run, call: ToolCall) -> _Outcome:
-    await run.emit(ToolExecutionStart(tool_call_id=call.id, tool_name=call.name, args=call.arguments))
+    await run.emit(ToolExecutionStart(tool_call_id=call.id, tool_name=call.name, args={**call.arguments}))
     progress = _Progress(run, call)
     try:
         output, is_error = await _execute(run, call, progress.report), False
@@ -407,7 +407,7 @@ class _Progress:
                     ToolExecutionUpdate(
                         tool_call_id=self._call.id,
                         tool_name=self._call.name,
-                        args=self._call.arguments,
+                        args={**self._call.arguments},
                         partial_result=latest,
                     )
                 )

@@ -140,6 +140,41 @@ class AnthropicProvider:
             else answer.growing.finish(answer.stop_reason)
         )
 
+    async def count_tokens(self, model: Model, context: Context, options: StreamOptions) -> int:
+        """Have the server count the tokens of a request; see ``TokenCounter.count_tokens``.
+
+        Args:
+            model: The model that would be asked.
+            context: System prompt, messages and tools, as the session holds them.
+            options: Key, thinking level and limits.
+
+        Returns:
+            The tokens of what the model would read.
+
+        Raises:
+            IndusError: There is no count; the message says why.
+        """
+        body = request_body(model, await conforming(context, model), options)
+        where = self._where(model)
+        idle_timeout = options.idle_timeout or self._idle_timeout
+        try:
+            answer = await self._counted(
+                model, {key: value for key, value in body.items() if key not in ("stream", "max_tokens")}, options
+            )
+        except Exception as error:
+            problem = _sentence(error, where, idle_timeout, reached=False, url_variable=self._url_variable)
+            raise IndusError(hide_shapes(problem, self._secrets(model, options))) from error
+        match answer:
+            case {"input_tokens": int(tokens)}:
+                return tokens
+            case _:
+                raise IndusError(f"{where} did not answer with a number of tokens.")
+
+    async def _counted(self, model: Model, body: JsonObject, options: StreamOptions) -> object:
+        """What the server answers when it is asked for a count."""
+        async with self._sent("/v1/messages/count_tokens", model, body, options) as answer:
+            return await answer.value()
+
     def _url(self, model: Model) -> str:
         return (model.provider == "anthropic" and os.environ.get(self._url_variable)) or model.base_url
 
@@ -159,20 +194,27 @@ class AnthropicProvider:
             HttpStatusError: The server refuses it.
             StreamedError: It fails after it has begun to answer.
         """
+        async with self._sent("/v1/messages", model, body, options) as answer:
+            if options.on_response is not None:
+                await options.on_response(answer.status, answer.headers)
+            yield Reply(answer.headers, answer.content(), answer.events())
+
+    @asynccontextmanager
+    async def _sent(
+        self, path: str, model: Model, body: JsonObject, options: StreamOptions
+    ) -> AsyncGenerator[http.StreamingAnswer]:
         key = (options.api_key or "").strip()
         url = self._url(model)
         check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
         check_key(key, model)
         own = {"authorization": f"Bearer {key or _NO_KEY}", "anthropic-version": _VERSION}
         async with http.stream(
-            http.joined_url(url, "/v1/messages"),
+            http.joined_url(url, path),
             body,
             headers=http.merged_headers(own, _environment_headers(model), model.headers, betas(body)),
             idle_timeout=options.idle_timeout or self._idle_timeout,
         ) as answer:
-            if options.on_response is not None:
-                await options.on_response(answer.status, answer.headers)
-            yield Reply(answer.headers, answer.content(), answer.events())
+            yield answer
 
 
 def _environment_headers(model: Model) -> dict[str, str]:

@@ -90,6 +90,10 @@ class StreamingAnswer:
         for event in decoder.end():
             yield event
 
+    async def value(self) -> object:
+        """Return what the body says: the value of its JSON, else its text, of both the first megabyte."""
+        return await _beginning(self._response)
+
     async def close(self) -> None:
         """End the request, whatever of the answer has arrived."""
         if self._events is not None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, cast
@@ -91,6 +91,8 @@ class _PlatformProvider(AnthropicProvider, ABC):
     _libraries: ClassVar[tuple[str, ...]] = ()
     _needs: ClassVar[str]
     """What to set, as a sentence."""
+    _counts_not: ClassVar[str] = ""
+    """Why tokens are not counted."""
 
     def preload(self) -> None:
         """Import the SDK, and what finds credentials."""
@@ -109,9 +111,9 @@ class _PlatformProvider(AnthropicProvider, ABC):
     @asynccontextmanager
     async def _asked(self, model: Model, body: JsonObject, options: StreamOptions) -> AsyncGenerator[Reply]:
         async with await self._made(model, options) as client:
-            from anthropic import APIError, APIStatusError, AsyncStream
+            from anthropic import APIStatusError, AsyncStream
 
-            try:
+            with self._described(model):
                 events = await client.post(
                     "/v1/messages",
                     cast_to=object,
@@ -120,12 +122,6 @@ class _PlatformProvider(AnthropicProvider, ABC):
                     stream=True,
                     stream_cls=AsyncStream[object],
                 )
-            except APIStatusError as error:
-                raise self._refusal(error, model) from error
-            except APIError:
-                raise
-            except Exception as error:
-                raise self._unusable(error, model) from error  # what signs requests found no credentials
             async with events:
                 response = events.response
                 if options.on_response is not None:
@@ -138,6 +134,29 @@ class _PlatformProvider(AnthropicProvider, ABC):
                     if type(error).__module__.startswith("botocore."):
                         raise ValueError(str(error)) from error  # a frame whose lengths or checksums are wrong
                     raise
+
+    async def _counted(self, model: Model, body: JsonObject, options: StreamOptions) -> object:
+        if self._counts_not:
+            raise IndusError(self._counts_not)
+        async with await self._made(model, options) as client:
+            with self._described(model):
+                return await client.post(
+                    "/v1/messages/count_tokens", cast_to=object, body=body, options={"headers": betas(body)}
+                )
+
+    @contextmanager
+    def _described(self, model: Model) -> Generator[None]:
+        """Describe what goes wrong with a request that is not answered."""
+        from anthropic import APIError, APIStatusError
+
+        try:
+            yield
+        except APIStatusError as error:
+            raise self._refusal(error, model) from error
+        except APIError:
+            raise
+        except Exception as error:
+            raise self._unusable(error, model) from error  # what signs requests found no credentials
 
     def _adapted(self, body: JsonObject) -> JsonObject:
         """The body as this platform wants it, as far as the SDK does not see to that."""
@@ -212,6 +231,7 @@ class BedrockProvider(_PlatformProvider):
     _libraries = ("boto3", "botocore.auth", "botocore.eventstream")
     _url_variable = "ANTHROPIC_BEDROCK_BASE_URL"
     _needs = _AWS_NEEDS
+    _counts_not = "Amazon Bedrock counts tokens at its newer endpoint only (anthropic-bedrock-mantle)."
 
     def _adapted(self, body: JsonObject) -> JsonObject:
         return {"anthropic_version": _BEDROCK_VERSION, **body}

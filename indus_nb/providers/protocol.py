@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from indus_nb.errors import IndusError
 from indus_nb.messages import ModelMessage, ThinkingLevel
 from indus_nb.providers.catalog import Model
 from indus_nb.streaming import AssistantMessageEvent
@@ -83,6 +84,47 @@ class Provider(Protocol):
         It may raise: what is missing is reported by the first request, see ``preloading``.
         """
         ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """A provider whose servers count tokens."""
+
+    async def count_tokens(self, model: Model, context: Context, options: StreamOptions) -> int:
+        """Count the tokens of a request without having it answered.
+
+        Args:
+            model: The model that would be asked.
+            context: System prompt, messages and tools, as the session holds them.
+            options: Key, thinking level and limits; no callback is called.
+
+        Returns:
+            The tokens of what the model would read.
+
+        Raises:
+            IndusError: There is no count; the message says why.
+        """
+        ...
+
+
+async def count_tokens(provider: Provider, model: Model, context: Context, options: StreamOptions) -> int:
+    """Count the tokens of a request if the provider can; see ``TokenCounter``.
+
+    Args:
+        provider: What would be asked.
+        model: The model that would be asked.
+        context: System prompt, messages and tools, as the session holds them.
+        options: Key, thinking level and limits.
+
+    Returns:
+        The tokens of what the model would read.
+
+    Raises:
+        IndusError: There is no count; the message says why.
+    """
+    if not isinstance(provider, TokenCounter):
+        raise IndusError(f"No tokens are counted for {model.provider}.")
+    return await provider.count_tokens(model, context, options)
 
 
 class Cassette(Protocol):

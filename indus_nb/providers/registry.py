@@ -39,7 +39,7 @@ from indus_nb.providers.models_file import (
     read_models_file,
     validated,
 )
-from indus_nb.providers.protocol import Cassette, Context, Provider, StreamOptions
+from indus_nb.providers.protocol import Cassette, Context, Provider, StreamOptions, count_tokens
 from indus_nb.streaming import AssistantMessageEvent
 
 __all__ = ["ModelRegistry", "ProviderConfig", "ScopedModel"]
@@ -361,12 +361,18 @@ class _WithHeaders:
             for event in failed_answer(model, str(error)):
                 yield event
             return
-        if self.bearer and options.api_key:
-            headers["Authorization"] = f"Bearer {options.api_key}"
-        ready = model.model_copy(update={"headers": headers})
-        async with aclosing(self.provider.stream(ready, context, options)) as events:
+        async with aclosing(self.provider.stream(self._with(headers, model, options), context, options)) as events:
             async for event in events:
                 yield event
+
+    async def count_tokens(self, model: Model, context: Context, options: StreamOptions) -> int:
+        headers = await asyncio.to_thread(self.headers, model)
+        return await count_tokens(self.provider, self._with(headers, model, options), context, options)
+
+    def _with(self, headers: dict[str, str], model: Model, options: StreamOptions) -> Model:
+        if self.bearer and options.api_key:
+            headers["Authorization"] = f"Bearer {options.api_key}"
+        return model.model_copy(update={"headers": headers})
 
     def preload(self) -> None:
         self.provider.preload()

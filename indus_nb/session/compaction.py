@@ -116,7 +116,12 @@ class CompactionResult(WireModel):
 
 def estimated_tokens(message: Message) -> int:
     """About how many tokens a message has; images of the user are not counted."""
-    return math.ceil(_characters(message) / _CHARACTERS_PER_TOKEN)
+    return estimated_text_tokens(_characters(message))
+
+
+def estimated_text_tokens(characters: int) -> int:
+    """About how many tokens that many characters are."""
+    return math.ceil(characters / _CHARACTERS_PER_TOKEN)
 
 
 def _characters(message: Message) -> int:
@@ -150,10 +155,17 @@ def is_good_answer(message: Message) -> bool:
     return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 
-def context_tokens(newest_first: Iterable[Message]) -> int:
+def context_tokens(newest_first: Iterable[Message], uncounted: int = 0) -> int:
     """Return how many tokens a conversation has.
 
     Its last good answer counted them; those after it are estimated.
+
+    Args:
+        newest_first: The messages, the newest first.
+        uncounted: About how many more tokens an answer would have counted, if there is none.
+
+    Returns:
+        The tokens.
     """
     tokens = 0
     for message in newest_first:
@@ -163,7 +175,7 @@ def context_tokens(newest_first: Iterable[Message]) -> int:
             if counted:
                 return tokens + counted
         tokens += estimated_tokens(message)
-    return tokens
+    return tokens + uncounted
 
 
 # Where to cut

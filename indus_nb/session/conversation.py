@@ -6,15 +6,19 @@ its messages to a reader, does not wait for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import cast
+
+from pydantic import ConfigDict
 
 from indus_nb.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.providers import Model
-from indus_nb.session.compaction import context_tokens
+from indus_nb.providers.protocol import ToolSpec
+from indus_nb.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.storage.format import Entry, StoredContext
 from indus_nb.storage.store import SessionStore
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, dump
 
 
 class ContextUsage(WireModel):
@@ -23,9 +27,28 @@ class ContextUsage(WireModel):
     ``tokens`` is ``None`` between a compaction and the next answer.
     """
 
+    model_config = ConfigDict(frozen=True)
+
     tokens: int | None
     context_window: int
     percent: float | None
+
+
+@lru_cache(maxsize=16)
+def _usage(tokens: int | None, window: int) -> ContextUsage:
+    percent = None if tokens is None else 100 * tokens / window
+    return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=percent)
+
+
+class TokenCount(WireModel):
+    """How many tokens the next request has.
+
+    ``is_exact`` is whether the model's server counted them; ``reason`` is why it did not, if they are estimated.
+    """
+
+    tokens: int
+    is_exact: bool
+    reason: str | None = None
 
 
 class Conversation:
@@ -80,9 +103,25 @@ class Conversation:
         """How full the context of ``model`` is."""
         window = model.context_window
         if self._is_stale():
-            return ContextUsage.model_construct(tokens=None, context_window=window, percent=None)
+            return _usage(None, window)
         tokens = context_tokens(self.newest_first())
-        return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=100 * tokens / window)
+        return _usage(tokens, window)
+
+    def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
+        """About how many tokens a request has; they are counted as far as an answer did that.
+
+        Args:
+            system_prompt: What the request says besides the messages.
+            tools: What it offers.
+
+        Returns:
+            The tokens.
+        """
+        offered = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
+        others = estimated_text_tokens(len(system_prompt) + len(offered))
+        if self._is_stale():
+            return others + sum(map(estimated_tokens, self.messages))
+        return context_tokens(self.newest_first(), others)
 
     def to_wire(self) -> list[JsonObject | Message]:
         """The messages as JSON, or what becomes that."""

@@ -14,10 +14,12 @@ from indus_nb._moved import Renamed
 from indus_nb.events import SessionEvent
 from indus_nb.loop import AbortSignal, RunHooks
 from indus_nb.messages import CustomMessage, ImageContent
-from indus_nb.session.compaction import CompactionResult, Preparation
 from indus_nb.storage.format import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
 from indus_nb.wire import JsonObject
+
+if TYPE_CHECKING:
+    from indus_nb.session.compaction import CompactionResult, Preparation
 
 InputSource = Literal["interactive", "rpc", "extension"]
 ReplaceReason = Literal["new", "resume", "fork"]

@@ -9,17 +9,19 @@ What this module promises:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast, get_args
 
-from indus_nb.errors import CredentialsError, ModelNotFoundError, SessionFileError
+from indus_nb.errors import CredentialsError, IndusError, ModelNotFoundError, SessionFileError
 from indus_nb.events import ModelChanged, ThinkingLevelChanged
-from indus_nb.messages import ThinkingLevel
-from indus_nb.providers import Model, StreamOptions
+from indus_nb.messages import ThinkingLevel, for_model
+from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
 from indus_nb.providers.preloading import preload_in_background
+from indus_nb.providers.protocol import count_tokens
 from indus_nb.providers.registry import ScopedModel
 from indus_nb.session.compaction import Summariser
-from indus_nb.session.conversation import ContextUsage
+from indus_nb.session.conversation import ContextUsage, TokenCount
 from indus_nb.session.publisher import Publisher
 from indus_nb.session.state import SessionState
 from indus_nb.storage.format import StoredContext
@@ -83,6 +85,32 @@ class ModelChoice:
         """
         model = self._state.model
         return self._state.conversation.usage(model) if model is not None and model.context_window else None
+
+    async def count_tokens(self, system_prompt: str, tools: Sequence[ToolSpec]) -> TokenCount:
+        """Return how many tokens the next request has, counted by the server if it can.
+
+        Args:
+            system_prompt: What the request says besides the messages.
+            tools: What it offers.
+
+        Returns:
+            The count, and why it is an estimate if it is one.
+
+        Raises:
+            CredentialsError: There is no model.
+        """
+        model = self.required
+        state = self._state
+        messages = for_model(await state.hooks.context(state.messages))
+        try:
+            options = self.stream_options(model)
+            context = Context(system_prompt, messages, tools)
+            tokens = await count_tokens(state.registry.provider_of(model), model, context, options)
+        except IndusError as error:
+            return TokenCount(
+                tokens=state.conversation.estimate(system_prompt, tools), is_exact=False, reason=str(error)
+            )
+        return TokenCount(tokens=tokens, is_exact=True)
 
     def preload(self) -> None:
         """Import in a thread what the first request to the model needs.

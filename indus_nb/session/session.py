@@ -26,6 +26,7 @@ from indus_nb.providers import Model
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.session.branching import Navigation
 from indus_nb.session.compaction import CompactionResult
+from indus_nb.session.conversation import TokenCount
 from indus_nb.session.hooks import BranchPlan, InputSource, SessionHooks
 from indus_nb.session.parts import SessionParts, Stage
 from indus_nb.session.publisher import Listener
@@ -397,6 +398,16 @@ class AgentSession(SessionParts):
     def available_models(self) -> list[Model]:
         """Return the models of every provider that needs no key or has one."""
         return self.registry.available()
+
+    async def count_tokens(self) -> TokenCount:
+        """Return how many tokens the next request has before a prompt is added.
+
+        They are counted by the model's server, which answers nothing and takes no money for it, where there is such
+        a server (Claude's); else they are estimated, and ``reason`` says why. Raises ``CredentialsError`` without a
+        model.
+        """
+        await self.start()
+        return await self.models.count_tokens(self.system_prompt, [tool.spec for tool in self.active_tools.values()])
 
     async def set_model(self, model: Model) -> None:
         """Talk to another model from the next request on; see ``ModelChoice.set_model``."""

@@ -9,6 +9,7 @@ What this module promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from indus_nb.errors import UsageError
@@ -25,7 +26,7 @@ class Equipment:
     """What depends on the directory that a session works in.
 
     Args:
-        tools: the session's own tools by name.
+        make_tools: makes the session's own tools, by name; called when they are first needed.
         active: the names of those that are offered unless others are chosen.
         load_resources: finds the user's resources, given more places to look for skills and for prompt templates;
             called when resources are first needed.
@@ -34,17 +35,22 @@ class Equipment:
 
     def __init__(
         self,
-        tools: Mapping[str, Tool],
+        make_tools: Callable[[], Mapping[str, Tool]],
         active: Sequence[str],
         load_resources: Callable[[Sequence[str], Sequence[str]], Resources],
         write_prompt: Callable[[Iterable[Tool], Resources], str],
     ) -> None:
-        self.tools = tools
+        self._make_tools = make_tools
         self.active = active
         self._load_resources = load_resources
         self._write_prompt = write_prompt
         self._places: tuple[Sequence[str], Sequence[str]] = ((), ())
         self._resources: Resources | None = None
+
+    @cached_property
+    def tools(self) -> Mapping[str, Tool]:
+        """The session's own tools, by name."""
+        return self._make_tools()
 
     @property
     def resources(self) -> Resources:

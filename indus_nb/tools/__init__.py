@@ -7,13 +7,12 @@ from typing import Any
 
 from indus_nb.tools.bash import Shell, ShellResult, bash_tool
 from indus_nb.tools.description import Approval, CallDescription, describe_call
-from indus_nb.tools.files import FileQueue, edit_tool, ls_tool, write_tool
-from indus_nb.tools.read import read_image, read_tool
-from indus_nb.tools.search import find_tool, grep_tool
-from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
 
 __all__ = [
+    "BUILTIN_TOOLS",
     "DEFAULT_TOOLS",
+    "TODO",
     "Approval",
     "CallDescription",
     "FunctionTool",
@@ -24,10 +23,11 @@ __all__ = [
     "ToolError",
     "builtin_tools",
     "describe_call",
-    "read_image",
     "text_output",
 ]
 
+BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
+"""The tools that ``builtin_tools`` makes, in the order in which the model sees them."""
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
 """The tools that are active unless others are chosen."""
 
@@ -43,6 +43,10 @@ def builtin_tools(cwd: Path, *, shell: Shell | None = None, auto_resize_images: 
     Returns:
         The tools by name, in the order in which the model sees them.
     """
+    from indus_nb.tools.files import FileQueue, edit_tool, ls_tool, write_tool  # no start needs them
+    from indus_nb.tools.read import read_tool
+    from indus_nb.tools.search import find_tool, grep_tool
+
     queue = FileQueue()
     tools: list[FunctionTool[Any]] = [
         read_tool(cwd, auto_resize_images=auto_resize_images),

@@ -6,7 +6,6 @@ import asyncio
 import codecs
 import contextlib
 import re
-import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from pydantic import Field
 
 from indus_nb.events import ToolOutput
 from indus_nb.tools.description import Approval, CallDescription
-from indus_nb.tools.previews import command_rule
 from indus_nb.tools.process import Child
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, GrowingTail, Truncation, size_text
@@ -197,7 +195,11 @@ async def _follow(
 
 
 def _default_shell() -> str:
-    return "/bin/bash" if Path("/bin/bash").exists() else shutil.which("bash") or "sh"
+    if Path("/bin/bash").exists():
+        return "/bin/bash"
+    from shutil import which
+
+    return which("bash") or "sh"
 
 
 class BashArguments(Arguments):
@@ -254,6 +256,8 @@ def bash_tool(cwd: Path, shell: Shell) -> FunctionTool[BashArguments]:
 
 
 def _describe(default: CallDescription, arguments: BashArguments) -> CallDescription:
+    from indus_nb.tools.previews import command_rule  # with modules that only a question needs
+
     rule = f"bash: {command_rule(arguments.command)}"
     return replace(default, approval=lambda: Approval("Run this command?", arguments.command, rule))
 

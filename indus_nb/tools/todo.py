@@ -14,10 +14,9 @@ from pydantic import Field, ValidationError
 
 from indus_nb.events import ToolOutput
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
-from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import TODO, Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.wire import WireModel
 
-NAME = "todo"
 TaskStatus = Literal["pending", "in_progress", "completed", "abandoned"]
 Operation = Literal["init", "append", "start", "done", "drop", "remove", "view"]
 
@@ -129,7 +128,7 @@ def list_of_result(tool_name: str, details: object) -> TodoList | None:
     Returns:
         The list; ``None`` for a result of another tool, or of a call that failed.
     """
-    return read_list(details) if tool_name == NAME else None
+    return read_list(details) if tool_name == TODO else None
 
 
 def changed(todos: TodoList, arguments: TodoArguments) -> TodoList:
@@ -249,7 +248,7 @@ def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) ->
         return text_output(text, {"op": arguments.op, **todos.to_wire()})
 
     return FunctionTool(
-        name=NAME,
+        name=TODO,
         description=(
             "Keep the list of what is to be done for the user, in phases. Use it for work of several steps: plan with "
             "init, and mark each task when it is done. One task is in progress at a time; the next one is taken by "

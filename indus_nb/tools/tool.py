@@ -119,6 +119,10 @@ class Tool(Protocol):
         ...
 
 
+TODO = "todo"
+"""The name of the to-do list's tool, which is offered on request only."""
+
+
 class Arguments(LateModel):
     """The base of a built-in tool's arguments."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -143,7 +142,9 @@ class GrowingTail:
     def _open(self) -> None:
         try:
             # Looking for the directory writes a file there, the first time.
-            path = Path(tempfile.gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
+            from tempfile import gettempdir  # with all kinds of compression, for which no start should wait
+
+            path = Path(gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
             self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         except OSError as error:
             self.file_problem = str(error)

@@ -16,6 +16,7 @@ import os
 import platform
 import re
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ from benchmarks.scenarios import Figures, Scenario, scenarios
 def main() -> None:
     """Measure, or read what was measured, and write it."""
     options = arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.read:
         report = Report.from_json(json.loads(options.read.read_text()))
     else:
@@ -79,14 +81,20 @@ def peer(text: str) -> Program:
     name, equals, command = text.partition("=")
     if not (name and equals and command):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COMMAND")
-    return Program(name, tuple(shlex.split(command)))
+    return Program(name, words(command))
+
+
+def words(command: str) -> tuple[str, ...]:
+    """The words of a command; paths in it are made absolute, for programs are started in a home of their own."""
+    split = shlex.split(command)
+    return tuple(str(Path(word).absolute()) if "/" in word and Path(word).exists() else word for word in split)
 
 
 @contextmanager
 def our_command(command: str | None, keep: Path | None) -> Iterator[tuple[str, ...]]:
     """The command that starts ours: what was given, or that of an environment into which it has just been installed."""
     if command:
-        yield tuple(shlex.split(command))
+        yield words(command)
         return
     with tempfile.TemporaryDirectory(prefix="bench-environment-") as folder:
         place = keep.resolve() if keep else Path(folder) / "environment"
@@ -134,6 +142,16 @@ class Measuring:
             print(text, file=sys.stderr)
 
 
+def run_all(measuring: Measuring, chosen: list[Scenario], programs: list[Program], *, first: int) -> None:
+    """Run each scenario once with each program."""
+    for scenario in chosen:
+        for program in programs[first:] + programs[:first]:
+            if program.ours or not scenario.only_ours:
+                measuring.run(scenario, program.name, partial(scenario.measure, program))
+        if scenario.bare is not None:
+            measuring.run(scenario, BARE, scenario.bare)
+
+
 def measured(options: argparse.Namespace, programs: list[Program]) -> Report:
     """Run every chosen scenario with every program, in turn."""
     measuring = Measuring()
@@ -141,14 +159,11 @@ def measured(options: argparse.Namespace, programs: list[Program]) -> Report:
     chosen = [one for one in every if not options.only or any(re.search(p, one.name) for p in options.only)]
     if not chosen:
         sys.exit(f"No scenario matches; there are {', '.join(one.name for one in every)}.")
-    for number in range(options.runs):
-        first = number % len(programs)  # nobody is always first
-        for scenario in chosen:
-            for program in programs[first:] + programs[:first]:
-                if program.ours or not scenario.only_ours:
-                    measuring.run(scenario, program.name, partial(scenario.measure, program))
-            if scenario.bare is not None:
-                measuring.run(scenario, BARE, scenario.bare)
+    try:
+        for number in range(options.runs):
+            run_all(measuring, chosen, programs, first=number % len(programs))  # nobody is always first
+    except KeyboardInterrupt:
+        measuring.note("Interrupted: some figures are of fewer runs.")
     peers = [program.name for program in programs[1:]]
     return Report(
         date=dt.datetime.now(dt.UTC).date().isoformat(),

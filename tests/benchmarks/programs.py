@@ -304,7 +304,7 @@ def forget_files(program: Program) -> str:
             raise ProgramError("this system does not let a program drop its page cache") from None
     else:
         return "the whole page cache was dropped"
-    for path in _installation(program):
+    for path in set(_installation(program)):
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except OSError:
@@ -321,13 +321,24 @@ def _installation(program: Program) -> Iterator[Path]:
     words = (shutil.which(program.command[0]) or "", *program.command[1:])
     for word in (Path(word).absolute() for word in words if Path(word).is_file()):
         yield word.resolve()
-        for path in (word, word.resolve()):
-            for parent in path.parents:
-                if parent.name == "node_modules":
-                    yield from (inside for inside in parent.rglob("*") if inside.is_file())
-                elif (parent / "pyvenv.cfg").is_file():
-                    yield from (inside for inside in parent.rglob("*") if inside.is_file())
-                    config = (parent / "pyvenv.cfg").read_text().splitlines()
-                    bases = [line.partition("=")[2].strip() for line in config if line.startswith("home")]
-                    for base in bases:
-                        yield from (inside for inside in (Path(base).parent / "lib").rglob("*.*") if inside.is_file())
+        for parent in {*word.parents, *word.resolve().parents}:
+            if parent.name == "node_modules":
+                yield from _files(parent)
+            elif (parent / "pyvenv.cfg").is_file():
+                yield from _files(parent)
+                config = (parent / "pyvenv.cfg").read_text().splitlines()
+                for home in (line.partition("=")[2].strip() for line in config if line.startswith("home")):
+                    for library in (Path(home).parent / "lib").glob("python3.*"):
+                        yield from _files(library)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below, without what is installed into an interpreter that only lends its library."""
+    for place, folders, names in os.walk(folder):
+        if not _belongs_to_environment(Path(place)):
+            folders[:] = [name for name in folders if name != "site-packages"]
+        yield from (Path(place, name) for name in names)
+
+
+def _belongs_to_environment(library: Path) -> bool:
+    return not library.name.startswith("python3.") or (library.parent.parent / "pyvenv.cfg").is_file()

@@ -146,3 +146,21 @@ async def test_a_reader_that_has_gone_holds_nothing_up(pipe: tuple[int, int]) ->
         await writer.wait_for_reader()
     assert await writer.close(10) == "Broken pipe"
     assert gone
+
+
+async def test_deltas_that_come_together_are_one_frame_and_a_lone_one_waits_for_no_other(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    growing = GrowingMessage(api="a", provider="p", model="m")
+    opened = growing.open_text()
+    index = opened.content_index
+    writer = FrameWriter(writing, "snapshot", lambda: None)
+    shown: list[str] = []
+    with os.fdopen(reading, "rb", closefd=False) as lines:
+        assert writer.send(update(growing, opened)) is None
+        assert b"text_start" in await asyncio.to_thread(lines.readline)
+        for together in (1, 50, 1, 1):
+            for _ in range(together):
+                assert writer.send(update(growing, growing.append(index, "word "))) is None
+            shown.append(json.loads(await asyncio.to_thread(lines.readline))["assistantMessageEvent"]["delta"])
+    assert shown == ["word ", "word " * 50, "word ", "word "]
+    assert await writer.close(10) is None

@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from messages_api import HttpError, Raw, Reply, SseError, Text, Thinking, ToolUse
+from messages_api import HttpError, Page, Raw, Reply, SseError, Text, Thinking, ToolUse
 from pictures import DOT
 from platform_apis import ACCESS_TOKEN, AZURE_TOKEN, PlatformsApi
 
-from indus_nb.errors import CredentialsError, UsageError
+from indus_nb.errors import CredentialsError, IndusError, UsageError
 from indus_nb.loop.retry import is_overflow, is_passing
 from indus_nb.messages import AssistantMessage, ImageContent, TextContent, ToolResultMessage, UrlSource, UserMessage
 from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
 from indus_nb.providers.adapters import adapter
 from indus_nb.providers.catalog import builtin_models, default_model, find_model
+from indus_nb.providers.protocol import count_tokens
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.streaming import StreamDone, StreamError
 
@@ -368,6 +369,41 @@ async def test_addresses_of_images_are_left_out_where_none_are_read(server, aws)
     await ask(FOUNDRY, UserMessage(content=[TextContent(text="Look"), image]), api_key="key")
     assert "takes no addresses of images" in server.requests[0].body["messages"][0]["content"][1]["text"]
     assert server.requests[1].body["messages"][0]["content"][1]["source"]["type"] == "url"
+
+
+# --- counting tokens -------------------------------------------------------------------------------------------------
+
+
+async def count(model: Model, **options) -> int:
+    return await count_tokens(adapter(model.api), model, Context("Be brief.", (HI,)), StreamOptions(**options))
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        (MANTLE, "/anthropic/v1/messages/count_tokens"),
+        (VERTEX, "/v1/projects/my-project/locations/global/publishers/anthropic/models/count-tokens:rawPredict"),
+        (FOUNDRY, "/anthropic/v1/messages/count_tokens"),
+    ],
+    ids=["mantle", "vertex", "foundry"],
+)
+async def test_platforms_count_tokens(server, aws, google, model, path):
+    server.add(Page('{"input_tokens": 42}', "application/json"))
+    assert await count(model, api_key="key") == 42
+    assert server.requests[0].path == path
+    assert server.requests[0].body["model"] == model.id
+
+
+async def test_a_platform_that_cannot_count_says_so(server, aws):
+    with pytest.raises(IndusError, match="counts tokens at its newer endpoint only"):
+        await count(BEDROCK)
+    assert server.requests == []
+
+
+async def test_a_count_that_fails_is_described_as_an_answer_is(server, google):
+    server.add(HttpError(403, "PERMISSION_DENIED", "Not for you"))
+    with pytest.raises(IndusError, match=r"403 PERMISSION_DENIED: Not for you\. Check the credentials\. Run `gcloud"):
+        await count(VERTEX)
 
 
 # --- which models there are ------------------------------------------------------------------------------------------

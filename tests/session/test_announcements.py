@@ -218,18 +218,14 @@ async def switch(session: AgentSession) -> object:
      (AgentSession.clone, "fork")],
 )  # fmt: skip
 async def test_every_way_to_replace_a_session_is_announced_once(
-    session: AgentSession, messages_api: MessagesApi, replace: Callable[[AgentSession], Awaitable[object]], reason: str
+    session: AgentSession, messages_api: MessagesApi, replace: Callable[[AgentSession], Awaitable[object]], reason: Any
 ) -> None:
     messages_api.add(Reply("One."), Reply("More."))
     await session.prompt("a")
     events = watched(session)
     await replace(session)
     store = session.store
-    assert events == [
-        SessionReplaced.model_validate(
-            {"reason": reason, "session_id": store.session_id, "session_file": str(store.path)}
-        )
-    ]
+    assert events == [SessionReplaced(reason=reason, session_id=store.session_id, session_file=str(store.path))]
     known = [entry.id for entry in store.entries]
     await session.prompt("b")
     assert known + [event.entry_id for event in added(events)] == [entry.id for entry in store.entries]
