@@ -12,7 +12,8 @@ import pytest
 def test_importing_the_package_loads_neither_ipython_nor_an_sdk_nor_widgets() -> None:
     program = (
         "import sys, indus_nb\n"
-        "heavy = {'IPython', 'anthropic', 'ipywidgets', 'pydantic', 'PIL', 'markdown_it', 'nh3', 'pygments'}\n"
+        "heavy = {'IPython', 'anthropic', 'openai', 'httpx2', 'ipywidgets', 'pydantic', 'PIL', 'markdown_it', 'nh3', "
+        "'pygments'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "indus_nb.open_session, indus_nb.SessionOptions, indus_nb.AgentSession\n"
         "heavy -= {'pydantic'}\n"
@@ -44,7 +45,7 @@ assert not heavy & asked["MainThread"], heavy & asked["MainThread"]
 assert {"pydantic", "markdown_it", "nh3"} <= asked["indus_nb preload"], asked
 before = set(asked["MainThread"])
 shell.run_cell("%agent help")
-assert asked["MainThread"] == before, asked["MainThread"] - before
+assert not (asked["MainThread"] - before) & (heavy - {"pydantic"}), asked["MainThread"] - before
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stderr

@@ -172,11 +172,11 @@ def test_project_settings_lie_over_the_users_own(tmp_path: Path):
 
 def test_version_is_bare_and_models_are_listed(tmp_path: Path):
     assert indusagi("--version", home=tmp_path).stdout == f"{__version__}\n"
-    listed = indusagi("--list-models", "opus-4", home=tmp_path)
+    listed = indusagi("--list-models", "anthropic/claude-opus-4", home=tmp_path)
     assert listed.returncode == 0
     assert {"claude-opus-4-5", "claude-opus-4-8"} <= set(listed.stdout.split())
     assert {line.split()[-1] for line in listed.stdout.splitlines()[1:]} == {"missing"}
-    listed = indusagi("--list-models", "opus-4", home=tmp_path, ANTHROPIC_API_KEY="k")
+    listed = indusagi("--list-models", "anthropic/claude-opus-4", home=tmp_path, ANTHROPIC_API_KEY="k")
     assert {line.split()[-1] for line in listed.stdout.splitlines()[1:]} == {"yes"}
     assert indusagi("--list-models", "nonesuch", home=tmp_path).returncode == 2
     assert "--mode" in indusagi("--help", home=tmp_path).stdout

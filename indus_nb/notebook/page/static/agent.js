@@ -207,12 +207,19 @@ class Announcer {
   }
 
   update(blocks) {
+    if (blocks.unannounced.size === 0) return;
     const last = [...blocks.shown.keys()].at(-1);
-    for (const [key, { node }] of blocks.shown) this.announce(key, node, !this.store.busy || key !== last);
+    for (const key of blocks.unannounced) {
+      const done = !this.store.busy || key !== last;
+      const node = blocks.shown.get(key)?.node;
+      if (node) this.announce(key, node, done);
+      if (done) blocks.unannounced.delete(key);
+    }
   }
 
   announce(key, node, done) {
     const { announced } = this.store;
+    if (announced.get(key) === Number.POSITIVE_INFINITY) return;
     const answer = node.querySelector(".indus-answer");
     const text = (answer ?? node.querySelector(".indus-call summary, .indus-error, .indus-notice"))?.textContent ?? "";
     const before = announced.get(key) ?? 0;
@@ -228,6 +235,7 @@ class Announcer {
 
 // src/blocks.js
 const TYPESET_PAUSE_MS = 400;
+const FILL_MS = 8;
 
 function parse(sanitised) {
   const template = document.createElement("template");
@@ -240,6 +248,9 @@ class BlockList {
     this.store = store;
     this.onDrop = onDrop;
     this.shown = new Map();
+    this.outdated = new Set();
+    this.unannounced = new Set();
+    this.filling = undefined;
     this.node = h("div", {
       class: "ia-area jp-RenderedHTMLCommon",
       role: "log",
@@ -253,9 +264,11 @@ class BlockList {
     const { blocks } = this.store.mirror;
     if (!changes.everything) {
       for (const key of changes.blocks) this.update(key);
+      this.fill();
       return;
     }
     for (const key of [...this.shown.keys(), ...blocks.keys()]) this.update(key);
+    this.outdated = new Set([...blocks.keys()].filter((key) => this.outdated.has(key)));
     let before = null;
     for (const key of blocks.keys()) {
       const node = this.shown.get(key)?.node;
@@ -264,23 +277,41 @@ class BlockList {
         this.node.insertBefore(node, before ? before.nextSibling : this.node.firstChild);
       before = node;
     }
+    this.fill();
   }
 
   update(key) {
     const html = this.store.mirror.blocks.get(key);
-    if (html === undefined) this.drop(key);
-    else this.put(key, html);
-  }
-
-  put(key, html) {
+    if (html === undefined) {
+      this.drop(key);
+      return;
+    }
     let block = this.shown.get(key);
-    if (block?.html === html) return;
-    const content = parse(html);
     if (!block) {
-      block = { node: h("div", { class: "ia-block" }), html };
+      block = { node: h("div", { class: "ia-block" }), html: null };
       this.shown.set(key, block);
       this.node.append(block.node);
     }
+    if (block.html !== html) this.outdated.add(key);
+  }
+
+  fill() {
+    clearTimeout(this.filling);
+    const until = performance.now() + FILL_MS;
+    for (const key of [...this.outdated].reverse()) {
+      this.fillBlock(key);
+      if (performance.now() > until) break;
+    }
+    if (this.outdated.size > 0) this.filling = setTimeout(() => this.fill());
+  }
+
+  fillBlock(key) {
+    this.outdated.delete(key);
+    const block = this.shown.get(key);
+    const html = this.store.mirror.blocks.get(key);
+    if (!block || html === undefined) return;
+    const content = parse(html);
+    this.unannounced.add(key);
     this.keepOpened(key, content);
     morph(block.node, content);
     block.html = html;
@@ -291,6 +322,8 @@ class BlockList {
   drop(key) {
     const block = this.shown.get(key);
     if (!block) return;
+    this.outdated.delete(key);
+    this.unannounced.delete(key);
     this.onDrop(key, block.node);
     block.node.remove();
     this.shown.delete(key);
@@ -308,6 +341,10 @@ class BlockList {
     const button = h("button", { class: "ia-to-cell", type: "button", title, text: "To cell", onclick: send });
     markOwn(button);
     card.append(button);
+  }
+
+  stop() {
+    clearTimeout(this.filling);
   }
 
   noteOpened(event) {
@@ -749,6 +786,7 @@ class View {
   remove() {
     const { store } = this;
     clearInterval(this.clock);
+    this.blocks.stop();
     store.views.delete(this);
     setTimeout(() => {
       if (store.views.size === 0 && store.focus.focused && document.activeElement === document.body)

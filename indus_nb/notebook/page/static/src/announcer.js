@@ -2,6 +2,7 @@
  * Announces blocks to screen readers: whole sentences as they are finished, rather than a block each time it grows.
  *
  * Contract: no character is announced twice, by whichever view, and what was there before this page is not announced.
+ * Only blocks that changed are looked at: to read the text of all of them again and again would hold up the page.
  */
 
 import { h } from "./dom.js";
@@ -22,8 +23,14 @@ export class Announcer {
 
   /** @param {BlockList} blocks */
   update(blocks) {
+    if (blocks.unannounced.size === 0) return;
     const last = [...blocks.shown.keys()].at(-1);
-    for (const [key, { node }] of blocks.shown) this.announce(key, node, !this.store.busy || key !== last);
+    for (const key of blocks.unannounced) {
+      const done = !this.store.busy || key !== last;
+      const node = blocks.shown.get(key)?.node;
+      if (node) this.announce(key, node, done);
+      if (done) blocks.unannounced.delete(key);
+    }
   }
 
   /**
@@ -35,6 +42,7 @@ export class Announcer {
    */
   announce(key, node, done) {
     const { announced } = this.store;
+    if (announced.get(key) === Number.POSITIVE_INFINITY) return;
     const answer = node.querySelector(".indus-answer");
     const text = (answer ?? node.querySelector(".indus-call summary, .indus-error, .indus-notice"))?.textContent ?? "";
     const before = announced.get(key) ?? 0;

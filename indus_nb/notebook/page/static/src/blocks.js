@@ -7,6 +7,10 @@
  *   Nothing from another field of a message may be passed to `parse`.
  * - It is parsed into a template, whose content is inert, and enters the document node by node.
  * - Whatever this page adds (`offerCell`) is made with `h`, as text.
+ *
+ * Contract for long conversations: every block has its place at once, and its content from the last block to the first,
+ * as much as fits into `FILL_MS` at a time. Between these times the page answers the user. At least one block is filled
+ * at once, so one that grows is never behind.
  */
 
 import { h, isOwn, markOwn, morph } from "./dom.js";
@@ -15,6 +19,13 @@ import { h, isOwn, markOwn, morph } from "./dom.js";
 /** @import { Store } from "./store.js" */
 
 const TYPESET_PAUSE_MS = 400;
+const FILL_MS = 8;
+
+/**
+ * A block as it is shown; `html` is `null` until its content is there.
+ *
+ * @typedef {{ node: HTMLElement, html: string | null, timer?: ReturnType<typeof setTimeout> }} ShownBlock
+ */
 
 /**
  * Parse HTML that the kernel has sanitised.
@@ -35,8 +46,16 @@ export class BlockList {
   constructor(store, onDrop) {
     this.store = store;
     this.onDrop = onDrop;
-    /** @type {Map<string, { node: HTMLElement, html: string, timer?: ReturnType<typeof setTimeout> }>} */
+    /** @type {Map<string, ShownBlock>} */
     this.shown = new Map();
+    /** Keys of blocks whose content is not what it should be, in the order in which they changed.
+     * @type {Set<string>} */
+    this.outdated = new Set();
+    /** Keys of blocks that changed since they were announced.
+     * @type {Set<string>} */
+    this.unannounced = new Set();
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.filling = undefined;
     this.node = h("div", {
       class: "ia-area jp-RenderedHTMLCommon",
       role: "log",
@@ -51,9 +70,11 @@ export class BlockList {
     const { blocks } = this.store.mirror;
     if (!changes.everything) {
       for (const key of changes.blocks) this.update(key);
+      this.fill();
       return;
     }
     for (const key of [...this.shown.keys(), ...blocks.keys()]) this.update(key);
+    this.outdated = new Set([...blocks.keys()].filter((key) => this.outdated.has(key)));
     let before = null;
     for (const key of blocks.keys()) {
       const node = this.shown.get(key)?.node;
@@ -62,28 +83,48 @@ export class BlockList {
         this.node.insertBefore(node, before ? before.nextSibling : this.node.firstChild);
       before = node;
     }
-  }
-
-  /** @param {string} key */
-  update(key) {
-    const html = this.store.mirror.blocks.get(key);
-    if (html === undefined) this.drop(key);
-    else this.put(key, html);
+    this.fill();
   }
 
   /**
+   * Give a block its place, or take it away, and note whether its content has to follow.
+   *
    * @param {string} key
-   * @param {string} html
    */
-  put(key, html) {
+  update(key) {
+    const html = this.store.mirror.blocks.get(key);
+    if (html === undefined) {
+      this.drop(key);
+      return;
+    }
     let block = this.shown.get(key);
-    if (block?.html === html) return;
-    const content = parse(html);
     if (!block) {
-      block = { node: h("div", { class: "ia-block" }), html };
+      block = { node: h("div", { class: "ia-block" }), html: null };
       this.shown.set(key, block);
       this.node.append(block.node);
     }
+    if (block.html !== html) this.outdated.add(key);
+  }
+
+  /** Fill outdated blocks from the last to the first for `FILL_MS`, and the others a moment later. */
+  fill() {
+    clearTimeout(this.filling);
+    const until = performance.now() + FILL_MS;
+    for (const key of [...this.outdated].reverse()) {
+      this.fillBlock(key);
+      if (performance.now() > until) break;
+    }
+    if (this.outdated.size > 0) this.filling = setTimeout(() => this.fill());
+  }
+
+  /** @param {string} key */
+  fillBlock(key) {
+    this.outdated.delete(key);
+    const block = this.shown.get(key);
+    const html = this.store.mirror.blocks.get(key);
+    if (!block || html === undefined) return;
+    const content = parse(html);
+    this.unannounced.add(key);
     this.keepOpened(key, content);
     morph(block.node, content);
     block.html = html;
@@ -95,6 +136,8 @@ export class BlockList {
   drop(key) {
     const block = this.shown.get(key);
     if (!block) return;
+    this.outdated.delete(key);
+    this.unannounced.delete(key);
     this.onDrop(key, block.node);
     block.node.remove();
     this.shown.delete(key);
@@ -117,6 +160,11 @@ export class BlockList {
     const button = h("button", { class: "ia-to-cell", type: "button", title, text: "To cell", onclick: send });
     markOwn(button);
     card.append(button);
+  }
+
+  /** Fill no more: the view is gone. */
+  stop() {
+    clearTimeout(this.filling);
   }
 
   /** @param {MouseEvent} event */
@@ -147,7 +195,7 @@ export class BlockList {
   /**
    * Have formulas typeset, if the front end can, once a block of a panel has not changed for a while.
    *
-   * @param {{ node: HTMLElement, timer?: ReturnType<typeof setTimeout> }} block
+   * @param {ShownBlock} block
    */
   typesetSoon(block) {
     if (this.store.kind !== "panel" || !block.node.textContent.includes("$")) return;

@@ -95,6 +95,7 @@ export class View {
   remove() {
     const { store } = this;
     clearInterval(this.clock);
+    this.blocks.stop();
     store.views.delete(this);
     setTimeout(() => {
       if (store.views.size === 0 && store.focus.focused && document.activeElement === document.body)

@@ -1,0 +1,92 @@
+"""What many finished cells leave behind in a kernel, and in the file of the notebook: static output, and no more."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_page import FakePage
+from kernels import Cell, Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+CELLS = 30
+MAX_BYTES = 60_000
+ANSWER = "The running time of **merge sort** is $O(n \\log n)$ in every case, and `sorted` uses it.\n\n" * 7
+COUNT = """
+import gc, threading
+from ipywidgets.widgets import widget
+from indus_nb.notebook import conversations_of
+shell = get_ipython()
+ours = conversations_of(shell)
+gc.collect()
+print({
+    "widgets": len(widget._instances),
+    "comms": len(shell.kernel.comm_manager.comms),
+    "callbacks": {event: len(called) for event, called in shell.events.callbacks.items()},
+    "threads": sorted(thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio_")),
+    "subscribers": len(ours.session.publisher._listeners),
+    "names": sorted(name for name in shell.user_ns if not name.startswith("_")),
+    "watched": len(ours.comm_gate()._watched),
+    "shown": len(ours._shown),
+})
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("finished")
+    path = root / "work" / "n.ipynb"
+    path.parent.mkdir()
+    environment = private_environment(
+        root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME=str(path)
+    )
+    with Kernel(path.parent, environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+        yield kernel
+
+
+def ask(kernel: Kernel, api: MessagesApi, number: int) -> Cell:
+    """Run a cell whose answer has a tool call and a hundred deltas, before a page that shows its widget."""
+    command = {"command": f"seq {number} {number + 40}"}
+    api.add(Reply(ANSWER, ToolUse("bash", command), chunk=12), Reply(ANSWER, chunk=12))
+    cell = kernel.begin(f"%%agent\nquestion {number}", asks=True)
+    cell.wait_for(lambda cell: bool(widgets_of(cell)))
+    client, comm_id = kernel._client, widgets_of(cell)[0]
+
+    def send(content: dict[str, Any]) -> None:
+        data = {"method": "custom", "content": content}
+        client.shell_channel.send(client.session.msg("comm_msg", {"comm_id": comm_id, "data": data}))
+
+    FakePage(send).tell("ready")
+    assert cell.finish().status == "ok", cell.error
+    return cell
+
+
+def widgets_of(cell: Cell) -> list[str]:
+    bundles: list[Any] = [bundle for bundles in cell.displays.values() for bundle in bundles]
+    return [bundle[WIDGET]["model_id"] for bundle in bundles if WIDGET in bundle]
+
+
+def counted(kernel: Kernel) -> dict[str, Any]:
+    cell = kernel.run(COUNT)
+    assert cell.status == "ok", cell.error
+    return ast.literal_eval(cell.streams.strip())
+
+
+def test_finished_cells_leave_static_output_of_limited_size_and_nothing_in_the_kernel(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    ask(kernel, api, 0)
+    before = counted(kernel)
+    for number in range(1, CELLS):
+        cell = ask(kernel, api, number)
+        left = [bundles[-1] for bundles in cell.displays.values()]
+        assert not any(WIDGET in bundle for bundle in left)
+        assert any(f"seq {number} " in bundle["text/plain"] for bundle in left)
+        assert len(json.dumps(left)) < MAX_BYTES
+    assert counted(kernel) == before
