@@ -27,7 +27,7 @@ USED_UNSEEN = {
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
     ),
     "attributes that are set for others": (
-        *("f_trace", "organization", "validateLink", "paste_to_editor"),
+        *("f_trace", "validateLink", "paste_to_editor"),
         "_clearing",  # a reference keeps a task alive
     ),
     "what extensions call and read, and what is accepted from those that come from elsewhere: docs/extensions.md": (
