@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -92,17 +94,40 @@ def test_a_model_is_written_without_a_serializer_as_with_one() -> None:
     assert [plain(model) for model in builtin_models()] == [model.to_wire() for model in builtin_models()]
 
 
-def test_importing_the_package_completes_no_class_of_commands_events_and_dialogs() -> None:
-    program = (
-        "import indus_nb.console.rpc\n"
-        "from indus_nb import events\n"
-        "from indus_nb.console import commands\n"
-        "from indus_nb.late_models import is_complete\n"
-        "from indus_nb.session import dialogs\n"
-        "classes = [each for module in (commands, events, dialogs) for each in vars(module).values()\n"
-        "    if isinstance(each, type) and each.__module__ == module.__name__]\n"
-        "assert len(classes) > 80\n"
-        "late = [each for each in classes if type(each).__module__ == 'indus_nb.late_models']\n"
-        "assert not [each for each in late if is_complete(each)]\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+PROGRAM = """
+import asyncio, sys
+from indus_nb.console.rpc import RpcServer
+from indus_nb.late_models import is_complete
+from indus_nb.start import SessionOptions, open_session
+from indus_nb.wire import WireModel
+
+class Writer:
+    wire = "snapshot"
+    def send_line(self, line):
+        assert b'"success":true' in line, line
+
+async def main():
+    with open_session(SessionOptions(provider="anthropic", model="claude-haiku-4-5", no_session=True)) as session:
+        RpcServer(session, Writer()).handle_line(b'{"type":"get_state"}')
+
+def completed(kind):
+    return [each for sub in type.__subclasses__(kind) if is_complete(sub) for each in (sub, *completed(sub))]
+
+asyncio.run(main())
+early = {name for name in sys.modules if name in UNWANTED or name.startswith("indus_nb.extensions")}
+assert not early, early
+assert len([name for name in sys.modules if name.startswith("indus_nb.")]) <= 80
+assert len(completed(WireModel)) <= 20, completed(WireModel)
+"""
+UNWANTED = {
+    "anthropic", "openai", "httpx2", "httpx", "PIL", "yaml", "json5", "filelock", "regex", "IPython", "mcp",
+    "importlib.metadata", "difflib", "shlex", "tempfile", "indus_nb.tools.files", "indus_nb.tools.search",
+    "indus_nb.tools.read", "indus_nb.tools.todo", "indus_nb.console.once", "indus_nb.render.markup",
+    "indus_nb.session.stats", "indus_nb.resources.loading",
+}  # fmt: skip
+
+
+def test_the_state_of_a_session_is_answered_without_what_only_its_work_needs(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "INDUSAGI_CODING_AGENT_DIR": str(tmp_path)}
+    program = f"UNWANTED = {UNWANTED!r}\n{PROGRAM}"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment, cwd=tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, field_validator
 
@@ -28,9 +28,9 @@ class Command(WireModel):
 
     @classmethod
     @cache
-    def is_bare(cls) -> bool:
-        """Whether the command has no fields of its own, so that there is nothing to check but its ``id``."""
-        return cls.model_fields.keys() <= {"type", "id"}
+    def bare(cls) -> Self | None:
+        """The command without an ``id``; ``None`` if it has fields of its own, which would have to be checked."""
+        return cls.model_construct() if cls.model_fields.keys() <= {"type", "id"} else None
 
 
 class _WithMessage(Command):

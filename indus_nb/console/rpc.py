@@ -22,6 +22,7 @@ from indus_nb.console.frames import Wire
 from indus_nb.console.host_tools import HostTools
 from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, read_lines
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
+from indus_nb.providers import Model
 from indus_nb.session.conversation import ContextUsage
 from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.session.session import AgentSession
@@ -43,6 +44,7 @@ class RpcServer:
         self._session = session
         self._writer = writer
         self._tasks: set[asyncio.Task[None]] = set()
+        self._shown_model: tuple[Model | None, JsonObject | None] = (None, None)
         self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
         self._handlers: dict[str, tuple[type[Command], Callable[[Any], Any]]] = {
             "prompt": (commands.Prompt, self._prompt),
@@ -116,45 +118,43 @@ class RpcServer:
             return False
         model, handler = known
         try:
-            if model.is_bare() and command_id == frame.get("id"):
-                command = model.model_construct(id=command_id, type=kind)
-            else:
-                command = model.model_validate(frame)
+            command = model.bare() if command_id == frame.get("id") else None
+            command = command or model.model_validate(frame)
         except ValidationError as error:
             self._respond(command_id, str(kind), error=_explain(str(kind), error))
             return False
-        return self._start(command, str(kind), handler)
+        return self._start(command_id, str(kind), lambda: handler(command))
 
-    def _start(self, command: Command, name: str, handler: Callable[[Any], Any]) -> bool:
+    def _start(self, command_id: str | int | None, name: str, carry_out: Callable[[], Any]) -> bool:
         try:
-            data = handler(command)
+            data = carry_out()
         except Exception as error:  # noqa: BLE001 - see _failed
-            self._failed(command, name, error)
+            self._failed(command_id, name, error)
             return False
         if asyncio.iscoroutine(data):
-            task = asyncio.create_task(self._finish(command, name, data))
+            task = asyncio.create_task(self._finish(command_id, name, data))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
-            self._respond(command.id, name, data=data)
+            self._respond(command_id, name, data=data)
             return False
         return True
 
-    async def _finish(self, command: Command, name: str, work: Awaitable[Any]) -> None:
+    async def _finish(self, command_id: str | int | None, name: str, work: Awaitable[Any]) -> None:
         try:
             data = await work
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see _failed
-            self._failed(command, name, error)
+            self._failed(command_id, name, error)
         else:
             if data is not _ANSWERED:
-                self._respond(command.id, name, data=data)
+                self._respond(command_id, name, data=data)
 
-    def _failed(self, command: Command, name: str, error: BaseException) -> None:
+    def _failed(self, command_id: str | int | None, name: str, error: BaseException) -> None:
         # Also a defect of ours is answered: an id without an answer hangs the client.
         if not isinstance(error, IndusError):
             _log.error("The command %s failed", name, exc_info=error)
         text = str(error) if isinstance(error, IndusError) else f"Internal error: {type(error).__name__}: {error}"
-        self._respond(command.id, name, error=text)
+        self._respond(command_id, name, error=text)
 
     def _respond(self, command_id: str | int | None, name: str, *, data: Any = None, error: str | None = None) -> None:
         frame: JsonObject = {} if command_id is None else {"id": command_id}
@@ -237,7 +237,7 @@ class RpcServer:
     def _get_state(self, _: commands.GetState) -> JsonObject:
         session = self._session
         state: JsonObject = {
-            "model": session.model and plain(session.model),
+            "model": self._model_on_wire(),
             "thinkingLevel": session.thinking_level,
             "isStreaming": session.is_running,
             "isCompacting": session.is_compacting,
@@ -258,6 +258,12 @@ class RpcServer:
         if session.store.name is not None:
             state["sessionName"] = session.store.name
         return state
+
+    def _model_on_wire(self) -> JsonObject | None:
+        model = self._session.model
+        if model is not self._shown_model[0]:  # a model never changes, and is asked for often
+            self._shown_model = (model, model and plain(model))
+        return self._shown_model[1]
 
     def _get_messages(self, _: commands.GetMessages) -> JsonObject:
         return {"messages": self._session.conversation.to_wire()}

@@ -7,7 +7,10 @@ its messages to a reader, does not wait for that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import cast
+
+from pydantic import ConfigDict
 
 from indus_nb.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.providers import Model
@@ -24,9 +27,17 @@ class ContextUsage(WireModel):
     ``tokens`` is ``None`` between a compaction and the next answer.
     """
 
+    model_config = ConfigDict(frozen=True)
+
     tokens: int | None
     context_window: int
     percent: float | None
+
+
+@lru_cache(maxsize=16)
+def _usage(tokens: int | None, window: int) -> ContextUsage:
+    percent = None if tokens is None else 100 * tokens / window
+    return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=percent)
 
 
 class TokenCount(WireModel):
@@ -92,9 +103,9 @@ class Conversation:
         """How full the context of ``model`` is."""
         window = model.context_window
         if self._is_stale():
-            return ContextUsage.model_construct(tokens=None, context_window=window, percent=None)
+            return _usage(None, window)
         tokens = context_tokens(self.newest_first())
-        return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=100 * tokens / window)
+        return _usage(tokens, window)
 
     def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
         """About how many tokens a request has; they are counted as far as an answer did that.

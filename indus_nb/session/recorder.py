@@ -10,7 +10,6 @@ What this module promises:
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from indus_nb.errors import SessionFileError
@@ -97,7 +96,9 @@ class Recorder:
         places = [store.path.parent] if store.path is not None else []
         for place in (*places, None):
             try:
-                directory = place or Path(tempfile.mkdtemp(prefix="indusagi-rescued-"))
+                from tempfile import mkdtemp  # with modules that no start should wait for
+
+                directory = place or Path(mkdtemp(prefix="indusagi-rescued-"))
                 with store.copy(store.cwd, directory) as rescued:
                     rescued.move_leaf(store.leaf_id)
                     for message in self._unsaved:
