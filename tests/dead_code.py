@@ -26,6 +26,7 @@ USED_UNSEEN = {
         *("visit_*", "__call__", "__getattr__", "visible", "create_module"),
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
     ),
+    "keys of what a client of another package is made with": ("default_headers", "http_client", "aws_*"),
     "attributes that are set for others": (
         *("f_trace", "organization", "validateLink", "paste_to_editor"),
         "_clearing",  # a reference keeps a task alive

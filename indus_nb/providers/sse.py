@@ -119,6 +119,7 @@ class EventDecoder:
 
 def _fields(block: bytes) -> tuple[bytes, bytes]:
     """The name and the data of an event."""
+    block.decode()  # what is no UTF-8 is an error wherever it stands
     name, values = b"", list[bytes]()
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")

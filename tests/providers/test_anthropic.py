@@ -677,3 +677,27 @@ def test_neither_the_provider_nor_its_preloading_loads_the_sdk():
         "assert 'httpx2' in sys.modules and 'anthropic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_prompt_in_a_fresh_process_never_loads_the_sdk_and_behind_preloading_nothing_else(messages_api):
+    messages_api.add("Hello")
+    code = (
+        "import asyncio, sys\n"
+        "from indus_nb.messages import UserMessage\n"
+        "from indus_nb.providers import Context, StreamOptions\n"
+        "from indus_nb.providers.anthropic import AnthropicProvider\n"
+        "from indus_nb.providers.catalog import find_model\n"
+        "provider = AnthropicProvider()\n"
+        "provider.preload()\n"
+        "before = set(sys.modules)\n"
+        "async def ask():\n"
+        "    context = Context('', [UserMessage(content='x')])\n"
+        "    stream = provider.stream(find_model('claude-haiku-4-5'), context, StreamOptions(api_key='k'))\n"
+        "    return [event async for event in stream][-1]\n"
+        "assert asyncio.run(ask()).message.text == 'Hello'\n"
+        "assert 'anthropic' not in sys.modules\n"
+        "libraries = ('httpx2', 'httpcore2', 'anyio', 'h11')\n"
+        "late = {name for name in set(sys.modules) - before if name.startswith(libraries)}\n"
+        "assert not late, late\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

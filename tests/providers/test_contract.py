@@ -52,7 +52,7 @@ from indus_nb.providers.anthropic import AnthropicProvider
 from indus_nb.providers.catalog import ModelCost, find_model
 from indus_nb.providers.offline import OfflineProvider
 from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
-from indus_nb.providers.platforms import BedrockProvider, FoundryProvider, VertexProvider
+from indus_nb.providers.platforms import BedrockMantleProvider, BedrockProvider, FoundryProvider, VertexProvider
 from indus_nb.streaming import AssistantMessageEvent, StreamDone, StreamError, StreamStart
 
 KEY = "sk-very-secret-indeed"
@@ -92,6 +92,7 @@ MODELS = {
 }
 PLATFORMS = {  # by their APIs, what the address of each server ends with
     "anthropic-bedrock": "",
+    "anthropic-bedrock-mantle": "/anthropic",
     "anthropic-vertex": "/v1",
     "anthropic-foundry": "/anthropic",
 }
@@ -102,6 +103,7 @@ MODELS |= {
 PROVIDERS: dict[str, Callable[..., Provider]] = {
     "anthropic-messages": AnthropicProvider,
     "anthropic-bedrock": BedrockProvider,
+    "anthropic-bedrock-mantle": BedrockMantleProvider,
     "anthropic-vertex": VertexProvider,
     "anthropic-foundry": FoundryProvider,
     "openai-completions": OpenAICompletionsProvider,
