@@ -28,7 +28,7 @@ USED_UNSEEN = {
     ),
     "keys of what a client of another package is made with": ("default_headers", "http_client", "aws_*"),
     "attributes that are set for others": (
-        *("f_trace", "organization", "validateLink", "paste_to_editor"),
+        *("f_trace", "validateLink", "paste_to_editor"),
         "_clearing",  # a reference keeps a task alive
     ),
     "what extensions call and read, and what is accepted from those that come from elsewhere: docs/extensions.md": (
