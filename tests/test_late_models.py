@@ -90,6 +90,19 @@ def test_threads_that_use_a_class_at_the_same_time_all_find_it_complete(ours: An
     assert made == [*range(12)]
 
 
+def test_with_another_version_of_pydantic_classes_are_complete_at_once(tmp_path: Path) -> None:
+    program = (
+        "import pydantic; pydantic.VERSION = '2.99.0b1'\n"
+        "from indus_nb.console.commands import Prompt\n"
+        "from indus_nb.late_models import is_complete\n"
+        "from indus_nb.wire import WireModel\n"
+        "assert all(map(is_complete, WireModel.__subclasses__())) and type(Prompt) is type(pydantic.BaseModel)\n"
+        "print(Prompt.model_validate({'type': 'prompt', 'message': 'hello'}).to_wire()['message'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == "hello\n"
+
+
 def test_a_model_is_written_without_a_serializer_as_with_one() -> None:
     assert [plain(model) for model in builtin_models()] == [model.to_wire() for model in builtin_models()]
 
