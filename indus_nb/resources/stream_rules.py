@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
@@ -60,7 +59,7 @@ MAX_SEARCH_SECONDS = 1.0
 MAX_STOPS = 10
 """How often the answers to one prompt are stopped at most."""
 _CONDITIONS = ("condition", "ttsrTrigger", "pattern")
-_REPEAT = re.compile(r"\{(\d{0,9})(?:,(\d{0,9}))?")
+_REPEAT = r"\{(\d{0,9})(?:,(\d{0,9}))?"
 _USUAL_PARTS: frozenset[Part] = frozenset({"text", "tool"})
 
 
@@ -177,7 +176,7 @@ def _pattern(source: str) -> Pattern[str]:
     import regex  # only for those who have rules: its searches can be given a time limit, which those of re cannot
 
     problem = None
-    repeats = math.prod(max(1, int(most or least or 1)) for least, most in _REPEAT.findall(source))
+    repeats = math.prod(max(1, int(most or least or 1)) for least, most in re.findall(_REPEAT, source))
     if len(source) > MAX_PATTERN_CHARACTERS:
         problem = f"is longer than {MAX_PATTERN_CHARACTERS} characters"
     elif repeats > MAX_REPEATS:
@@ -322,6 +321,8 @@ def _keys(details: object) -> list[str]:
 
 def reminder(rules: Sequence[StreamRule]) -> CustomMessage:
     """The text for the model about the rules for which its answer was stopped."""
+    from html import escape
+
     texts = "\n\n".join(
         f'<rule name="{escape(rule.name)}" path="{escape(str(rule.path))}">\n{rule.content}\n</rule>' for rule in rules
     )
