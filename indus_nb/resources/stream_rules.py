@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from indus_nb.messages import AssistantMessage, CustomMessage, Message
 from indus_nb.resources.frontmatter import UnusableFileError, read_fields, read_text, split_frontmatter
-from indus_nb.resources.settings import PROJECT_DIRECTORY, StreamRuleSettings
+from indus_nb.resources.settings import PROJECT_DIRECTORY, RULES_DIRECTORY, StreamRuleSettings
 from indus_nb.streaming import (
     AssistantMessageEvent,
     StreamStart,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 Part: TypeAlias = Literal["text", "thinking", "tool"]
 
-DIRECTORY = "rules"
 CUSTOM_TYPE = "ttsr"
 MAX_ENTRIES = 1000
 MAX_RULES = 100
@@ -114,8 +113,8 @@ def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
     """
     found = FoundRules()
     places: tuple[tuple[Path, Literal["project", "user"]], ...] = (
-        (cwd / PROJECT_DIRECTORY / DIRECTORY, "project"),
-        (agent_dir / DIRECTORY, "user"),
+        (cwd / PROJECT_DIRECTORY / RULES_DIRECTORY, "project"),
+        (agent_dir / RULES_DIRECTORY, "user"),
     )
     for directory, level in reversed(places):  # a project that asks for too much leaves the user's share
         for path in _rule_files(directory, found.problems):
