@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,6 +19,7 @@ from indus_nb.providers.catalog import ModelCost, split_level
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
     PROJECT_DIRECTORY,
+    RULES_DIRECTORY,
     LoadedSettings,
     Settings,
     agent_directory,
@@ -80,11 +84,13 @@ class SessionOptions:
     usual_approve: ApproveMode = "never"
 
 
-def open_session(options: SessionOptions | None = None) -> AgentSession:
+def open_session(options: SessionOptions | None = None, *, definable: bool = True) -> AgentSession:
     """Open a session, new or resumed.
 
     Args:
         options: what is requested of it; without them everything is as the settings have it.
+        definable: whether this process may come to define tools and handlers (``indus_nb.agent``) while the session is
+            open. If not, what extensions need is imported for those that there are.
 
     Returns:
         The session; what is wrong and does no harm is in its ``problems``. A missing key is reported by the first
@@ -177,7 +183,7 @@ def open_session(options: SessionOptions | None = None) -> AgentSession:
             thinking_level=_thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
             new_store=lambda cwd, parent: _new_store(options, directory, cwd, parent),
-            hooks=lambda session: _extensions(session, options, settings, agent_dir, keeper),
+            hooks=lambda session: _hooks(session, options, settings, agent_dir, keeper, definable=definable),
         )
     except BaseException:
         store.close()
@@ -228,16 +234,48 @@ def _extensions(
         if not options.use_extensions:
             yield from discover([], requested)
             return
-        directories: list[tuple[Path, Scope]] = [
-            (session.store.cwd / PROJECT_DIRECTORY / "extensions", "project"),
-            (agent_dir / "extensions", "user"),
-        ]
+        project, user = _directories(session, agent_dir, "extensions")
+        directories: list[tuple[Path, Scope]] = [(project, "project"), (user, "user")]
         chosen = (path.lstrip("+") for path in settings.extensions if not path.startswith(("!", "-")))
         yield from discover(directories, [*((Path(path), "user") for path in chosen), *requested])
         yield from installed()
 
     seconds = settings.extension_handlers.timeout_ms / 1000
     return Extensions(session, sources, flag_values=options.flags, seconds=seconds)
+
+
+def _hooks(
+    session: AgentSession,
+    options: SessionOptions,
+    settings: Settings,
+    agent_dir: Path,
+    keeper: TodoKeeper | None,
+    *,
+    definable: bool,
+) -> SessionHooks:
+    """The extensions of a session, unless there are none and none can be defined."""
+    make = partial(_extensions, session, options, settings, agent_dir, keeper)
+    if definable or keeper is not None:
+        return make()
+    from indus_nb.extensions.standby import Standby
+
+    def anything() -> bool:
+        if options.extensions or options.flags or "indus_nb.extensions.definitions" in sys.modules:
+            return True
+        rules = _directories(session, agent_dir, RULES_DIRECTORY) if settings.ttsr.enabled else ()
+        return any(map(os.path.lexists, rules)) or (options.use_extensions and usual_ones())
+
+    def usual_ones() -> bool:
+        from indus_nb.extensions.loader import installed
+
+        files = map(os.path.lexists, _directories(session, agent_dir, "extensions"))
+        return bool(settings.mcp_servers or settings.extensions) or any(files) or any(installed())
+
+    return Standby(session, anything, make)
+
+
+def _directories(session: AgentSession, agent_dir: Path, name: str) -> tuple[Path, Path]:
+    return session.store.cwd / PROJECT_DIRECTORY / name, agent_dir / name
 
 
 def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:

@@ -144,3 +144,28 @@ def test_the_state_of_a_session_is_answered_without_what_only_its_work_needs(tmp
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "INDUSAGI_CODING_AGENT_DIR": str(tmp_path)}
     program = f"UNWANTED = {UNWANTED!r}\n{PROGRAM}"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment, cwd=tmp_path)
+
+
+FIRST_PROMPT = """
+import sys
+from indus_nb.late_models import is_complete
+from indus_nb.start import SessionOptions, open_session
+from indus_nb.tools.tool import Arguments
+
+with open_session(SessionOptions(provider="offline", no_session=True), definable=False) as session:
+    session.run("hello")
+early = UNWANTED & set(sys.modules)
+assert not early, early
+assert not [kind for kind in type.__subclasses__(Arguments) if is_complete(kind)]
+"""
+UNWANTED_BY_A_PROMPT = {
+    "PIL", "yaml", "json5", "filelock", "regex", "difflib", "tomllib", "html", "indus_nb.extensions.events",
+    "indus_nb.extensions.host", "indus_nb.extensions.definitions", "indus_nb.resources.stream_rules",
+    "indus_nb.tools.todo", "indus_nb.tools.function", "indus_nb.mcp.servers",
+}  # fmt: skip
+
+
+def test_a_prompt_without_extensions_imports_nothing_of_theirs_and_makes_no_schema(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "INDUSAGI_CODING_AGENT_DIR": str(tmp_path)}
+    program = f"UNWANTED = {UNWANTED_BY_A_PROMPT!r}\n{FIRST_PROMPT}"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment, cwd=tmp_path)

@@ -197,7 +197,8 @@ def _open(options: argparse.Namespace) -> tuple[AgentSession, int, int]:
             use_prompt_templates=options.use_prompt_templates,
             use_context_files=options.use_context_files,
             approve=options.approve,
-        )
+        ),
+        definable=False,
     )
     for problem in session.problems:
         complain(problem)

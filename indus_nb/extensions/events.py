@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -497,6 +496,8 @@ def unknown_event(name: str) -> str | None:
     """Return what is wrong with the name of an event; ``None`` if there is such an event."""
     if name in EVENT_NAMES:
         return None
+    from difflib import get_close_matches
+
     close = get_close_matches(name, EVENT_NAMES, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"Events: {', '.join(sorted(EVENT_NAMES))}."
     return f"There is no event named {name!r}, so its handler is never called. {hint}"

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from filelock import FileLock, Timeout
-
 from indus_nb.files import make_private_directory, read_file, write_atomically
 from indus_nb.session.dialogs import Ui
 from indus_nb.wire import load_object
@@ -70,6 +68,8 @@ class KeptRules:
         return rules, ""
 
     def _add(self, directory: str, rule: str) -> None:
+        from filelock import FileLock, Timeout  # reading, which every session may do, needs no lock
+
         try:
             make_private_directory(self._path.parent)
             with FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS, mode=0o600):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -145,6 +144,8 @@ def _entries(path: Path) -> Sequence[Path]:
 
 def _listed(project: Path) -> list[str]:
     """What ``[tool.indus_nb] extensions = [...]`` names."""
+    import tomllib
+
     try:
         content = tomllib.loads(project.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -26,16 +26,16 @@ _STATUSES = (400, 413, 422)
 GO_BACK = "If that goes on, continue from before it: navigate to an earlier entry of the session, or fork there."
 """A part of the sentence, by which an interface knows where its own words for that are wanted."""
 _LEFT_OUT = "From now on it is left out of requests: say what you want once more."
-_MESSAGE = re.compile(
+_MESSAGE = (
     r"\b(?:messages|input)(?:\.|\.?\[)(\d+)\]?(?:\.(?:content|output)(?:\.|\.?\[)(\d+)\]?)?"
     r"(?:\.tool_result)?(?:\.content(?:\.|\[)(\d+)\]?)?"
 )
-_TOOL = re.compile(r"\btools(?:\.|\[)(\d+)\]?(?:\.function_declarations\[(\d+)\])?")
-_FUNCTION = re.compile(r"function '([^']{1,100})'")
+_TOOL = r"\btools(?:\.|\[)(\d+)\]?(?:\.function_declarations\[(\d+)\])?"
+_FUNCTION = r"function '([^']{1,100})'"
 _IMAGES = ("image", "image_url", "input_image")
 _THOUGHTS = ("thinking", "redacted_thinking")
-_SPEAKS_OF_DEFINITION = re.compile(r"schema|parameters|name|description", re.IGNORECASE)
-_SPEAKS_OF_IMAGE = re.compile(r"\bimages?\b|image_url", re.IGNORECASE)
+_SPEAKS_OF_DEFINITION = r"(?i)schema|parameters|name|description"
+_SPEAKS_OF_IMAGE = r"(?i)\bimages?\b|image_url"
 
 _refused: OrderedDict[tuple[str, str, object], None] = OrderedDict()
 
@@ -72,7 +72,7 @@ def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
     if (tool := _tool(reason, body)) is not None:
         return _about_tool(_spec(tool), reason, model)
     messages = _messages(body)
-    match = _MESSAGE.search(reason)
+    match = re.search(_MESSAGE, reason)
     if match is None or int(match[1]) >= len(messages):
         return _without_place(reason, messages, model)
     message = messages[int(match[1])]
@@ -82,7 +82,7 @@ def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
 
 def _about_tool(spec: ToolSpec, reason: str, model: Model) -> str:
     name = f"the tool {spec.name[:_MAX_QUOTED]}"
-    if not _SPEAKS_OF_DEFINITION.search(reason):
+    if not re.search(_SPEAKS_OF_DEFINITION, reason):
         return f" (This is about {name}.)"
     _remember(model, _key(spec))
     return f" (This is about {name}. {_LEFT_OUT})"
@@ -93,7 +93,7 @@ def _about_message(
 ) -> str:
     where = _described(message)
     kind = part.get("type")
-    images = [*_images_in(part)] if kind in _IMAGES or _SPEAKS_OF_IMAGE.search(reason) else []
+    images = [*_images_in(part)] if kind in _IMAGES or re.search(_SPEAKS_OF_IMAGE, reason) else []
     if images:
         for block in images:
             _remember(model, _image_key(block))
@@ -109,7 +109,7 @@ def _about_message(
 
 def _without_place(reason: str, messages: Sequence[JsonObject], model: Model) -> str:
     """Explain a refusal because of an unnamed image: it is among those that no earlier request had."""
-    if not _SPEAKS_OF_IMAGE.search(reason):
+    if not re.search(_SPEAKS_OF_IMAGE, reason):
         return ""
     latest = max((index for index, message in enumerate(messages) if _is_answer(message)), default=-1)
     suspects = [image for message in messages[latest + 1 :] for image in _images_in(message)]
@@ -166,10 +166,10 @@ def _spec(tool: JsonObject) -> ToolSpec:
 
 def _tool(reason: str, body: JsonObject) -> JsonObject | None:
     tools = _objects(body.get("tools"))
-    if (match := _TOOL.search(reason)) is not None:
+    if (match := re.search(_TOOL, reason)) is not None:
         index = int(match[2] or match[1])
         return tools[index] if index < len(tools) else None
-    if (match := _FUNCTION.search(reason)) is not None:
+    if (match := re.search(_FUNCTION, reason)) is not None:
         return next((tool for tool in tools if _spec(tool).name == match[1]), None)
     return None
 

@@ -18,7 +18,7 @@ from indus_nb.resources.templates import PromptTemplate, fill, find_templates
 
 __all__ = ["ContextFile", "Diagnostic", "PromptTemplate", "Resources", "Skill", "expand", "load_resources"]
 
-_CALL = re.compile(r"/(\S+)(?:\s(.*))?", re.DOTALL)
+_CALL = r"(?s)/(\S+)(?:\s(.*))?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def expand(text: str, resources: Resources) -> str:
     Raises:
         UsageError: The skill's file cannot be read any more, or the prompt would be larger than 8 MiB.
     """
-    call = _CALL.fullmatch(text)
+    call = re.fullmatch(_CALL, text)
     if call is None:
         return text
     name, arguments = call[1], (call[2] or "").strip()

@@ -22,6 +22,8 @@ from indus_nb.providers.registry import ModelRegistry
 from indus_nb.wire import JsonObject, WireModel, first_problem, usual
 
 PROJECT_DIRECTORY = ".indusagi"
+RULES_DIRECTORY = "rules"
+"""Where stream rules are: in this directory of the project's and of the user's."""
 _RESOURCES = ("extensions", "skills", "prompts")
 
 

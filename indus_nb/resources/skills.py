@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from indus_nb.errors import UsageError
@@ -16,7 +15,7 @@ from indus_nb.resources.search import SKILL_FILE, Ignored, Place, Scope, Search,
 _MAX_NAME_CHARACTERS = 64
 _MAX_DESCRIPTION_CHARACTERS = 1024
 _MAX_DEPTH = 32
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def _skill(search: Search, path: Path, scope: Scope) -> Skill | None:
     if not description:
         search.report(path, "is not used: it says nothing of what it is for. Put a `description` in its frontmatter")
         return None
-    if len(name) > _MAX_NAME_CHARACTERS or not _NAME.fullmatch(name):
+    if len(name) > _MAX_NAME_CHARACTERS or not re.fullmatch(_NAME, name):
         search.report(
             path, f"is named {name[:_MAX_NAME_CHARACTERS]!r}; use at most 64 of a-z, 0-9 and single hyphens within"
         )
@@ -109,6 +108,8 @@ def skill_prompt(skill: Skill, arguments: str) -> str:
     Raises:
         UsageError: The skill's file cannot be read any more.
     """
+    from html import escape
+
     try:
         _, body = split_frontmatter(read_text(skill.path))
     except (OSError, UnusableFileError) as error:

@@ -14,14 +14,13 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from indus_nb.messages import AssistantMessage, CustomMessage, Message
 from indus_nb.resources.frontmatter import UnusableFileError, read_fields, read_text, split_frontmatter
-from indus_nb.resources.settings import PROJECT_DIRECTORY, StreamRuleSettings
+from indus_nb.resources.settings import PROJECT_DIRECTORY, RULES_DIRECTORY, StreamRuleSettings
 from indus_nb.streaming import (
     AssistantMessageEvent,
     StreamStart,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 Part: TypeAlias = Literal["text", "thinking", "tool"]
 
-DIRECTORY = "rules"
 CUSTOM_TYPE = "ttsr"
 MAX_ENTRIES = 1000
 MAX_RULES = 100
@@ -60,7 +58,7 @@ MAX_SEARCH_SECONDS = 1.0
 MAX_STOPS = 10
 """How often the answers to one prompt are stopped at most."""
 _CONDITIONS = ("condition", "ttsrTrigger", "pattern")
-_REPEAT = re.compile(r"\{(\d{0,9})(?:,(\d{0,9}))?")
+_REPEAT = r"\{(\d{0,9})(?:,(\d{0,9}))?"
 _USUAL_PARTS: frozenset[Part] = frozenset({"text", "tool"})
 
 
@@ -115,8 +113,8 @@ def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
     """
     found = FoundRules()
     places: tuple[tuple[Path, Literal["project", "user"]], ...] = (
-        (cwd / PROJECT_DIRECTORY / DIRECTORY, "project"),
-        (agent_dir / DIRECTORY, "user"),
+        (cwd / PROJECT_DIRECTORY / RULES_DIRECTORY, "project"),
+        (agent_dir / RULES_DIRECTORY, "user"),
     )
     for directory, level in reversed(places):  # a project that asks for too much leaves the user's share
         for path in _rule_files(directory, found.problems):
@@ -177,7 +175,7 @@ def _pattern(source: str) -> Pattern[str]:
     import regex  # only for those who have rules: its searches can be given a time limit, which those of re cannot
 
     problem = None
-    repeats = math.prod(max(1, int(most or least or 1)) for least, most in _REPEAT.findall(source))
+    repeats = math.prod(max(1, int(most or least or 1)) for least, most in re.findall(_REPEAT, source))
     if len(source) > MAX_PATTERN_CHARACTERS:
         problem = f"is longer than {MAX_PATTERN_CHARACTERS} characters"
     elif repeats > MAX_REPEATS:
@@ -322,6 +320,8 @@ def _keys(details: object) -> list[str]:
 
 def reminder(rules: Sequence[StreamRule]) -> CustomMessage:
     """The text for the model about the rules for which its answer was stopped."""
+    from html import escape
+
     texts = "\n\n".join(
         f'<rule name="{escape(rule.name)}" path="{escape(str(rule.path))}">\n{rule.content}\n</rule>' for rule in rules
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
-from html import escape
 from pathlib import Path
 
 from indus_nb.resources.loading import ContextFile, Skill
@@ -68,6 +67,8 @@ def system_prompt(
 
 
 def _available(skills: Sequence[Skill]) -> str:
+    from html import escape
+
     lines = ["<available_skills>"]
     for skill in skills:
         lines += [

@@ -13,9 +13,9 @@ from indus_nb.resources.search import Place, Scope, Search, Source, kind_of
 
 _MAX_PROMPT_CHARACTERS = 8 << 20
 _MAX_TEASER_CHARACTERS = 60
-_ARGUMENT = re.compile(r"""(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^ \t"'])+""")
-_QUOTED = re.compile(r""""([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)""")
-_PLACEHOLDER = re.compile(
+_ARGUMENT = r"""(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^ \t"'])+"""
+_QUOTED = r""""([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)"""
+_PLACEHOLDER = (
     r"\$(?:(?P<number>[0-9]+)|(?P<all>@|ARGUMENTS)"
     r"|\{@:(?P<start>[0-9]+)(?::(?P<count>[0-9]+))?\}"
     r"|\{(?P<preferred>[0-9]+|@):-(?P<default>(?:[^}$]|\$(?!\{))*)\})"
@@ -81,7 +81,7 @@ def fill(template: PromptTemplate, text: str) -> str:
     Raises:
         UsageError: The prompt would be larger than 8 MiB.
     """
-    arguments = [value for match in _ARGUMENT.finditer(text) if (value := _QUOTED.sub(r"\1\2", match[0]))]
+    arguments = [value for match in re.finditer(_ARGUMENT, text) if (value := re.sub(_QUOTED, r"\1\2", match[0]))]
     everything = " ".join(arguments)
     size = len(template.body)
 
@@ -97,7 +97,7 @@ def fill(template: PromptTemplate, text: str) -> str:
         return chosen
 
     # One pass, so that arguments which look like placeholders stay what they are.
-    return _PLACEHOLDER.sub(filling, template.body)
+    return re.sub(_PLACEHOLDER, filling, template.body)
 
 
 def _chosen(found: re.Match[str], arguments: Sequence[str], everything: str) -> str:

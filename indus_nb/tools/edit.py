@@ -12,7 +12,6 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate, pairwise
 
@@ -23,7 +22,7 @@ from indus_nb.wire import clean_text
 
 _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = r"\r\n|\r|\n"
 _CONTEXT = 4
 _MAX_COMPARED = 250_000
 """Pairs of lines above which changed stretches are no longer compared line by line: that can cost their product."""
@@ -246,7 +245,7 @@ def _starts(sizes: Iterator[int] | Sequence[int]) -> list[int]:
 
 
 def _plain_line_ends(text: str) -> str:
-    return _LINE_END.sub("\n", text)
+    return re.sub(_LINE_END, "\n", text)
 
 
 def _tolerant_line(line: str) -> str:
@@ -321,6 +320,8 @@ def _kept(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, in
         yield 0, 0, head
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
     if 0 < len(middle_old) * len(middle_new) <= _MAX_COMPARED:
+        from difflib import SequenceMatcher
+
         for i, j, count in SequenceMatcher(None, middle_old, middle_new, autojunk=False).get_matching_blocks():
             if count:
                 yield head + i, head + j, count

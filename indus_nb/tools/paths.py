@@ -10,7 +10,7 @@ from pathlib import Path
 
 from indus_nb.tools.tool import ToolError
 
-_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+_SPACES = "[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
 
 
 def resolve(path: str, cwd: Path) -> Path:
@@ -31,7 +31,7 @@ def resolve(path: str, cwd: Path) -> Path:
     """
     if (error := rejection(path)) is not None:
         raise error
-    plain = _expanded(_SPACES.sub(" ", path.removeprefix("@")), cwd)
+    plain = _expanded(re.sub(_SPACES, " ", path.removeprefix("@")), cwd)
     candidates = (_expanded(path, cwd), plain, *_macos_spellings(plain))
     return next((found for found in candidates if os.path.lexists(found)), plain)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import shlex
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -36,6 +34,8 @@ def _words(command: str) -> Sequence[str] | None:
     """The words of one plain command; ``None`` for anything that a shell would do more with."""
     if not command.strip() or _SHELL_SIGNS & set(command):
         return None
+    import shlex
+
     try:
         return shlex.split(command)
     except ValueError:
@@ -59,6 +59,8 @@ def written_file(path: Path, new: str) -> str:
         old = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return new
+    import difflib
+
     before, after = old.splitlines(), new.splitlines()
     if max(len(before), len(after)) > _MAX_LINES:
         return f"(in the place of the {len(before)} lines that are there)\n\n{new}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 import threading
 from dataclasses import dataclass
@@ -108,6 +107,8 @@ def _text_output(arguments: ReadArguments, path: Path, file: BinaryIO, stop: thr
         first_line_exceeds_limit=bool(selection.too_long),
     )
     if selection.too_long:
+        import shlex
+
         cut = f"sed -n '{first}p' {shlex.quote(str(path))} | head -c {MAX_BYTES}"
         notice = (
             f"[Line {first} has {size_text(selection.too_long)}, more than the {size_text(MAX_BYTES)} that can be "

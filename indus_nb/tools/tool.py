@@ -6,9 +6,11 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+import pydantic_core
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -201,6 +203,18 @@ class FunctionTool(Generic[ArgumentsT]):
 
 @lru_cache(maxsize=256)
 def _schema(arguments: type[BaseModel]) -> JsonObject:
+    # Pydantic takes milliseconds for each, so those of the built-in tools are in a file.
+    kept = _kept_schemas().get(arguments.__name__) if arguments.__module__.startswith("indus_nb.tools.") else None
+    return made_schema(arguments) if kept is None else kept
+
+
+@cache
+def _kept_schemas() -> dict[str, JsonObject]:
+    return pydantic_core.from_json(Path(__file__).with_name("schemas.json").read_bytes())
+
+
+def made_schema(arguments: type[BaseModel]) -> JsonObject:
+    """Make the schema of a tool's arguments from their class."""
     schema = arguments.model_json_schema(by_alias=True)
     schema.pop("title", None)
     schema.pop("description", None)
