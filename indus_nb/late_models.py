@@ -22,7 +22,7 @@ _TRIED = ((2, 11), (2, 14))
 _WAITING: dict[type, tuple[tuple[type, ...], dict[str, Any], dict[str, Any]]] = {}
 """What stood in the ``class`` statements of classes that are not completed."""
 _COMPLETING = threading.RLock()
-_KEPT = ("__module__", "__qualname__", "__doc__", "__classcell__", "__firstlineno__")
+_KEPT = ("__module__", "__qualname__", "__doc__", "__classcell__", "__firstlineno__", "__setstate__")
 _USES = ("__dict__", "__annotations__", "__init__", "__signature__", "__class_vars__", "__private_attributes__")
 _CLASS = "__completed_class__"
 
@@ -108,7 +108,17 @@ if TYPE_CHECKING:
         """A pydantic model; a class of this package that derives from it is completed when it is first used."""
 
 elif _TRIED[0] <= tuple(map(int, VERSION.split(".")[:2])) <= _TRIED[1]:
-    _content = {"__module__": __name__, "__qualname__": "LateModel", "model_config": {"defer_build": True}}
+
+    def _set_state(self: BaseModel, state: dict[Any, Any]) -> None:
+        complete(type(self))  # unpickling makes an object without asking its class
+        BaseModel.__setstate__(self, state)
+
+    _content = {
+        "__module__": __name__,
+        "__qualname__": "LateModel",
+        "model_config": {"defer_build": True},
+        "__setstate__": _set_state,
+    }
     LateModel = _Model("LateModel", (BaseModel,), _content)
 else:
 
