@@ -174,7 +174,7 @@ assert not [kind for kind in type.__subclasses__(Arguments) if is_complete(kind)
 UNWANTED_BY_A_PROMPT = {
     "PIL", "yaml", "json5", "filelock", "regex", "difflib", "tomllib", "html", "indus_nb.extensions.events",
     "indus_nb.extensions.host", "indus_nb.extensions.definitions", "indus_nb.resources.stream_rules",
-    "indus_nb.tools.todo", "indus_nb.tools.function", "indus_nb.mcp.servers",
+    "indus_nb.tools.edit", "indus_nb.tools.todo", "indus_nb.tools.function", "indus_nb.mcp.servers",
 }  # fmt: skip
 
 

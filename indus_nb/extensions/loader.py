@@ -60,8 +60,10 @@ def installed() -> Iterator[Source]:
 @lru_cache(maxsize=1)
 def _entry_points(_: tuple[str, ...]) -> Sequence[Any]:
     """Looking through all packages takes milliseconds; they change with the path only."""
-    from importlib.metadata import entry_points
+    from importlib.metadata import distributions, entry_points
 
+    if not any(ENTRY_POINTS in (package.read_text("entry_points.txt") or "") for package in distributions()):
+        return ()  # most often, and taking all of them apart would take as long again
     return tuple(entry_points(group=ENTRY_POINTS))
 
 

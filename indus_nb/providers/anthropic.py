@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from indus_nb.errors import IndusError
 from indus_nb.messages import (
@@ -65,8 +65,7 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer that has begun: its headers, its bytes for who has not asked for events, and its events."""
 
     headers: Mapping[str, str]

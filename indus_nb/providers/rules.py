@@ -10,8 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from indus_nb.messages import IMAGE_TYPES
 from indus_nb.providers.catalog import Model
@@ -22,8 +21,7 @@ MIN_THINKING_TOKENS = 1024
 """The smallest budget of thinking that the Messages API accepts."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageLimits:
+class ImageLimits(NamedTuple):
     """What images a request may hold.
 
     Sizes are those of the base64 text, sides are in pixels.
@@ -40,8 +38,7 @@ class ImageLimits:
     many_max_side: int = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRules:
+class ApiRules(NamedTuple):
     """What a request must be like so that it is not refused.
 
     ``result_images`` is where the images of tool results stand: within them, outside of failed ones, or outside of
@@ -64,13 +61,13 @@ _MESSAGES_API = ApiRules(
     max_call_id=64,
     signed_thinking=True,
 )
-_ON_OTHER_CLOUDS = replace(_MESSAGES_API.images, urls=False)
-_BEDROCK = replace(_MESSAGES_API, images=_ON_OTHER_CLOUDS, max_request_bytes=20_000_000)
+_ON_OTHER_CLOUDS = _MESSAGES_API.images._replace(urls=False)
+_BEDROCK = _MESSAGES_API._replace(images=_ON_OTHER_CLOUDS, max_request_bytes=20_000_000)
 _RULES: Mapping[str, ApiRules] = {
     "anthropic-messages": _MESSAGES_API,
     "anthropic-bedrock": _BEDROCK,
     "anthropic-bedrock-mantle": _BEDROCK,
-    "anthropic-vertex": replace(_MESSAGES_API, images=_ON_OTHER_CLOUDS, max_request_bytes=30_000_000),
+    "anthropic-vertex": _MESSAGES_API._replace(images=_ON_OTHER_CLOUDS, max_request_bytes=30_000_000),
     "anthropic-foundry": _MESSAGES_API,
     "openai-completions": ApiRules(
         result_images="outside", images=ImageLimits(), max_request_bytes=50_000_000, max_call_id=40
@@ -85,14 +82,12 @@ def rules_of(model: Model) -> ApiRules:
     """Return the rules of the model's API, changed by its ``compat``."""
     rules = _RULES[model.api]
     compat: Mapping[str, Any] = model.compat or {}
-    images = replace(
-        rules.images,
+    images = rules.images._replace(
         max_images=_count(compat, "maxImages", rules.images.max_images),
         max_bytes=_count(compat, "maxImageBytes", rules.images.max_bytes),
         types=_types(compat, rules.images.types),
     )
-    return replace(
-        rules,
+    return rules._replace(
         images=images,
         max_request_bytes=_count(compat, "maxRequestBytes", rules.max_request_bytes),
         max_call_id=0 if compat.get("requiresMistralToolIds") is True else rules.max_call_id,

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from indus_nb.ignore import MAX_LINE, IgnoreFile, fits
 from indus_nb.resources.frontmatter import UnusableFileError, read_fields, read_text, split_frontmatter
@@ -57,16 +57,14 @@ class _Named(Protocol):
 NamedT = TypeVar("NamedT", bound=_Named)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A file, or a directory to search; ``loose`` is whether Markdown files right in it are skills."""
 
     path: Path
     loose: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """The places of one scope: those in a list, which may be relative to ``directory``, before the usual ones."""
 
     scope: Scope
@@ -75,8 +73,7 @@ class Source:
     usual: Sequence[Place] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(NamedTuple):
     """The lines of the ignore files in ``directory``, and what holds in the directories above it."""
 
     directory: Path

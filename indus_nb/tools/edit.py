@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-from pydantic import Field
-
-from indus_nb.tools.tool import Arguments, ToolError
+from indus_nb.tools.replacement import Replacement
+from indus_nb.tools.tool import ToolError
 from indus_nb.wire import clean_text
 
 _BOM = b"\xef\xbb\xbf"
@@ -35,13 +34,6 @@ _PLAIN = str.maketrans(
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
     | dict.fromkeys(["\u00a0", *map(chr, range(0x2000, 0x200B)), "\u202f", "\u205f", "\u3000"], " ")
 )
-
-
-class Replacement(Arguments):
-    """One piece of text to replace."""
-
-    old_text: str = Field(description="The text to replace; it must occur once in the file")
-    new_text: str = Field(description="What comes in its place")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from pydantic import Field, model_validator
@@ -19,12 +19,15 @@ from pydantic import Field, model_validator
 from indus_nb.events import ToolOutput
 from indus_nb.files import write_atomically
 from indus_nb.tools.description import Approval, CallDescription
-from indus_nb.tools.edit import Edited, Replacement, replace
 from indus_nb.tools.paths import failure, rejection, resolve
 from indus_nb.tools.previews import replacements, written_file
+from indus_nb.tools.replacement import Replacement
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import head, size_text
 from indus_nb.wire import JsonObject
+
+if TYPE_CHECKING:
+    from indus_nb.tools.edit import Edited
 
 _MAX_EDITED = 64 << 20
 _MAX_ENTRIES = 500
@@ -136,6 +139,8 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
         path = resolve(arguments.path, cwd)
 
         def edit(stop: threading.Event) -> Edited:
+            from indus_nb.tools.edit import replace
+
             state = path.stat()
             if stat.S_ISDIR(state.st_mode):
                 raise IsADirectoryError(0, "It is a folder")

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from indus_nb.tools.edit import Replacement
+from indus_nb.tools.replacement import Replacement
 
 _MAX_FILE_BYTES = 256 * 1024
 _MAX_LINES = 2000

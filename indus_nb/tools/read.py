@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -74,8 +73,7 @@ def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArgume
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Selection:
+class _Selection(NamedTuple):
     lines: list[bytes]
     cut: Literal["lines", "bytes"] | None
     total_lines: int
