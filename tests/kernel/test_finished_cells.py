@@ -22,6 +22,9 @@ from ipywidgets.widgets import widget
 from indus_nb.notebook import conversations_of
 shell = get_ipython()
 ours = conversations_of(shell)
+for thread in threading.enumerate():
+    if "preload" in thread.name or thread.name.startswith("wait for "):  # they end by themselves
+        thread.join()
 gc.collect()
 print({
     "widgets": len(widget._instances),
