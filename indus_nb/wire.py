@@ -132,7 +132,7 @@ def plain(model: WireModel) -> JsonObject:
     for name, field_info in type(model).model_fields.items():
         value: object = getattr(model, name)
         if value is not None and not field_info.exclude:
-            key = field_info.serialization_alias or name
+            key = field_info.serialization_alias or to_camel(name)  # older versions of pydantic set it with the build
             written[key] = plain(value) if isinstance(value, WireModel) else value
     return {**written, **(model.model_extra or {})}
 

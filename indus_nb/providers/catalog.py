@@ -10,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 
 import pydantic_core
 from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_snake
 
 from indus_nb.errors import ModelNotFoundError, UsageError
 from indus_nb.messages import Cost, ThinkingLevel, Usage
@@ -151,15 +152,23 @@ def builtin_models() -> tuple[Model, ...]:
 
 def _trusted(fields: JsonObject) -> Model:
     """A model of our own list. It needs no check, for which pydantic would first build validators of four classes."""
-    prices = {key: _price(key, value) for key, value in fields.get("cost", {}).items()}
-    known: JsonObject = {**fields, "cost": ModelCost.model_construct(**prices)}
+    prices = {_attribute(key): _price(key, value) for key, value in fields.get("cost", {}).items()}
+    known: JsonObject = {_attribute(key): value for key, value in fields.items()}
+    known["cost"] = ModelCost.model_construct(**prices)
     return Model.model_construct(**known)
 
 
 def _price(key: str, value: Any) -> Any:
     if key == "longPrompt":
-        return LongPromptPrices.model_construct(**{each: _price(each, price) for each, price in value.items()})
+        prices = {_attribute(each): _price(each, price) for each, price in value.items()}
+        return LongPromptPrices.model_construct(**prices)
     return value if key == "overTokens" else float(value)
+
+
+@cache
+def _attribute(key: str) -> str:
+    # Older versions of pydantic construct by these names alone, without a word about others.
+    return to_snake(key)
 
 
 def split_level(wanted: str) -> tuple[str, ThinkingLevel | None]:
