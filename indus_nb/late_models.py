@@ -4,6 +4,9 @@ Pydantic collects the fields of a class in its ``class`` statement, half a milli
 classes of a program is a good part of its start; most of them are not used by most processes. A ``class`` statement of
 this package therefore makes a class without its content, and the first use (a call, an attribute, a subclass, a field
 of that type in a model that is used) has pydantic fill the same class. From then on it is a model like any other.
+
+This stands on how pydantic's metaclass makes a class. With a version that it was not tried with, classes are complete
+at once, as they would be without this module.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ import threading
 from abc import ABCMeta
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import VERSION, BaseModel
 
+_TRIED = ((2, 11), (2, 14))
+"""The first and the last version of pydantic with which classes were completed late."""
 _WAITING: dict[type, tuple[tuple[type, ...], dict[str, Any], dict[str, Any]]] = {}
 """What stood in the ``class`` statements of classes that are not completed."""
 _COMPLETING = threading.RLock()
-_KEPT = ("__module__", "__qualname__", "__doc__", "__classcell__", "__firstlineno__")
+_KEPT = ("__module__", "__qualname__", "__doc__", "__classcell__", "__firstlineno__", "__setstate__")
 _USES = ("__dict__", "__annotations__", "__init__", "__signature__", "__class_vars__", "__private_attributes__")
 _CLASS = "__completed_class__"
 
@@ -102,6 +107,22 @@ if TYPE_CHECKING:
     class LateModel(BaseModel):
         """A pydantic model; a class of this package that derives from it is completed when it is first used."""
 
-else:
-    _content = {"__module__": __name__, "__qualname__": "LateModel", "model_config": {"defer_build": True}}
+elif _TRIED[0] <= tuple(map(int, VERSION.split(".")[:2])) <= _TRIED[1]:
+
+    def _set_state(self: BaseModel, state: dict[Any, Any]) -> None:
+        complete(type(self))  # unpickling makes an object without asking its class
+        BaseModel.__setstate__(self, state)
+
+    _content = {
+        "__module__": __name__,
+        "__qualname__": "LateModel",
+        "model_config": {"defer_build": True},
+        "__setstate__": _set_state,
+    }
     LateModel = _Model("LateModel", (BaseModel,), _content)
+else:
+
+    class LateModel(BaseModel):
+        """A pydantic model whose validators are built when it is first used."""
+
+        model_config = {"defer_build": True}

@@ -23,7 +23,7 @@ DECLARATIONS = [ROOT / "indus_nb" / "notebook" / "page" / "protocol.py"]
 """Modules whose classes are typed dictionaries: the keys are written as strings."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
-        *("visit_*", "__call__", "__getattr__", "visible", "create_module"),
+        *("visit_*", "__call__", "__getattr__", "__class__", "visible", "create_module", "model_config"),
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
     ),
     "keys of what a client of another package is made with": ("default_headers", "http_client", "aws_*"),

@@ -515,14 +515,14 @@ ORDER = [
 def table_of_events() -> str:
     own = {kind.type: kind for kind in get_args(ev.ExtensionEvent)}
     told = {
-        kind.model_fields["type"].default: kind
+        kind.type: kind
         for kind in vars(events).values()
-        if isinstance(kind, type) and issubclass(kind, events.WireModel) and "type" in kind.model_fields
+        if isinstance(kind, type) and issubclass(kind, events.WireEvent) and hasattr(kind, "type")
     }
     rows = ["| event | when | fields | answer |", "|---|---|---|---|"]
     for name in ORDER:
         kind: Any = own.get(name) or told[name]
-        fields = [f.name for f in dataclasses.fields(kind)] if name in own else list(kind.model_fields)
+        fields = [f.name for f in dataclasses.fields(kind)] if name in own else list(kind.wire_names)
         answer = ", ".join(f"`{field}`" for field in ev.ANSWERS[name].model_fields) if name in ev.ANSWERS else ""
         if name == "before_provider_request":
             answer = "the body to send"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from indus_nb.late_models import is_complete
+from indus_nb.messages import UserMessage
 from indus_nb.providers.catalog import builtin_models
 from indus_nb.wire import WireModel, plain
 
@@ -88,6 +90,30 @@ def test_threads_that_use_a_class_at_the_same_time_all_find_it_complete(ours: An
     with ThreadPoolExecutor(8) as threads:
         made = [*threads.map(lambda number: ours.Derived(count_of=number).count_of, range(12))]
     assert made == [*range(12)]
+
+
+def test_an_object_can_be_unpickled_in_a_process_that_did_not_use_its_class_yet(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_bytes(pickle.dumps(UserMessage(content="hello")))
+    program = (
+        "import copy, pickle\n"
+        "message = pickle.load(open('kept', 'rb'))\n"
+        "print(message.to_wire()['content'], message == copy.deepcopy(message))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == "hello True\n"
+
+
+def test_with_another_version_of_pydantic_classes_are_complete_at_once(tmp_path: Path) -> None:
+    program = (
+        "import pydantic; pydantic.VERSION = '2.99.0b1'\n"
+        "from indus_nb.console.commands import Prompt\n"
+        "from indus_nb.late_models import is_complete\n"
+        "from indus_nb.wire import WireModel\n"
+        "assert all(map(is_complete, WireModel.__subclasses__())) and type(Prompt) is type(pydantic.BaseModel)\n"
+        "print(Prompt.model_validate({'type': 'prompt', 'message': 'hello'}).to_wire()['message'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == "hello\n"
 
 
 def test_a_model_is_written_without_a_serializer_as_with_one() -> None:

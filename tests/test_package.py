@@ -100,6 +100,7 @@ RENAMED = {
     "notebook.view.StaticDrawing": "notebook.view.cell.StaticDrawing",
     "notebook.view.live_state": "notebook.view.growing.live_state",
     "notebook.live.Live": "notebook.page.widget.AgentWidget",
+    "tools.read_image": "tools.read.read_image",
 }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, repeat, starmap
 
 from pydantic import ConfigDict
 
@@ -62,7 +61,6 @@ class Conversation:
     def __init__(self, stored: StoredContext) -> None:
         self._stored = stored
         self._messages: list[Message] | None = None
-        self._sources: list[Entry] = []  # of the first messages, as they were read
 
     @property
     def messages(self) -> list[Message]:
@@ -73,9 +71,7 @@ class Conversation:
 
     def _read(self) -> list[Message]:
         with collection_paused():
-            pairs = list(self._stored.understood())
-            self._sources = [entry for entry, _ in pairs]
-            return [message for _, message in pairs]
+            return self._stored.messages()
 
     def __len__(self) -> int:
         return len(self._stored.entries) if self._messages is None else len(self._messages)
@@ -116,11 +112,10 @@ class Conversation:
         return _usage(tokens, window)
 
     def to_json(self) -> bytes:
-        """The messages as a JSON array: those of the file as it has them."""
+        """The messages as a JSON array: as the file has them, until they are objects, which somebody may change."""
         if self._messages is None:
             return b"[%b]" % b",".join(filter(None, map(_as_sent, self._stored.entries)))
-        sources = chain(self._sources, repeat(None))
-        return b"[%b]" % b",".join(starmap(_as_read, zip(self._messages, sources, strict=False)))
+        return dump(self._messages)
 
     def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
         """About how many tokens a request has; they are counted as far as an answer did that.
@@ -160,9 +155,3 @@ def _as_sent(entry: Entry) -> bytes | None:
     except ValueError:
         return None
     return None if message is None else dump(message)
-
-
-def _as_read(message: Message, source: Entry | None) -> bytes:
-    if source is not None and source.message is message and (written := source.message_json()) is not None:
-        return written
-    return dump(message)

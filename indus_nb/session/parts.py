@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Self
+from weakref import WeakKeyDictionary
 
 from indus_nb import textcut
 from indus_nb.errors import RunFailedError
@@ -125,7 +126,7 @@ class SessionParts:
             equip=equip,
             new_store=new_store,
         )
-        self._tally: Tally | None = None
+        self._tallies: WeakKeyDictionary[SessionStore, Tally] = WeakKeyDictionary()
         self._make_hooks = hooks
         self._stage = Stage.OPENED
         self._starting: asyncio.Task[None] | None = None
@@ -245,9 +246,8 @@ class SessionParts:
         """
         from indus_nb.session.stats import Tally
 
-        if self._tally is None or self._tally.entries is not self.store.entries:
-            self._tally = Tally(self.store.entries)
-        return self._tally.stats()
+        tally = self._tallies.setdefault(self.store, Tally())
+        return tally.stats(self.store.entries)
 
     # Queues
 

@@ -39,25 +39,23 @@ class SessionStats(WireModel):
 
 
 class Tally:
-    """What entries amount to. Each is counted once, however often it is asked.
+    """What the entries of one session amount to. Each is counted once, however often it is asked."""
 
-    Args:
-        entries: Those of a session; more may be appended.
-    """
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = entries
+    def __init__(self) -> None:
         self._counted = 0
         self._roles: dict[str, int] = {}
         self._tool_calls = 0
         self._tokens = TokenCounts()
         self._cost = 0.0
 
-    def stats(self) -> SessionStats:
-        """Return the counts; summaries count with what they cost."""
-        for entry in self.entries[self._counted :]:
+    def stats(self, entries: Sequence[Entry]) -> SessionStats:
+        """Return the counts of all entries, to which some may have been appended since the last time.
+
+        Summaries count with what they cost.
+        """
+        for entry in entries[self._counted :]:
             self._count(entry)
-        self._counted = len(self.entries)
+        self._counted = len(entries)
         return SessionStats(
             user_messages=self._roles.get("user", 0),
             assistant_messages=self._roles.get("assistant", 0),
@@ -94,7 +92,7 @@ class Tally:
 
 def session_stats(entries: Sequence[Entry]) -> SessionStats:
     """Count ``entries`` once; ``AgentSession.stats`` does so for a session that grows."""
-    return Tally(entries).stats()
+    return Tally().stats(entries)
 
 
 def _is_tool_call(block: object) -> bool:

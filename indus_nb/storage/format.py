@@ -209,17 +209,13 @@ class StoredContext:
 
     def messages(self) -> list[Message]:
         """The messages, those that cannot be understood left out."""
-        return [message for _, message in self.understood()]
+        return [*self._understood(self.entries)]
 
     def newest_first(self) -> Iterator[Message]:
         """The same, backwards and one by one."""
-        return (message for _, message in self._understood(reversed(self.entries)))
+        return self._understood(reversed(self.entries))
 
-    def understood(self) -> Iterator[tuple[Entry, Message]]:
-        """The messages, each with the entry that it comes from."""
-        return self._understood(self.entries)
-
-    def _understood(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, Message]]:
+    def _understood(self, entries: Iterable[Entry]) -> Iterator[Message]:
         failed: list[str] = []
         for entry in entries:
             try:
@@ -228,7 +224,7 @@ class StoredContext:
                 failed.append(entry.id)
             else:
                 if message is not None:
-                    yield entry, message
+                    yield message
         if failed:
             self.report(failed)
 

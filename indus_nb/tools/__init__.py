@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from indus_nb._moved import Renamed
 from indus_nb.tools.bash import Shell, ShellResult, bash_tool
 from indus_nb.tools.description import Approval, CallDescription, describe_call
 from indus_nb.tools.tool import TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
@@ -58,3 +59,7 @@ def builtin_tools(cwd: Path, *, shell: Shell | None = None, auto_resize_images: 
         ls_tool(cwd),
     ]
     return {tool.name: tool for tool in tools}
+
+
+if not TYPE_CHECKING:
+    __getattr__ = Renamed(__name__, {"read_image": "indus_nb.tools.read:read_image"})

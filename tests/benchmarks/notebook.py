@@ -34,8 +34,9 @@ from fake_page import FakePage
 from jupyterlab_page import launch
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
-from notebook_lab import open_in_time, pace, used
 from playwright.sync_api import sync_playwright
+
+from benchmarks.notebook_lab import open_in_time, pace, used
 
 ASK = "%agent --model sonnet-4-5 --thinking off --no-session go"
 NOTHING = """

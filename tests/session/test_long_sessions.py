@@ -9,6 +9,7 @@ import pytest
 from messages_api import MessagesApi, Reply
 from work import counting_work, grows_with
 
+from indus_nb.messages import UserMessage
 from indus_nb.session.conversation import Conversation
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.storage.format import format_line
@@ -21,10 +22,12 @@ def long_file(path: Path, count: int, *, compacted: bool) -> Path:
     """A session file of questions and answers; ``compacted`` leaves the last four to the model."""
     lines = [{"type": "session", "version": 3, "id": "s1", "timestamp": MOMENT, "cwd": str(path.parent)}]
     fixed = {"api": "anthropic-messages", "provider": "anthropic", "model": "claude-haiku-4-5", "stopReason": "stop"}
+    cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0.0)
+    usage = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 2, "cost": cost}
     for number in range(count):
         message = {"role": "user", "content": [{"type": "text", "text": f"word {number}"}], "timestamp": number}
         if number % 2:
-            message |= {"role": "assistant", **fixed, "usage": {"input": 1, "output": 1, "totalTokens": 2}}
+            message |= {"role": "assistant", **fixed, "usage": usage}
         head = {"type": "message", "id": f"{number:08x}", "parentId": f"{number - 1:08x}" if number else None}
         lines.append({**head, "timestamp": MOMENT, "message": message})
     if compacted:
@@ -87,3 +90,11 @@ def test_messages_of_the_file_are_sent_as_it_has_them_and_new_ones_behind(tmp_pa
     conversation.forget(answer)
     conversation.messages.pop(0)
     assert [message["timestamp"] for message in json.loads(conversation.to_json())] == [2, 9]
+
+
+def test_a_message_that_was_changed_is_sent_as_it_is_now(tmp_path: Path) -> None:
+    conversation = Conversation(SessionStore.read(long_file(tmp_path / "s.jsonl", 3, compacted=False)).context())
+    first = conversation.messages[0]
+    assert isinstance(first, UserMessage)
+    first.content = "[removed]"
+    assert json.loads(conversation.to_json())[0]["content"] == "[removed]"
