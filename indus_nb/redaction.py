@@ -188,8 +188,10 @@ def shown_url(url: str) -> str:
 
     >>> shown_url("https://me:hunter2@example.org/v1/?token=abc")
     'https://example.org/v1'
+    >>> shown_url("me:hunter2@example.org:8080")
+    'example.org:8080'
     """
-    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url)[0]).rstrip("/")
+    return re.sub(r"(?:^|(?<=//))[^/]*@", "", re.split(r"[?#]", url)[0]).rstrip("/")
 
 
 def _is_secret_place(match: re.Match[str]) -> bool:

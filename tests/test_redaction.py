@@ -180,6 +180,8 @@ def test_headers_and_variables_are_known_by_one_table_of_names(name: str) -> Non
 
 def test_an_address_shows_neither_user_nor_query() -> None:
     assert shown_url("https://me:hunter2@example.org:8080/v1/?token=abc#part") == "https://example.org:8080/v1"
+    assert shown_url("me:hunter2@example.org:8080") == "example.org:8080"
+    assert shown_url("https://example.org/v1/@scope/name@1") == "https://example.org/v1/@scope/name@1"
 
 
 HOSTILE = [

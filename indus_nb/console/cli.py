@@ -105,7 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(str(error))
         status = 1
     except OSError as error:
-        place = f": {error.filename}" if error.filename else ""
+        from indus_nb.redaction import hide_shapes, secrets_of
+        from indus_nb.textcut import one_line
+
+        # What stands in the place of a path may be anything, such as a key that was set by mistake.
+        place = f": {one_line(hide_shapes(str(error.filename), secrets_of()), 200)}" if error.filename else ""
         complain(f"The program cannot go on, for the system refused something ({error.strerror}{place}).")
         status = 1
     except KeyboardInterrupt:

@@ -32,7 +32,10 @@ def _google(environment: Environment) -> bool:
     known = environment.get("GOOGLE_APPLICATION_CREDENTIALS") or Path(
         configured, "application_default_credentials.json"
     )
-    return any(environment.get(name) for name in GOOGLE_PROJECT) and Path(known).is_file()
+    try:
+        return any(environment.get(name) for name in GOOGLE_PROJECT) and Path(known).is_file()
+    except (OSError, ValueError):  # it may hold the credentials themselves, which no file can be called
+        return False
 
 
 def _azure(environment: Environment) -> bool:

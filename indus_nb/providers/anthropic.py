@@ -223,7 +223,7 @@ def _environment_headers(model: Model) -> dict[str, str]:
 
 async def _body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
     body = request_body(model, await conforming(context, model), options)
-    return body if options.on_request is None else await options.on_request(body)
+    return body if options.on_request is None else cast("JsonObject", encodable(await options.on_request(body)))
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -418,6 +418,8 @@ class _Answer:
             case {"type": "message_stop"}:
                 self.complete = True
                 updates = [end for number in tuple(self._open) for end in self._end(number)]
+            case {"type": "error"}:  # by a server that does not name its events
+                raise StreamedError(event)
             case {"type": str(kind)} if not kind.startswith(("content_block_", "message_")):
                 pass
             case _:
@@ -529,7 +531,7 @@ def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: boo
     if (sentence := transport_sentence(error, where, idle_timeout, reached=reached, hint=hint)) is not None:
         return sentence
     detail = one_line(str(root_cause(error))) or type(root_cause(error)).__name__
-    if isinstance(error, ValueError):
+    if reached and isinstance(error, ValueError):
         return (
             f"The stream from {where} is not what the Messages API sends: {detail}. Try again, and check "
             f"{url_variable} if it goes on; what had arrived is kept."

@@ -27,7 +27,8 @@ _NOT_STREAMS = ("text/html", "application/json", "application/problem+json", "ap
 _TRANSPORT = {"RequestError", "InvalidURL", "OSError", "EndOfStream"}
 _HUNG_UP = {"SSLEOFError", "SSLZeroReturnError", "ConnectionResetError"}
 _NOT_REACHED = {"ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"}
-_UNUSABLE_URL = {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}
+_UNUSABLE_URL = {"InvalidURL", "UnsupportedProtocol"}
+_PACKED = {"br", "zstd", "compress", "x-gzip"}  # there are servers that write "none" or "utf-8", and mean it
 
 
 class NotAStreamError(Exception):
@@ -47,8 +48,11 @@ async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]
         content: Its body, which is read only if it is none.
 
     Raises:
-        NotAStreamError: It is a web page or a JSON document.
+        NotAStreamError: It is a web page or a JSON document, or compressed as nobody has asked for.
     """
+    encodings = {name.strip().lower() for name in headers.get("content-encoding", "").split(",")}
+    if packed := ", ".join(sorted(encodings & _PACKED)):
+        raise NotAStreamError(f"an answer compressed by {packed} (content-encoding)", "")
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type not in _NOT_STREAMS:
         return
@@ -183,7 +187,7 @@ def transport_sentence(error: Exception, where: str, idle_timeout: float, *, rea
     sentence = None
     if isinstance(error, NotAStreamError):
         sentence = _page_sentence(error, where)
-    elif isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+    elif reached and isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         kind = "JSON" if isinstance(error, json.JSONDecodeError) else "text"
         sentence = f"The answer from {where} broke off: a part of it is no {kind} ({detail}). Try again."
     elif kinds & _TRANSPORT:
@@ -194,6 +198,8 @@ def transport_sentence(error: Exception, where: str, idle_timeout: float, *, rea
             )
         elif kinds & _UNUSABLE_URL:
             sentence = f"The address {where} cannot be used: {detail}. {hint}"
+        elif "LocalProtocolError" in kinds:
+            sentence = f"The request to {where} cannot be sent: {detail}. Check the model's headers."
         elif "TimeoutException" in kinds and "ConnectTimeout" not in kinds:
             setting = "(setting retry.provider.timeoutMs)"
             sentence = f"Request timed out: {where} was silent for {idle_timeout:g} s {setting}. Try again."

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10.0
 _MAX_ERROR_BYTES = 1024 * 1024
 _MAX_REDIRECTS = 3
+ENCODINGS = {"accept-encoding": "gzip, deflate"}
+"""What is asked for: the library offers whatever it finds installed, and unpacks some of it without a limit."""
+_IN_NAMES = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 _HEADERS = {
+    **ENCODINGS,
     "accept": "application/json",
     "content-type": "application/json",
     "user-agent": f"indus_nb/{__version__}",
@@ -119,7 +123,8 @@ async def stream(
         The answer, whose status is below 300.
 
     Raises:
-        UsageError: A header holds what none can hold, or the server sends the request elsewhere.
+        UsageError: A header holds what none can hold, the environment names certificates or a proxy that cannot be
+            used, or the server sends the request elsewhere.
         HttpStatusError: The server answered with an error.
         httpx2.TransportError: It could not be reached, or the connection broke.
     """
@@ -128,11 +133,13 @@ async def stream(
     content = json_bytes(body)
     raw = [(name.encode(), value.encode()) for name, value in merged_headers(_HEADERS, headers).items()]
     # One client for each request: kept connections would outlive the event loop, and nothing could close them then.
-    async with httpx2.AsyncClient(
-        verify=_context(url),
-        timeout=httpx2.Timeout(idle_timeout, connect=min(_CONNECT_SECONDS, idle_timeout)),
-        follow_redirects=False,
-    ) as client:
+    with naming_proxies():
+        client = httpx2.AsyncClient(
+            verify=_context(url),
+            timeout=httpx2.Timeout(idle_timeout, connect=min(_CONNECT_SECONDS, idle_timeout)),
+            follow_redirects=False,
+        )
+    async with client:
         request = client.build_request("POST", url, content=content, headers=raw)
         response = await _send(client, request)
         answer = StreamingAnswer(response)
@@ -144,6 +151,27 @@ async def stream(
             yield answer
         finally:
             await answer.close()
+
+
+@contextmanager
+def naming_proxies() -> Generator[None]:
+    """Say that it is the environment's proxies for which the library cannot make a client.
+
+    Raises:
+        UsageError: They need a package that is not installed, or are none.
+    """
+    import httpx2
+
+    try:
+        yield
+    except (ValueError, httpx2.InvalidURL) as error:
+        raise UsageError(f"The environment names a proxy that cannot be used: {one_line(str(error))}.") from error
+    except ImportError as error:
+        if "socksio" not in str(error):
+            raise
+        raise UsageError(
+            'The environment names a SOCKS proxy, for which a package is missing: pip install "httpx2[socks]".'
+        ) from error
 
 
 def preload(*, tls: bool = True) -> None:
@@ -162,16 +190,25 @@ def preload(*, tls: bool = True) -> None:
 def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
     """Return headers by their lower-case names; later layers replace what earlier ones say.
 
+    Blanks and line ends around a value are no part of it.
+
     Raises:
         UsageError: A name or a value holds a character that no header has.
     """
     merged: dict[str, str] = {}
     for layer in layers:
         for name, value in layer.items():
-            if not (name.isascii() and name.isprintable() and name) or any(char in value for char in "\r\n\0"):
+            # The library would tell of either as a problem of the connection, and quote the value in its own way.
+            known, said = name.lower(), value.strip()
+            if not (name and name.isascii() and _IN_NAMES.issuperset(known)) or not all(map(_can_be_said, said)):
                 raise UsageError(f"The header {one_line(name)} holds a character that no header has: write it anew.")
-            merged[name.lower()] = value
+            merged[known] = said
     return merged
+
+
+def _can_be_said(char: str) -> bool:
+    """Whether it may stand in a header's value; of a value that is no UTF-8 the environment makes surrogates."""
+    return (" " <= char != "\x7f" and not "\ud800" <= char <= "\udfff") or char == "\t"
 
 
 def headers_in(text: str) -> dict[str, str]:

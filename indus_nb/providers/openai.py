@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from indus_nb.errors import IndusError
 from indus_nb.providers import http, openai_completions, openai_responses
 from indus_nb.providers.catalog import Model
-from indus_nb.providers.conforming import conforming
+from indus_nb.providers.conforming import conforming, encodable
 from indus_nb.providers.failures import (
     check_key,
     check_stream,
@@ -105,7 +105,9 @@ class _Request:
 
     async def body(self) -> JsonObject:
         body = self.write(self.model, await conforming(self.context, self.model), self.options)
-        return body if self.options.on_request is None else await self.options.on_request(body)
+        if self.options.on_request is None:
+            return body
+        return cast("JsonObject", encodable(await self.options.on_request(body)))
 
 
 async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncGenerator[AssistantMessageEvent]:
@@ -124,9 +126,9 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
         body = await request.body()
         url = http.joined_url(model.base_url, request.path)
         async with http.stream(url, body, headers=headers, idle_timeout=idle_timeout) as reply:
-            reached = True
             if options.on_response is not None:
                 await options.on_response(reply.status, reply.headers)
+            reached = True
             await check_stream(reply.headers, reply.content())
             async for event in reply.events():
                 _raise_reported(event)

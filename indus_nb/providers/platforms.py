@@ -21,6 +21,7 @@ from indus_nb.providers.ambient import FOUNDRY_PLACE, GOOGLE_PROJECT
 from indus_nb.providers.anthropic import AnthropicProvider, Reply, betas
 from indus_nb.providers.catalog import Model
 from indus_nb.providers.failures import check_url, one_line, retry_after, root_cause
+from indus_nb.providers.http import ENCODINGS, merged_headers, naming_proxies
 from indus_nb.providers.protocol import StreamOptions
 from indus_nb.providers.tls import tls_context
 from indus_nb.redaction import secrets_of
@@ -42,6 +43,8 @@ _AWS_NEEDS = (
     f"Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or {_BEARER_TOKEN}, "
     "and see that the account may use the model."
 )
+_CLOUDS = {"google", "botocore", "boto3", "azure", "msal", "anthropic"}
+"""The packages that find credentials and sign requests."""
 _AWS_REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _GOOGLE_REGION = ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION")
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -156,7 +159,9 @@ class _PlatformProvider(AnthropicProvider, ABC):
         except APIError:
             raise
         except Exception as error:
-            raise self._unusable(error, model) from error  # what signs requests found no credentials
+            if not _is_of_credentials(error):
+                raise
+            raise self._unusable(error, model) from error  # what signs requests found none
 
     def _adapted(self, body: JsonObject) -> JsonObject:
         """The body as this platform wants it, as far as the SDK does not see to that."""
@@ -192,11 +197,13 @@ class _PlatformProvider(AnthropicProvider, ABC):
         from anthropic import DefaultAsyncHttpxClient, Timeout
 
         idle_timeout = options.idle_timeout or self._idle_timeout
+        with naming_proxies():
+            client = DefaultAsyncHttpxClient(verify=tls_context())
         return {
             "max_retries": 0,
             "timeout": Timeout(idle_timeout, connect=min(10, idle_timeout)),
-            "default_headers": model.headers,
-            "http_client": DefaultAsyncHttpxClient(verify=tls_context()),
+            "default_headers": merged_headers(ENCODINGS, model.headers),
+            "http_client": client,
         }
 
     def _unusable(self, error: Exception, model: Model) -> CredentialsError:
@@ -349,6 +356,13 @@ class FoundryProvider(_PlatformProvider):
 
 
 # --- credentials: each function runs in a thread, and may read files, ask servers and run programs --------------------
+
+
+def _is_of_credentials(error: Exception) -> bool:
+    """Whether what finds credentials and signs requests has failed; the SDK says so by ``RuntimeError``."""
+    if isinstance(error, RuntimeError | OSError) and not isinstance(error, RecursionError):
+        return True
+    return any(kind.__module__.partition(".")[0] in _CLOUDS for kind in type(error).__mro__)
 
 
 def _first_set(variables: Iterable[str]) -> str | None:

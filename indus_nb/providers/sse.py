@@ -134,7 +134,14 @@ def _value(data: bytes) -> Any:
     try:
         return pydantic_core.from_json(data)
     except ValueError:  # half characters and deep nesting are read by the slower parser, and real defects in its words
+        return _slowly_read(data)
+
+
+def _slowly_read(data: bytes) -> Any:
+    try:
         return json.loads(data.decode())
+    except RecursionError:
+        raise ValueError("data nested too deeply") from None
 
 
 def json_or_text(text: str) -> Any:

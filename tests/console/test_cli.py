@@ -144,6 +144,23 @@ def test_a_mistake_gets_one_clear_sentence_and_a_status(
     assert (tmp_path / "notes.jsonl").read_text() == "these are notes\n"
 
 
+def test_a_path_that_is_none_is_neither_shown_at_length_nor_with_what_looks_like_a_key(tmp_path: Path):
+    key = "sk-ant-0123456789"
+    done = indusagi("--provider", "offline", "-e", f"{tmp_path}/{key}/{'x' * 5000}", "hi", home=tmp_path)
+    assert done.returncode == 1
+    assert "the system refused something (File name too long: /" in done.stderr
+    assert key not in done.stderr
+    assert len(done.stderr) < 400
+
+
+def test_credentials_in_the_place_of_their_path_are_no_path_and_are_not_shown(tmp_path: Path):
+    account = json.dumps({"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\n" + "MIIE" * 400})
+    place = {"GOOGLE_APPLICATION_CREDENTIALS": account, "GOOGLE_CLOUD_PROJECT": "p"}
+    listed = indusagi("--list-models", "google-vertex", home=tmp_path, **place)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert listed.stdout.splitlines()[1].endswith("missing")
+
+
 @pytest.mark.parametrize(
     ("text", "words"), [("{broken", "is no JSON"), ("[]", "JSON object"), ('{"steeringMode": 5}', "steeringMode")]
 )

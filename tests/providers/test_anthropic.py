@@ -560,6 +560,14 @@ async def test_a_monstrous_error_body_is_cut(messages_api):
         (Raw(b"event: content_block_delta\ndata: 5\n\n"), "The stream from {url} is not what the Messages API sends"),
         (Raw(b"\xff\xff\n\n"), "The answer from {url} broke off"),
         (
+            Raw(b'data: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'),
+            "overloaded_error: Overloaded (in the stream from {url})",
+        ),
+        (
+            Raw(b"data: " + b"[" * 200_000 + b"\n\n"),
+            "The stream from {url} is not what the Messages API sends: data nested too deeply. ",
+        ),
+        (
             Raw(b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": 7, "delta": {}}\n\n'),
             "The stream from {url} is not what the Messages API sends",
         ),

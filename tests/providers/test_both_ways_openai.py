@@ -488,7 +488,7 @@ async def test_a_proxy_of_an_unknown_kind_is_told(way, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "gopher://127.0.0.1:1")
     ended = await Way(way.api, "http://models.invalid/v1").ours()
     assert "Unknown scheme for proxy URL" in ended.how
-    assert ended.how.startswith("The request to http://models.invalid/v1 failed: ")
+    assert ended.how.startswith("The environment names a proxy that cannot be used: ")
 
 
 async def test_a_tunnel_through_a_proxy_ends_at_the_server_alike(secure, wire, authority, monkeypatch, tmp_path):

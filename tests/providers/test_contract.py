@@ -8,6 +8,7 @@ import gc
 import json
 import re
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
@@ -17,6 +18,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from both_ways import Served, Wire
 from messages_api import (
     Control,
     Cut,
@@ -510,12 +512,123 @@ async def test_an_address_that_is_none_is_named_and_not_tried_again(asked, url):
     assert not is_passing(failed)
 
 
-async def test_a_proxy_that_is_not_there_is_named(asked, monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://user:hidden@127.0.0.1:1")
+@pytest.mark.parametrize("proxy", ["http://user:hidden@127.0.0.1:1", "user:hidden@127.0.0.1:1"])
+async def test_a_proxy_that_is_not_there_is_named(asked, monkeypatch, proxy):
+    monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
     failed = await asked.failure(model=asked.model.model_copy(update={"base_url": "http://example.invalid"}))
-    assert "through the proxy http://127.0.0.1:1, which the environment names" in failed.error_message
+    shown = proxy.replace("user:hidden@", "")
+    assert f"through the proxy {shown}, which the environment names" in failed.error_message
     assert "hidden" not in failed.error_message
+
+
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        (
+            "socks5://user:hidden@127.0.0.1:1",
+            'a SOCKS proxy, for which a package is missing: pip install "httpx2[socks]".',
+        ),
+        ("ftp://user:hidden@127.0.0.1:1", "a proxy that cannot be used: Unknown scheme for proxy URL"),
+        ("http://user:hidden@127.0.0.1:none", "a proxy that cannot be used: Invalid port"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used_is_told_as_what_it_is(asked, monkeypatch, proxy, words):
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv("http_proxy", proxy)
+    failed = await asked.failure()
+    assert failed.error_message.startswith(f"The environment names {words}")
+    assert "hidden" not in failed.error_message
+    assert not is_passing(failed)
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+async def test_certificates_that_cannot_be_read_are_named_with_their_variable(asked, monkeypatch, tmp_path, variable):
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    place = str(tmp_path / "missing.pem")
+    monkeypatch.setenv(variable, place)
+    url = asked.server.url.replace("http:", "https:")
+    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    assert failed.error_message.startswith(f"The certificates that {variable} names cannot be read: {place} (")
+    assert not is_passing(failed)
+
+
+async def test_a_file_that_holds_no_certificate_is_named(asked, monkeypatch, tmp_path):
+    (tmp_path / "notes.txt").write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "notes.txt"))
+    url = asked.server.url.replace("http:", "https:")
+    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    assert failed.error_message.startswith("The certificates that SSL_CERT_FILE names cannot be read: ")
+
+
+async def test_an_answer_in_an_encoding_that_nobody_asked_for_is_told_by_its_name(asked, monkeypatch):
+    with Wire(Served((b"packed",), headers={"content-type": "text/event-stream", "content-encoding": "br"})) as wire:
+        failed = await asked.failure(model=asked.model.model_copy(update={"base_url": wire.url}))
+    assert wire.seen[0]["accept-encoding"] == "gzip, deflate"
+    assert "did not answer as the API does: it sent an answer compressed by br" in failed.error_message
+    assert not is_passing(failed)
+
+
+async def test_an_encoding_that_is_none_hinders_nobody(asked):
+    stream = Served((b"",), headers={"content-type": "text/event-stream", "content-encoding": "none"})
+    with Wire(stream) as wire:
+        failed = await asked.failure(model=asked.model.model_copy(update={"base_url": wire.url}))
+    assert "ended early" in failed.error_message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("X Team", "a"), ("X-Team:", "a"), ("", "a")] + [("X-Team", f"hid{char}den") for char in "\x01\x0b\r\n\x7f\udc80"],
+)
+async def test_a_header_that_cannot_be_sent_is_named_without_its_value(asked, name, value):
+    failed = await asked.failure(model=asked.model.model_copy(update={"headers": {name: value}}))
+    assert failed.error_message == f"The header {name} holds a character that no header has: write it anew."
+    assert asked.server.requests == []
+
+
+async def test_a_header_is_sent_without_the_blanks_around_it_and_in_utf_8(asked):
+    asked.server.add("x")
+    headers = {"X-Team": " größe\n", "accept-encoding": "identity"}
+    await asked.answer(model=asked.model.model_copy(update={"headers": headers}))
+    sent = asked.server.requests[0].headers
+    assert (sent["x-team"].encode("latin-1").decode(), sent["accept-encoding"]) == ("größe", "identity")
+
+
+async def test_a_request_that_the_headers_make_impossible_does_not_blame_the_address(asked):
+    failed = await asked.failure(model=asked.model.model_copy(update={"headers": {"Transfer-Encoding": "gzip"}}))
+    assert failed.error_message.startswith(
+        f"The request to {asked.model.base_url} cannot be sent: Only Transfer-Encoding: "
+    )
+    assert not is_passing(failed)
+
+
+@pytest.mark.parametrize("error", [ValueError("no such rule"), json.JSONDecodeError("Expecting value", "", 0)])
+@pytest.mark.parametrize("hook", ["on_request", "on_response"])
+async def test_what_a_callback_raises_is_told_as_what_it_is(asked, hook, error):
+    async def fail(*_: object) -> None:
+        raise error
+
+    asked.server.add("x")
+    failed = await asked.failure(**{hook: fail})
+    kind = type(error).__name__
+    assert failed.error_message == f"The request to {asked.model.base_url} failed: {kind}: {error}"
+
+
+async def test_numbers_and_characters_that_no_request_holds_are_replaced_in_a_changed_body(asked):
+    async def change(body: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "metadata": {"user_id": [float("nan"), "a\ud83d"]}}
+
+    asked.server.add("x")
+    await asked.answer(on_request=change)
+    assert asked.server.requests[0].body["metadata"] == {"user_id": [None, "a\ufffd"]}
+
+
+async def test_a_changed_body_that_is_no_json_is_told_as_what_it_is(asked):
+    async def change(body: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "metadata": object()}
+
+    failed = await asked.failure(on_request=change)
+    assert failed.error_message.startswith(f"The request to {asked.model.base_url} failed: TypeError: ")
 
 
 async def test_a_connection_that_is_reset_before_an_answer_was_reached_all_the_same(asked):

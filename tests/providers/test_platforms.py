@@ -263,6 +263,22 @@ async def test_without_credentials_of_google_a_sentence_says_what_to_run(server,
     assert "`gcloud auth application-default login`" in message
 
 
+async def test_credentials_of_google_in_the_place_of_their_path_are_not_shown(server, environment, private_key):
+    account = {"type": "service_account", "private_key": private_key}
+    environment.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
+    environment.setenv("GOOGLE_APPLICATION_CREDENTIALS", json.dumps(account))
+    message = (await ask(VERTEX)).error_message
+    assert message.startswith("There are no usable credentials for Google Vertex AI (")
+    assert private_key.splitlines()[1][:20] not in message
+    assert not ModelRegistry().has_key(VERTEX)
+
+
+async def test_an_answer_that_is_no_json_is_not_blamed_on_the_credentials(server, google):
+    server.add(Page("{nonsense", "application/json"))
+    with pytest.raises(IndusError, match=r"The request to .* failed: JSONDecodeError: "):
+        await count(VERTEX)
+
+
 async def test_without_a_project_a_sentence_asks_for_one(google, environment):
     environment.delenv("GOOGLE_CLOUD_PROJECT")
     assert (await ask(VERTEX)).error_message.startswith("No project of Google Cloud is named. ")

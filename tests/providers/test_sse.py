@@ -79,6 +79,11 @@ def test_what_is_no_json_or_no_text_is_an_error_behind_what_came_before(data):
         next(events)
 
 
+def test_data_that_is_nested_too_deeply_is_no_value():
+    with pytest.raises(ValueError, match="data nested too deeply"):
+        decoded(b"data: " + b"[" * 200_000 + b"]" * 200_000 + b"\n\n")
+
+
 def test_an_event_without_an_end_is_an_error(monkeypatch):
     monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 3 * 1024 * 1024)
     with pytest.raises(EventTooLargeError, match="an event is larger than 3 MB"):
