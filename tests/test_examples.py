@@ -522,7 +522,7 @@ def table_of_events() -> str:
     rows = ["| event | when | fields | answer |", "|---|---|---|---|"]
     for name in ORDER:
         kind: Any = own.get(name) or told[name]
-        fields = [f.name for f in dataclasses.fields(kind)] if name in own else list(kind.wire_names)
+        fields = [f.name for f in dataclasses.fields(kind)] if name in own else list(kind._names)
         answer = ", ".join(f"`{field}`" for field in ev.ANSWERS[name].model_fields) if name in ev.ANSWERS else ""
         if name == "before_provider_request":
             answer = "the body to send"
