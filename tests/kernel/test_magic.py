@@ -253,8 +253,10 @@ def test_a_kernel_that_is_shut_down_leaves_no_process_of_its_tools_behind(tmp_pa
         kernel.run("%load_ext indus_nb")
         cell = kernel.begin("%agent --provider offline run sleep 60")
         cell.wait_for(lambda cell: any("● bash" in text for text in cell.shown))
-        children = kernel.children()
-        assert children
+        deadline = time.monotonic() + 20
+        while not (children := kernel.children()):  # the call is shown before its process has begun
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         kernel.shut_down()
         _, alive = psutil.wait_procs(children, timeout=5)
         assert not alive

@@ -91,11 +91,11 @@ class AgentThread:
                 while not over and not _given_up(cancelled_at, len(interrupts)):
                     over = running.ended.is_set()
                     _execute_jobs(inbox, 0 if over else _SLICE if tick is None else _TICK)
-                    if tick is not None:
-                        tick()
-                    if interrupts and cancelled_at is None:
+                    if interrupts and cancelled_at is None:  # before anything else: the agent goes on meanwhile
                         running.cancel()
                         cancelled_at = time.monotonic()
+                    if tick is not None:
+                        tick()
             except BaseException:
                 # Drawing failed: the agent must not run unobserved.
                 running.cancel()
