@@ -90,6 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(20_000, 20, 20)  # what imports make is no garbage, and a process of its own may let more lie
     _open_standard_descriptors()
     from indus_nb.console.stdio import complain, leave
+    from indus_nb.redaction import hide_shapes, secrets_of  # not when it failed: there may be no descriptor left
+    from indus_nb.textcut import one_line
 
     try:
         options, others = _parser().parse_known_args(arguments)
@@ -105,9 +107,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(str(error))
         status = 1
     except OSError as error:
-        from indus_nb.redaction import hide_shapes, secrets_of
-        from indus_nb.textcut import one_line
-
         # What stands in the place of a path may be anything, such as a key that was set by mistake.
         place = f": {one_line(hide_shapes(str(error.filename), secrets_of()), 200)}" if error.filename else ""
         complain(f"The program cannot go on, for the system refused something ({error.strerror}{place}).")
