@@ -70,7 +70,7 @@ class AgentThread:
         Args:
             work: Makes the coroutine.
             inbox: The jobs to execute.
-            tick: Called at least 20 times a second. Without one the thread wakes for jobs, and now and then to see
+            tick: Called about 20 times a second. Without one the thread wakes for jobs, and now and then to see
                 whether it was interrupted.
 
         Returns:
