@@ -21,8 +21,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
-import pydantic_core
-
 from indus_nb.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -33,7 +31,17 @@ from indus_nb.messages import (
     Usage,
     now_ms,
 )
-from indus_nb.wire import JsonObject, WireEvent, clean_text
+from indus_nb.wire import JsonObject, WireEvent, check_json_values, clean_text, from_json
+
+MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
+"""What one answer may hold: text, thinking, tool calls, and what is signed of them."""
+MAX_BLOCKS = 2000
+"""How many blocks one answer may have; while it grows a snapshot of it names them all."""
+_MAX_LOOSE = 1024
+
+
+class AnswerTooLargeError(ValueError):
+    """An answer is larger than any model gives; the text is a clause that says so."""
 
 
 class StreamEvent(WireEvent):
@@ -135,6 +143,8 @@ class StreamError(StreamEvent):
 
 
 BlockDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
+"""The same, to ask for the type of an event: a union takes longer."""
 AssistantMessageEvent: TypeAlias = (
     StreamStart
     | TextStart
@@ -161,10 +171,19 @@ class _OpenBlock:
     call_id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
+    loose: int = 0  # pieces at the end that were not joined yet
+
+    def add(self, piece: str) -> None:
+        self.pieces.append(piece)
+        self.loose += 1
+        if self.loose == _MAX_LOOSE:  # a string of two characters takes fifty bytes
+            self.pieces[-_MAX_LOOSE:] = ["".join(self.pieces[-_MAX_LOOSE:])]
+            self.loose = 0
 
     def joined(self) -> str:
         if len(self.pieces) > 1:
             self.pieces[:] = ["".join(self.pieces)]
+            self.loose = 0
         return self.pieces[0] if self.pieces else ""
 
 
@@ -187,6 +206,7 @@ class GrowingMessage:
         self.response_id: str | None = None
         self._timestamp = now_ms()
         self._blocks: list[AssistantBlock | _OpenBlock] = []
+        self._left = MAX_ANSWER_CHARACTERS
 
     def start(self) -> StreamStart:
         """The first event of every stream."""
@@ -210,10 +230,23 @@ class GrowingMessage:
         Returns:
             The event to emit; its ``content_index`` names the block from then on.
         """
+        self.reserve(len(call_id) + len(name))
         index = self._open(_OpenBlock("toolCall", call_id=call_id, name=name))
         return ToolCallStart(content_index=index, id=call_id, tool_name=name)
 
+    def reserve(self, characters: int) -> None:
+        """Count characters that the answer holds, or that are held for it until it is whole.
+
+        Raises:
+            AnswerTooLargeError: There are too many.
+        """
+        self._left -= characters
+        if self._left < 0:
+            raise AnswerTooLargeError(f"the answer is larger than {MAX_ANSWER_CHARACTERS // 1024 // 1024} MB")
+
     def _open(self, block: _OpenBlock) -> int:
+        if len(self._blocks) >= MAX_BLOCKS:
+            raise AnswerTooLargeError(f"the answer has more than {MAX_BLOCKS:,} blocks")
         self._blocks.append(block)
         return len(self._blocks) - 1
 
@@ -226,10 +259,14 @@ class GrowingMessage:
 
         Returns:
             The event to emit.
+
+        Raises:
+            AnswerTooLargeError: The answer would be larger than any.
         """
         block = self._open_block(index)
         delta = clean_text(delta)
-        block.pieces.append(delta)
+        self.reserve(len(delta))
+        block.add(delta)
         return _DELTAS[block.kind](content_index=index, delta=delta)
 
     def close(
@@ -247,6 +284,7 @@ class GrowingMessage:
             ``malformed``.
         """
         block = self._open_block(index)
+        self.reserve(len(signature or ""))
         text = block.joined()
         if block.kind == "text":
             self._blocks[index] = TextContent(text=text)
@@ -334,7 +372,8 @@ def _arguments(text: str) -> JsonObject | None:
     if not text.strip():
         return {}
     try:
-        value: object = pydantic_core.from_json(text)
+        check_json_values(text)
+        value: object = from_json(text)
     except ValueError:
         return None
     return cast("JsonObject", value) if isinstance(value, dict) else None
@@ -347,7 +386,8 @@ def partial_arguments(text: str) -> JsonObject:
     {'command': 'ls -l'}
     """
     try:
-        value: object = pydantic_core.from_json(text, allow_partial="trailing-strings")
+        check_json_values(text)
+        value: object = from_json(text, allow_partial=True)
     except ValueError:
         return {}
     return cast("JsonObject", value) if isinstance(value, dict) else {}

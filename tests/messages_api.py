@@ -111,7 +111,7 @@ class Reply:
     """A streamed answer; text, thinking and arguments come in deltas of ``chunk`` characters.
 
     ``stop_reason`` is by default ``tool_use`` or ``end_turn``, as the blocks are. ``usage`` goes into ``message_start``
-    and ``final_usage`` into ``message_delta``.
+    and ``final_usage`` into ``message_delta``. With ``at_once`` all of it is sent together.
     """
 
     def __init__(
@@ -122,8 +122,10 @@ class Reply:
         usage: Mapping[str, Any] | None = None,
         final_usage: Mapping[str, Any] | None = None,
         stop_details: Mapping[str, Any] | None = None,
+        at_once: bool = False,
     ) -> None:
         self.content = content
+        self.at_once = at_once
         self.chunk = chunk
         calls = any(isinstance(block, ToolUse) for block in content)
         self.stop_reason = stop_reason or ("tool_use" if calls else "end_turn")
@@ -201,6 +203,11 @@ class MessagesApi:
         """Append to the script."""
         with self._changed:
             self._answers.extend(answers)
+
+    def clear(self) -> None:
+        """Drop what is left of the script."""
+        with self._changed:
+            self._answers.clear()
 
     def wait_for_requests(self, count: int, timeout: float = 10) -> None:
         """Return when that many requests have come; raises ``TimeoutError`` if they do not."""
@@ -316,7 +323,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", self.stream_type)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        for step in self.steps(reply, request, number):
+        steps = self.steps(reply, request, number)
+        if reply.at_once:
+            steps = [b"".join(step for step in steps if isinstance(step, bytes))]
+        for step in steps:
             match step:
                 case bytes():
                     self._send_chunk(step)

@@ -51,6 +51,14 @@ class Derived(Whole):
 
 class Untouched(WireModel):
     field: int
+
+class Checked(WireModel):
+    count_of: int = 0
+
+    @field_validator("count_of")
+    @classmethod
+    def _check(cls, value: int) -> int:
+        raise ValueError("no luck")
 """
 
 
@@ -86,6 +94,12 @@ def test_a_users_class_is_complete_at_once(ours: Any) -> None:
     assert Local.model_validate({"field": 1, "other": [2]}).to_wire() == {"field": 1, "other": [2]}
 
 
+def test_a_class_that_is_read_after_pydantic_checks_its_values_too(ours: Any) -> None:
+    for fields in ({"count_of": 13}, {"countOf": 13}):
+        with pytest.raises(ValidationError, match="no luck"):
+            ours.Checked.model_validate(fields)
+
+
 def test_threads_that_use_a_class_at_the_same_time_all_find_it_complete(ours: Any) -> None:
     with ThreadPoolExecutor(8) as threads:
         made = [*threads.map(lambda number: ours.Derived(count_of=number).count_of, range(12))]
@@ -101,6 +115,26 @@ def test_an_object_can_be_unpickled_in_a_process_that_did_not_use_its_class_yet(
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stdout == "hello True\n"
+
+
+def test_the_base_of_all_classes_may_be_the_first_that_is_used(tmp_path: Path) -> None:
+    program = "from indus_nb.late_models import LateModel\nprint(LateModel.__annotations__)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == "{}\n"
+
+
+def test_a_class_can_be_declared_while_another_thread_imports_pydantic(tmp_path: Path) -> None:
+    program = (
+        "from indus_nb import late_models\n"
+        "from indus_nb.wire import WireModel\n"
+        "class Declared(WireModel):\n"
+        "    __module__ = 'indus_nb.made_up'\n"
+        "    late_models.load()\n"  # as a thread may between the choice of the metaclass and its use
+        "    field: int\n"
+        "print(Declared.model_validate({'field': '1'}).field)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 
 
 def test_with_another_version_of_pydantic_classes_are_complete_at_once(tmp_path: Path) -> None:
@@ -136,16 +170,14 @@ async def main():
     with open_session(SessionOptions(provider="anthropic", model="claude-haiku-4-5", no_session=True)) as session:
         RpcServer(session, Writer()).handle_line(b'{"type":"get_state"}')
 
-def completed(kind):
-    return [each for sub in type.__subclasses__(kind) if is_complete(sub) for each in (sub, *completed(sub))]
-
 asyncio.run(main())
 early = {name for name in sys.modules if name in UNWANTED or name.startswith("indus_nb.extensions")}
 assert not early, early
-assert len([name for name in sys.modules if name.startswith("indus_nb.")]) <= 80
-assert len(completed(WireModel)) <= 20, completed(WireModel)
+assert len([name for name in sys.modules if name.startswith("indus_nb.")]) <= 88
+assert not is_complete(WireModel)
 """
 UNWANTED = {
+    "pydantic", "pydantic_core",
     "anthropic", "openai", "httpx2", "httpx", "PIL", "yaml", "json5", "filelock", "regex", "IPython", "mcp",
     "importlib.metadata", "difflib", "shlex", "tempfile", "indus_nb.tools.files", "indus_nb.tools.search",
     "indus_nb.tools.read", "indus_nb.tools.todo", "indus_nb.console.once", "indus_nb.render.markup",
@@ -161,17 +193,15 @@ def test_the_state_of_a_session_is_answered_without_what_only_its_work_needs(tmp
 
 FIRST_PROMPT = """
 import sys
-from indus_nb.late_models import is_complete
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.tools.tool import Arguments
 
 with open_session(SessionOptions(provider="offline", no_session=True), definable=False) as session:
     session.run("hello")
 early = UNWANTED & set(sys.modules)
 assert not early, early
-assert not [kind for kind in type.__subclasses__(Arguments) if is_complete(kind)]
 """
 UNWANTED_BY_A_PROMPT = {
+    "pydantic", "pydantic_core",
     "PIL", "yaml", "json5", "filelock", "regex", "difflib", "tomllib", "html", "indus_nb.extensions.events",
     "indus_nb.extensions.host", "indus_nb.extensions.definitions", "indus_nb.resources.stream_rules",
     "indus_nb.tools.edit", "indus_nb.tools.todo", "indus_nb.tools.function", "indus_nb.mcp.servers",

@@ -82,6 +82,11 @@ def provider_from_environment(inner: Provider) -> Provider:
     return environment_cassette.provider_for(inner)
 
 
+def is_in_use() -> bool:
+    """Whether the process has a cassette, which answers or is recorded."""
+    return bool(os.environ.get("INDUSAGI_CASSETTE"))
+
+
 def is_replaying() -> bool:
     """Whether the process's cassette answers, and no model."""
     return environment_cassette.is_replaying()

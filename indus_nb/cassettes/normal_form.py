@@ -35,7 +35,7 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers import Context, Model, StreamOptions
-from indus_nb.redaction import hide_named, hide_shapes, secrets_of
+from indus_nb.redaction import PLACEHOLDER, hide_named, hide_shapes, secrets_of
 from indus_nb.wire import JsonObject, clean_text
 
 # --- what differs from run to run ------------------------------------------------------------------------------------
@@ -132,7 +132,8 @@ class Surroundings:
         return hide_named(_applied(self._normal, self._without_secrets(text)), mark=_SECRET)
 
     def _without_secrets(self, text: str) -> str:
-        return hide_shapes(clean_text(text), self._secrets, mark=_SECRET)
+        # Placeholders of the vault have numbers of their process, or name what another machine does not know.
+        return re.sub(PLACEHOLDER, _SECRET, hide_shapes(clean_text(text), self._secrets, mark=_SECRET))
 
     def local(self, text: str) -> str:
         """``text`` with this machine's directories in place of their placeholders."""

@@ -16,9 +16,11 @@ import asyncio
 import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
 
+from indus_nb import textcut
 from indus_nb.events import (
     AgentEnd,
     AgentEvent,
@@ -40,7 +42,9 @@ from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import (
     AssistantMessage,
     CustomMessage,
+    ImageContent,
     Message,
+    TextContent,
     ToolCall,
     ToolResultMessage,
     UserMessage,
@@ -48,7 +52,9 @@ from indus_nb.messages import (
 )
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
-from indus_nb.tools.tool import Tool, ToolContext, ToolError, text_output
+from indus_nb.tools.description import Target
+from indus_nb.tools.tool import Tool, ToolContext, ToolError, secret_arguments, text_output
+from indus_nb.vault import PutBackError, Vault
 from indus_nb.wire import JsonObject
 
 ToolExecution = Literal["auto", "parallel", "sequential"]
@@ -61,6 +67,14 @@ async def _nothing() -> None:
 
 def _never(_run: Run, _answer: AssistantMessage) -> bool:
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What hooks decide on a tool call: why it must not run, or the file that it may be about and no other."""
+
+    refusal: str | None = None
+    target: Target | None = None
 
 
 class RunHooks:
@@ -77,7 +91,7 @@ class RunHooks:
         """Return what is final in the place of ``message``; of the same role."""
         return message
 
-    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:
+    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
         """Decide whether a tool call is carried out.
 
         Args:
@@ -85,9 +99,17 @@ class RunHooks:
             arguments: Its arguments, validated; they may be changed in place.
 
         Returns:
-            Why the call must not be carried out; ``None`` if it may be.
+            Whether it may run, and on which file.
         """
-        return None
+        return Verdict()
+
+    async def tool_begins(self, call: ToolCall, target: Target | None) -> None:
+        """Handle that a tool call was allowed, right before the tool runs.
+
+        Args:
+            call: The call.
+            target: The file that it was allowed for, if it was asked about one.
+        """
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
         """Decide what counts as the outcome of a tool call.
@@ -131,6 +153,8 @@ class Run:
     hooks: RunHooks = field(default_factory=RunHooks)
     images: Admission = field(default_factory=Admission)
     watchers: Sequence[RunWatcher] = ()
+    vault: Vault = field(default_factory=partial(Vault, redact=False))
+    """Keeps secrets out of every message but the model's own, and out of tools' outputs."""
 
 
 async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[Message]:
@@ -194,18 +218,26 @@ async def _deliver(run: Run, queue: MessageQueue) -> bool:
 
 
 async def _add(run: Run, message: UserMessage | CustomMessage | ToolResultMessage) -> None:
+    from indus_nb.vault.messages import hidden_message  # with what only a text needs
+
+    message = hidden_message(run.vault, message)
     await run.emit(MessageStart(message=message))
     await _finish(run, message)
 
 
 async def _finish(run: Run, message: Message) -> Message:
     final = await run.hooks.message_end(message)
+    if final is not message and isinstance(final, UserMessage | CustomMessage | ToolResultMessage):
+        from indus_nb.vault.messages import hidden_message
+
+        final = hidden_message(run.vault, final)
     run.messages.append(final)
     await run.emit(MessageEnd(message=final))
     return final
 
 
 _LAST = (StreamDone, StreamError)
+_MAX_QUOTED = 10_000
 
 
 async def _answer(run: Run) -> AssistantMessage:
@@ -271,8 +303,9 @@ _Outcome: TypeAlias = tuple[ToolOutput, bool]
 
 
 async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[ToolResultMessage], bool]:
-    """The results in the model's order, and whether every tool declared that they are enough."""
+    """The results in the model's order, and whether they are enough: for every tool, or for a watcher."""
     outcomes: dict[int, _Outcome] = {}
+    ended = False
     results: list[ToolResultMessage] = []
     publishing = asyncio.Lock()
 
@@ -285,7 +318,10 @@ async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[Too
                 await _add(run, result)
 
     async def carry_out(position: int, call: ToolCall) -> None:
-        outcomes[position] = await _run_tool_call(run, call)
+        nonlocal ended
+        output, is_error = outcomes[position] = await _run_tool_call(run, call)
+        for watcher in run.watchers:
+            ended |= watcher.after_call(call, output, is_error=is_error)
         await publish()
 
     numbered = enumerate(calls)
@@ -299,12 +335,12 @@ async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[Too
             await carry_out(places[0], batch[0])
         else:
             await asyncio.gather(*map(carry_out, places, batch))
-    return results, all(output.terminate for output, _ in outcomes.values())
+    return results, ended or all(output.terminate for output, _ in outcomes.values())
 
 
 def _why_not(run: Run) -> str | None:
     if run.abort.requested:
-        return "Not run: the user aborted before this call started."
+        return "Not run: the run was stopped before this call started."
     if run.interrupt_mode == "immediate" and run.steering.waiting:
         return "Skipped: the user sent a new message before this call started."
     return None
@@ -345,31 +381,54 @@ async def _run_tool_call(run: Run, call: ToolCall) -> _Outcome:
         output, is_error = text_output("Something that the tool waited for was cancelled."), True
     finally:
         await progress.finish()
-    output, is_error = await run.hooks.tool_result(call, output, is_error=is_error)
+    from indus_nb.vault.messages import hidden_output
+
+    given = hidden_output(run.vault, output)
+    output, is_error = await run.hooks.tool_result(call, given, is_error=is_error)
+    output = output if output is given else hidden_output(run.vault, output)
     if any(block.type == "image" for block in output.content):
-        fitted = await fit_output(run.images, output.content, call.name)
-        output = output.model_copy(update={"content": fitted})
+        output = output.model_copy(update={"content": await _fitted(run, output, call.name)})
     if output.details is None:
         output = output.model_copy(update={"details": {}})  # front ends look into it without looking for it
     await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
     return output, is_error
 
 
+async def _fitted(run: Run, output: ToolOutput, tool: str) -> list[TextContent | ImageContent]:
+    """What a tool returned, with images that a model can be shown; none that an abort did not wait for."""
+    try:
+        with run.abort.interruptible():
+            return await fit_output(run.images, output.content, tool)
+    except RunAborted:
+        note = TextContent(text="(Images were left out, as the run was aborted.)")
+        return [*(block for block in output.content if isinstance(block, TextContent)), note]
+
+
 async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None]) -> ToolOutput:
     tool = run.tools.get(call.name)
     if tool is None:
         offered = ", ".join(run.tools) or "none"
-        raise ToolError(f"There is no tool named {call.name}. Tools that can be called: {offered}.")
+        name = textcut.one_line(call.name, 200)
+        raise ToolError(f"There is no tool named {name}. Tools that can be called: {offered}.")
     if call.malformed is not None:
-        raise ToolError(f"The arguments of {call.name} were not a JSON object, so nothing was done: {call.malformed}")
+        quoted = textcut.middle(call.malformed, _MAX_QUOTED, " [{left} characters are left out] ")
+        raise ToolError(f"The arguments of {call.name} were not a JSON object, so nothing was done: {quoted}")
     arguments = tool.check(call.arguments)
     wanted = copy.deepcopy(call.arguments)
-    if (reason := await run.hooks.tool_call(call, wanted)) is not None:
-        raise ToolError(reason)
+    verdict = await run.hooks.tool_call(call, wanted)
+    if verdict.refusal is not None:
+        raise ToolError(verdict.refusal)
+    try:
+        # Only now: whoever was asked, and every view, has seen the placeholders.
+        declared, is_code = secret_arguments(tool)
+        wanted = run.vault.put_back(wanted, declared, call_id=call.id, is_code=is_code)
+    except PutBackError as error:
+        raise ToolError(str(error)) from error
     if wanted != call.arguments:
         arguments = tool.check(wanted)
+    await run.hooks.tool_begins(call, verdict.target)
     with run.abort.interruptible():
-        return await tool.execute(arguments, ToolContext(call_id=call.id, report=report))
+        return await tool.execute(arguments, ToolContext(call.id, report, verdict.target, run.vault.hide_in))
 
 
 class _Progress:
@@ -403,12 +462,14 @@ class _Progress:
             self._changed.clear()
             latest, self._latest = self._latest, None
             if latest is not None:
+                from indus_nb.vault.messages import hidden_output
+
                 await self._run.emit(
                     ToolExecutionUpdate(
                         tool_call_id=self._call.id,
                         tool_name=self._call.name,
                         args={**self._call.arguments},
-                        partial_result=latest,
+                        partial_result=hidden_output(self._run.vault, latest, partial=True),
                     )
                 )
             if self._finished:

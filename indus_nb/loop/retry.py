@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import re
 
-from pydantic import Field
-
+from indus_nb.late_models import Field
 from indus_nb.messages import AssistantMessage
 from indus_nb.wire import WireModel, usual
 
-_PASSING = re.compile(
+# Texts, which ``re`` compiles when an answer has failed.
+_PASSING = (
+    r"(?i)"
     r"overloaded|provider returned (?:an )?error|rate.?limit|too many requests|service.?unavailable"
     r"|\b(?:429|500|502|503|504|529)\b|(?:server|internal|network|connection).?error|internal server"
     r"|connection.?(?:refused|lost|reset|closed)|websocket.?(?:closed|error)|other side closed|fetch failed"
     r"|upstream.?connect|reset before headers|socket hang.?up|ended (?:early|without)|without (?:a )?response"
-    r"|broke off|time[ds]?.?out|terminated|retry delay|retry after",
-    re.IGNORECASE,
+    r"|broke off|time[ds]?.?out|terminated|retry delay|retry after"
 )
-_FINAL = re.compile(r"4(?!08|09|29)\d\d ")  # the request is at fault, whatever numbers the text behind it holds
-_TOO_LONG = re.compile(
+_FINAL = r"4(?!08|09|29)\d\d "  # the request is at fault, whatever numbers the text behind it holds
+_TOO_LONG = (
+    r"(?i)"
     r"prompt is too long|(?:context|input|prompt).{0,40}(?:too long|exceed|larger than|maximum)|exceeds.{0,30}context"
-    r"|maximum context length|context.?(?:length|window).?exceeded|request_too_large|too many tokens",
-    re.IGNORECASE,
+    r"|maximum context length|context.?(?:length|window).?exceeded|request_too_large|too many tokens"
 )
-_ASKED_DELAY = re.compile(r"\(retry after (\d+(?:\.\d+)?) s\)")
+_ASKED_DELAY = r"\(retry after (\d+(?:\.\d+)?) s\)"
 
 
 class ProviderRetrySettings(WireModel):
@@ -68,24 +68,35 @@ class RetrySettings(WireModel):
         """
         if not self.enabled or attempt > self.max_retries or not is_passing(answer):
             return None
-        asked = _ASKED_DELAY.search(_reason(answer))
-        wanted = round(float(asked[1]) * 1000) if asked else 0
+        wanted = round((asked_delay(answer) or 0) * 1000)
         return (
             max(wanted, self.base_delay_ms * 2 ** (attempt - 1)) if wanted <= self.provider.max_retry_delay_ms else None
         )
 
 
+def asked_delay(answer: AssistantMessage) -> float | None:
+    """The seconds for which the server that failed asked not to be asked again."""
+    asked = re.search(_ASKED_DELAY, _reason(answer))
+    return float(asked[1]) if asked else None
+
+
+def failed_status(answer: AssistantMessage) -> int | None:
+    """The HTTP status that a request was refused with; ``None`` if it was answered or broke off."""
+    status = re.match(r"([45]\d\d) ", _reason(answer))
+    return int(status[1]) if status and answer.stop_reason == "error" else None
+
+
 def is_passing(answer: AssistantMessage) -> bool:
     """Whether ``answer`` failed for a reason that may be gone soon."""
     text = _reason(answer)
-    if answer.stop_reason != "error" or _FINAL.match(text) or _says_too_long(text):
+    if answer.stop_reason != "error" or re.match(_FINAL, text) or _says_too_long(text):
         return False
-    return bool(_PASSING.search(text))
+    return bool(re.search(_PASSING, text))
 
 
 def _says_too_long(reason: str) -> bool:
     # With status 429 "too many tokens" are those of a minute or a day.
-    return not reason.startswith("429 ") and _TOO_LONG.search(reason) is not None
+    return not reason.startswith("429 ") and re.search(_TOO_LONG, reason) is not None
 
 
 def _reason(answer: AssistantMessage) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indus_nb.messages import AssistantMessage, CustomMessage
+from indus_nb.events import ToolOutput
+from indus_nb.messages import AssistantMessage, CustomMessage, ToolCall
 from indus_nb.streaming import AssistantMessageEvent
 
 
@@ -22,6 +23,20 @@ class RunWatcher:
         """
         del event
         return None
+
+    def after_call(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> bool:
+        """Look at a tool call that was carried out, or failed.
+
+        Args:
+            call: The call.
+            output: What it gave.
+            is_error: Whether it failed.
+
+        Returns:
+            Whether the run ends with this turn, unless a message of the user's waits.
+        """
+        del call, output, is_error
+        return False
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
         """Return messages for the model when the run would end.

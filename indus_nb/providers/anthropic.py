@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from indus_nb.errors import IndusError
 from indus_nb.messages import (
@@ -27,7 +27,7 @@ from indus_nb.messages import (
 )
 from indus_nb.providers import http
 from indus_nb.providers.catalog import Model
-from indus_nb.providers.conforming import conforming, encodable
+from indus_nb.providers.conforming import conforming
 from indus_nb.providers.failures import (
     check_key,
     check_stream,
@@ -37,13 +37,14 @@ from indus_nb.providers.failures import (
     root_cause,
     transport_sentence,
 )
+from indus_nb.providers.handling import updates
 from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.providers.refusals import explain
-from indus_nb.providers.rules import MIN_THINKING_TOKENS
+from indus_nb.providers.rules import MIN_THINKING_TOKENS, may_force_tool
 from indus_nb.providers.sse import StreamedError
 from indus_nb.redaction import hide_shapes, shown_url
-from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
-from indus_nb.wire import JsonObject
+from indus_nb.streaming import MAX_BLOCKS, AssistantMessageEvent, GrowingMessage
+from indus_nb.wire import JsonObject, collection_paused
 
 _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
@@ -55,6 +56,7 @@ _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh"
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _EPHEMERAL = {"type": "ephemeral"}
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _STOP_REASONS: Mapping[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -70,7 +72,7 @@ class Reply(NamedTuple):
 
     headers: Mapping[str, str]
     content: AsyncIterator[bytes]
-    events: AsyncIterator[object]
+    events: AsyncIterator[Sequence[object]]
 
 
 class AnthropicProvider:
@@ -115,8 +117,8 @@ class AnthropicProvider:
             async with self._asked(model, body, options) as reply:
                 reached = True
                 await check_stream(reply.headers, reply.content)
-                async for event in reply.events:
-                    for update in answer.handle(event):
+                async for events in reply.events:
+                    for update in updates(answer, events):
                         yield update
                     if answer.complete:
                         break
@@ -222,8 +224,10 @@ def _environment_headers(model: Model) -> dict[str, str]:
 
 
 async def _body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
-    body = request_body(model, await conforming(context, model), options)
-    return body if options.on_request is None else cast("JsonObject", encodable(await options.on_request(body)))
+    conformed = await conforming(context, model)
+    with collection_paused():
+        body = request_body(model, conformed, options)
+    return body if options.on_request is None else await options.on_request(body)
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -269,7 +273,9 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
             for tool in context.tools
         ]
         body["tools"][-1]["cache_control"] = _EPHEMERAL
-    return cast("JsonObject", encodable(body))
+        if options.must_call in [tool.name for tool in context.tools] and may_force_tool(model, options):
+            body["tool_choice"] = {"type": "tool", "name": options.must_call}
+    return body
 
 
 def betas(body: JsonObject) -> dict[str, str]:
@@ -378,10 +384,13 @@ class _BadEventError(ValueError):
 class _OpenBlock:
     index: int
     delta: str  # the type of its deltas
-    text: str  # the key of their text
-    signature: str = ""
+    signature: list[str] = field(default_factory=list[str])
     redacted: bool | None = None
-    whole_input: JsonObject = field(default_factory=dict[str, Any])  # arguments of a server that does not stream them
+    whole_input: str = ""  # arguments of a server that does not stream them, as JSON
+
+
+_TEXT_KEYS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""The key of the text, by the type of a delta."""
 
 
 class _Answer:
@@ -426,6 +435,30 @@ class _Answer:
                 raise _BadEventError(f"an unexpected event {json.dumps(event)[:200]}")
         return updates
 
+    def delta_in(self, event: object) -> tuple[object, str] | None:
+        """See ``handling.Answer``."""
+        if not isinstance(event, dict) or cast("JsonObject", event).get("type") != "content_block_delta":
+            return None
+        fields = cast("JsonObject", event)
+        delta: object = fields.get("delta")
+        if not isinstance(delta, dict) or not isinstance(kind := cast("JsonObject", delta).get("type"), str):
+            return None
+        text: object = cast("JsonObject", delta).get(_TEXT_KEYS.get(kind, ""))
+        return ((fields.get("index"), kind), text) if isinstance(text, str) else None
+
+    def with_delta(self, event: JsonObject, text: str) -> JsonObject:
+        """Return an event with another text; see ``handling.Answer``.
+
+        Args:
+            event: The event.
+            text: The text.
+
+        Returns:
+            An event that says the same with this text.
+        """
+        delta: JsonObject = event["delta"]
+        return {**event, "delta": {**delta, _TEXT_KEYS[delta["type"]]: text}}
+
     def _start(self, message: JsonObject) -> Iterable[AssistantMessageEvent]:
         if self.started:
             raise _BadEventError("a second message_start")
@@ -436,27 +469,30 @@ class _Answer:
         return (self.growing.start(),)
 
     def _begin(self, number: int, kind: str, block: JsonObject) -> Iterable[AssistantMessageEvent]:
+        if len(self._open) >= MAX_BLOCKS:
+            raise _BadEventError(f"more than {MAX_BLOCKS:,} blocks that are open")
         if not self.started or number in self._open:
             raise _BadEventError(f"block {number} begins out of turn")
         growing = self.growing
         match kind:
             case "text":
                 opening = growing.open_text()
-                opened = _OpenBlock(opening.content_index, "text_delta", "text")
+                opened = _OpenBlock(opening.content_index, "text_delta")
             case "thinking" | "redacted_thinking":
                 opening = growing.open_thinking()
-                opened = _OpenBlock(opening.content_index, "thinking_delta", "thinking")
+                opened = _OpenBlock(opening.content_index, "thinking_delta")
                 opened.redacted = True if kind == "redacted_thinking" else None
-                opened.signature = _text(block, "data" if opened.redacted else "signature")
+                self._sign(opened, _text(block, "data" if opened.redacted else "signature"))
             case "tool_use":
                 opening = growing.open_tool_call(_text(block, "id"), _text(block, "name"))
-                opened = _OpenBlock(opening.content_index, "input_json_delta", "partial_json")
-                opened.whole_input = cast("JsonObject", block.get("input") or {})
+                opened = _OpenBlock(opening.content_index, "input_json_delta")
+                opened.whole_input = json.dumps(whole) if (whole := block.get("input")) else ""
+                growing.reserve(len(opened.whole_input))
             case _:
                 self._open[number] = None
                 return ()
         self._open[number] = opened
-        first = _text(block, opened.text)
+        first = _text(block, _TEXT_KEYS[opened.delta])
         return (opening, growing.append(opened.index, first)) if first else (opening,)
 
     def _append(self, number: int, kind: str, delta: JsonObject) -> Iterable[AssistantMessageEvent]:
@@ -466,13 +502,16 @@ class _Answer:
         if block is None:
             return ()
         if kind == block.delta:
-            if block.whole_input:
-                block.whole_input = {}
-            text = _text(delta, block.text)
+            block.whole_input = ""
+            text = _text(delta, _TEXT_KEYS[kind])
             return (self.growing.append(block.index, text),) if text else ()
         if kind == "signature_delta":
-            block.signature += _text(delta, "signature")
+            self._sign(block, _text(delta, "signature"))
         return ()
+
+    def _sign(self, block: _OpenBlock, signature: str) -> None:
+        self.growing.reserve(len(signature))
+        block.signature.append(signature)
 
     def _end(self, number: int) -> Iterable[AssistantMessageEvent]:
         if number not in self._open:
@@ -480,8 +519,8 @@ class _Answer:
         block = self._open.pop(number)
         if block is None:
             return ()
-        whole = [self.growing.append(block.index, json.dumps(block.whole_input))] if block.whole_input else []
-        end = self.growing.close(block.index, signature=block.signature or None, redacted=block.redacted)
+        whole = [self.growing.append(block.index, block.whole_input)] if block.whole_input else []
+        end = self.growing.close(block.index, signature="".join(block.signature) or None, redacted=block.redacted)
         return (*whole, end)
 
     def _stop(self, delta: JsonObject) -> None:
@@ -498,7 +537,7 @@ class _Answer:
         if not isinstance(usage, dict):
             return
         counted = cast("JsonObject", usage)
-        self._tokens.update((name, number) for name, number in counted.items() if isinstance(number, int))
+        self._tokens.update((name, number) for name in _COUNTS if isinstance(number := counted.get(name), int))
         self.growing.usage = self._cost.usage(
             input=self._tokens.get("input_tokens", 0),
             output=self._tokens.get("output_tokens", 0),

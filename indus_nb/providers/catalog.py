@@ -8,13 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-import pydantic_core
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_snake
-
 from indus_nb.errors import ModelNotFoundError, UsageError
+from indus_nb.late_models import ConfigDict, Field
 from indus_nb.messages import Cost, ThinkingLevel, Usage
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, from_json, to_snake
 
 ThinkingStyle = Literal["none", "budget", "effort"]
 _ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}
@@ -138,7 +135,7 @@ def builtin_models() -> tuple[Model, ...]:
     Each provider's recommended one is first, old ones are last.
     """
     data = Path(__file__).with_name("models.json").read_bytes()
-    providers = cast("dict[str, JsonObject]", pydantic_core.from_json(data))
+    providers = cast("dict[str, JsonObject]", from_json(data))
     shared = ("api", "baseUrl", "compat")
     facts: dict[str, JsonObject] = {}  # about models that others are like: the same ones, on another platform
     models: list[Model] = []

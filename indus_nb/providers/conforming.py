@@ -16,11 +16,10 @@ What this module promises:
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 from indus_nb.errors import UsageError
 from indus_nb.images import ImageFacts, image_type_of, inspect
@@ -40,7 +39,7 @@ from indus_nb.providers.protocol import Context, ToolSpec
 from indus_nb.providers.refusals import refused
 from indus_nb.providers.rules import MAX_TOOL_NAME, ApiRules, rules_of
 from indus_nb.providers.tool_schemas import check_tool, sound_schema
-from indus_nb.wire import clean_text, dump
+from indus_nb.wire import dump
 
 _Content: TypeAlias = list[TextContent | ImageContent]
 
@@ -63,11 +62,12 @@ async def conforming(context: Context, model: Model) -> Context:
     rules = rules_of(model)
     tools = _tools(context.tools, model)
     facts: Mapping[int, ImageFacts] = {}
-    images = [image for message in context.messages for image in _images(message)]
-    if images and "image" in model.input:
-        facts = await inspect(images)
-    other_bytes = _RESERVE + _size(context.system_prompt) + sum(len(dump(tool.parameters)) for tool in tools)
-    left_out = _left_out(context.messages, model, rules, facts, other_bytes)
+    left_out: Mapping[int, str] = {}
+    if images := [image for message in context.messages for image in _images(message)]:
+        if "image" in model.input:
+            facts = await inspect(images)
+        other_bytes = _RESERVE + _size(context.system_prompt) + sum(len(dump(tool.parameters)) for tool in tools)
+        left_out = _left_out(context.messages, images, model, rules, facts, other_bytes)
     return replace(context, messages=_Conforming(model, rules, left_out).messages(context.messages), tools=tools)
 
 
@@ -82,13 +82,13 @@ def _images(message: ModelMessage) -> list[ImageContent]:
 
 def _left_out(
     messages: Sequence[ModelMessage],
+    images: Sequence[ImageContent],
     model: Model,
     rules: ApiRules,
     facts: Mapping[int, ImageFacts],
     other_bytes: int,
 ) -> dict[int, str]:
     """Why images are not sent, by their ``id()``: what is wrong with them, or that there are too many, oldest first."""
-    images = [image for message in messages for image in _images(message)]
     if "image" not in model.input:
         return {id(image): f"{model.name} takes none" for image in images}
     reasons: dict[int, str] = {}
@@ -344,39 +344,3 @@ def _tools(tools: Iterable[ToolSpec], model: Model) -> list[ToolSpec]:
         if not refused(model, offered):
             sound.setdefault(tool.name, offered)
     return [*sound.values()]
-
-
-# --- text ------------------------------------------------------------------------------------------------------------
-
-
-def encodable(value: Any) -> Any:
-    """Return ``value`` with half characters and non-finite numbers replaced.
-
-    Returns it unchanged if it has none.
-    """
-    return value if _is_encodable(value) else _cleaned(value)
-
-
-def _is_encodable(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.isascii() or clean_text(value) is value
-    if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value)
-        return all(map(_is_encodable, fields)) and all(map(_is_encodable, fields.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_is_encodable, cast("list[Any]", value)))
-    return not isinstance(value, float) or math.isfinite(value)
-
-
-def _cleaned(value: Any) -> Any:
-    match value:
-        case str():
-            return clean_text(value)
-        case float():
-            return value if math.isfinite(value) else None
-        case dict():
-            return {_cleaned(key): _cleaned(item) for key, item in cast("dict[str, Any]", value).items()}
-        case list() | tuple():
-            return [_cleaned(item) for item in cast("list[Any]", value)]
-        case _:
-            return value

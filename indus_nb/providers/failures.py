@@ -11,16 +11,15 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from indus_nb import textcut
 from indus_nb.errors import CredentialsError, UsageError
+from indus_nb.providers.bodies import BodyError, refused_packing
 from indus_nb.providers.catalog import Model
 from indus_nb.redaction import shown_url
-from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
+from indus_nb.streaming import AnswerTooLargeError, AssistantMessageEvent, GrowingMessage
 
 _MAX_PAGE = 64 * 1024
 _NOT_STREAMS = ("text/html", "application/json", "application/problem+json", "application/xhtml+xml")
@@ -28,7 +27,6 @@ _TRANSPORT = {"RequestError", "InvalidURL", "OSError", "EndOfStream"}
 _HUNG_UP = {"SSLEOFError", "SSLZeroReturnError", "ConnectionResetError"}
 _NOT_REACHED = {"ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"}
 _UNUSABLE_URL = {"InvalidURL", "UnsupportedProtocol"}
-_PACKED = {"br", "zstd", "compress", "x-gzip"}  # there are servers that write "none" or "utf-8", and mean it
 
 
 class NotAStreamError(Exception):
@@ -50,8 +48,7 @@ async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]
     Raises:
         NotAStreamError: It is a web page or a JSON document, or compressed as nobody has asked for.
     """
-    encodings = {name.strip().lower() for name in headers.get("content-encoding", "").split(",")}
-    if packed := ", ".join(sorted(encodings & _PACKED)):
+    if (packed := refused_packing(headers)) is not None:
         raise NotAStreamError(f"an answer compressed by {packed} (content-encoding)", "")
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type not in _NOT_STREAMS:
@@ -133,6 +130,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         value = headers.get(name, "").strip()
         if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
             return float(value) / unit
+    from email.utils import parsedate_to_datetime
+
     try:
         then = parsedate_to_datetime(headers.get("retry-after", ""))
     except (ValueError, TypeError):
@@ -187,6 +186,11 @@ def transport_sentence(error: Exception, where: str, idle_timeout: float, *, rea
     sentence = None
     if isinstance(error, NotAStreamError):
         sentence = _page_sentence(error, where)
+    elif (
+        excess := next((each for each in chain if isinstance(each, BodyError | AnswerTooLargeError)), None)
+    ) is not None:
+        kept = "; what had arrived is kept" if reached else ""
+        sentence = f"What {where} sent was not read to its end: {excess}. Check the base URL{kept}."
     elif reached and isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         kind = "JSON" if isinstance(error, json.JSONDecodeError) else "text"
         sentence = f"The answer from {where} broke off: a part of it is no {kind} ({detail}). Try again."
@@ -217,7 +221,7 @@ def _lost_sentence(kinds: set[str], detail: str, where: str, *, reached: bool, h
 
 
 def _page_sentence(error: NotAStreamError, where: str) -> str:
-    words = one_line(re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", error.page, flags=re.DOTALL | re.IGNORECASE))
+    words = _words(error.page)
     try:
         value: Any = json.loads(error.page)
     except ValueError:
@@ -231,8 +235,24 @@ def _page_sentence(error: NotAStreamError, where: str) -> str:
     )
 
 
+def _words(page: str) -> str:
+    """What a web page says, on one line."""
+    words: list[str] = []
+    inside: str | None = None  # of a script or style sheet
+    # No part of a tag is looked at twice, whatever the page leaves open.
+    for part in re.split(r"(<[^<>]*>)", page):
+        if tag := re.match(r"<(/?)(script|style)\b", part, re.IGNORECASE):
+            name = tag[2].lower()
+            inside = (None if inside == name else inside) if tag[1] else inside or name
+        elif inside is None and not part.startswith("<"):
+            words.append(part)
+    return one_line(" ".join(words))
+
+
 def _by_proxy(where: str) -> str:
     """A note on the proxy that the environment names for this URL."""
+    from urllib.request import getproxies, proxy_bypass  # slow to import, and rarely asked
+
     parts = urlsplit(where)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -1,25 +1,27 @@
 """One streaming request over HTTP: what every provider without an SDK of its own stands on.
 
-The library is the one that the official SDKs stand on. It is imported when the first request is made, or by
-``preload`` before that.
+A request that no proxy stands before is made by ``direct``. For others there is the library that the official SDKs
+stand on, which is imported when the first of them is made, or by ``preload`` before that.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from indus_nb.errors import UsageError
+from indus_nb.providers import direct
+from indus_nb.providers.bodies import IDENTITY, MAX_STREAM_BYTES, Pace, beginning, begun_in_time, bounded
 from indus_nb.providers.failures import one_line
-from indus_nb.providers.sse import EventDecoder, json_or_text
+from indus_nb.providers.sse import EventDecoder, StreamedError, json_or_text
 from indus_nb.providers.tls import tls_context
 from indus_nb.redaction import shown_url
 from indus_nb.version import __version__
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, encodable
 
 if TYPE_CHECKING:
     import ssl
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
     import httpx2
 
 _CONNECT_SECONDS = 10.0
-_MAX_ERROR_BYTES = 1024 * 1024
 _MAX_REDIRECTS = 3
-ENCODINGS = {"accept-encoding": "gzip, deflate"}
-"""What is asked for: the library offers whatever it finds installed, and unpacks some of it without a limit."""
+_REDIRECTS = (301, 302, 303, 307, 308)
+_REPEATS = (307, 308)
+_MOST_TOGETHER = 128
 _IN_NAMES = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 _HEADERS = {
-    **ENCODINGS,
+    **IDENTITY,
     "accept": "application/json",
     "content-type": "application/json",
     "user-agent": f"indus_nb/{__version__}",
@@ -63,46 +65,70 @@ class HttpStatusError(Exception):
 class StreamingAnswer:
     """An answer that has begun: ``status``, ``headers``, and the events as they arrive."""
 
-    def __init__(self, response: httpx2.Response) -> None:
+    def __init__(self, response: httpx2.Response | direct.Answer, idle_timeout: float) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
         self._response = response
-        self._events: AsyncGenerator[Any] | None = None
+        self._idle_timeout = idle_timeout
+        self._events: AsyncGenerator[list[Any]] | None = None
 
-    def content(self) -> AsyncIterator[bytes]:
+    def content(self) -> AsyncGenerator[bytes]:
         """Return the body, for who does not ask for events; see ``check_stream``."""
-        return self._response.aiter_bytes()
+        return bounded(self._response.aiter_raw(), self.headers, limit=MAX_STREAM_BYTES)
 
-    def events(self) -> AsyncGenerator[Any]:
-        """Yield the decoded data of each event, see ``EventDecoder``; may be asked for once.
+    def events(self) -> AsyncGenerator[list[Any]]:
+        """Yield the decoded data of events, see ``decoded_events``; may be asked for once.
 
         Raises:
             StreamedError: The server reports an error.
-            ValueError: What it sent is no UTF-8 or no JSON, or an event does not end.
+            ValueError: What it sent is no UTF-8 or no JSON, an event does not end, or there are too many.
         """
-        self._events = self._read()
+        self._events = decoded_events(self.content())
         return self._events
-
-    async def _read(self) -> AsyncGenerator[Any]:
-        decoder = EventDecoder()
-        async with aclosing(self._response.aiter_bytes()) as pieces:
-            async for piece in pieces:
-                for event in decoder.feed(piece):
-                    yield event
-                if decoder.is_done:
-                    return
-        for event in decoder.end():
-            yield event
 
     async def value(self) -> object:
         """Return what the body says: the value of its JSON, else its text, of both the first megabyte."""
-        return await _beginning(self._response)
+        async with begun_in_time(self._idle_timeout):
+            return json_or_text(await beginning(self._response.aiter_raw(), self.headers))
 
     async def close(self) -> None:
         """End the request, whatever of the answer has arrived."""
         if self._events is not None:
             await self._events.aclose()
         await self._response.aclose()
+
+
+async def decoded_events(content: AsyncGenerator[bytes]) -> AsyncGenerator[list[Any]]:
+    """Yield the decoded data of the events of a bounded body, which is closed at the end.
+
+    Those that arrived together come together, up to a limit.
+
+    Raises:
+        StreamedError: The server reports an error.
+        ValueError: What it sent is no UTF-8 or no JSON, an event does not end, or there are too many.
+    """
+    decoder, pace = EventDecoder(), Pace()
+    async with aclosing(content):
+        async for piece in content:
+            events: list[Any] = []
+            try:
+                for event in decoder.feed(piece):
+                    events.append(event)
+                    if len(events) == _MOST_TOGETHER:
+                        yield events
+                        events = []
+                        await pace.rest()
+            except (ValueError, StreamedError):
+                if events:
+                    yield events
+                raise
+            if events:
+                yield events
+                await pace.rest()
+            if decoder.is_done:
+                return
+    if events := list(decoder.end()):
+        yield events
 
 
 @asynccontextmanager
@@ -128,10 +154,52 @@ async def stream(
         HttpStatusError: The server answered with an error.
         httpx2.TransportError: It could not be reached, or the connection broke.
     """
+    content, known = json_bytes(body), merged_headers(_HEADERS, headers)
+    opening = _asked_directly if direct.suits(url) else _asked_by_library
+    async with opening(url, content, known, idle_timeout) as response:
+        answer = StreamingAnswer(response, idle_timeout)
+        try:
+            if not 200 <= response.status_code < 300:
+                raise HttpStatusError(
+                    response.status_code, response.reason_phrase, response.headers, await answer.value()
+                )
+            yield answer
+        finally:
+            await answer.close()
+
+
+@asynccontextmanager
+async def _asked_directly(
+    url: str, content: bytes, headers: Mapping[str, str], idle_timeout: float
+) -> AsyncGenerator[direct.Answer]:
+    tls = tls_context() if url.startswith("https:") else None
+    seconds = (min(_CONNECT_SECONDS, idle_timeout), idle_timeout)
+    for tried in range(_MAX_REDIRECTS + 1):
+        async with AsyncExitStack() as open_until_then:
+            async with begun_in_time(idle_timeout):
+                response = await open_until_then.enter_async_context(
+                    direct.posted(url, content, headers, tls=tls, seconds=seconds)
+                )
+            location = response.headers.get("location")
+            if location is None or response.status_code not in _REDIRECTS:
+                yield response
+                return
+        with suppress(ValueError):
+            target = urljoin(url, location)
+            is_same = urlsplit(target)[:2] == urlsplit(url)[:2]
+            if is_same and response.status_code in _REPEATS and tried < _MAX_REDIRECTS and direct.suits(target):
+                url = target
+                continue
+        raise redirected(url, location, response.status_code)
+
+
+@asynccontextmanager
+async def _asked_by_library(
+    url: str, content: bytes, headers: Mapping[str, str], idle_timeout: float
+) -> AsyncGenerator[httpx2.Response]:
     import httpx2
 
-    content = json_bytes(body)
-    raw = [(name.encode(), value.encode()) for name, value in merged_headers(_HEADERS, headers).items()]
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     # One client for each request: kept connections would outlive the event loop, and nothing could close them then.
     with naming_proxies():
         client = httpx2.AsyncClient(
@@ -141,16 +209,9 @@ async def stream(
         )
     async with client:
         request = client.build_request("POST", url, content=content, headers=raw)
-        response = await _send(client, request)
-        answer = StreamingAnswer(response)
-        try:
-            if not response.is_success:
-                raise HttpStatusError(
-                    response.status_code, response.reason_phrase, response.headers, await _beginning(response)
-                )
-            yield answer
-        finally:
-            await answer.close()
+        async with begun_in_time(idle_timeout):
+            response = await _send(client, request)
+        yield response
 
 
 @contextmanager
@@ -180,8 +241,10 @@ def preload(*, tls: bool = True) -> None:
     Args:
         tls: Whether the servers to come are asked over TLS.
     """
-    # The last two are imported by name, when the first connection is opened.
-    for name in ("httpx2", "httpcore2", "anyio._backends._asyncio", "h11"):
+    # Some are imported by name, when the first connection is opened.
+    for name in (
+        ("h11",) if direct.suits("https://localhost") else ("httpx2", "httpcore2", "anyio._backends._asyncio", "h11")
+    ):
         importlib.import_module(name)
     if tls:
         tls_context()
@@ -218,7 +281,14 @@ def headers_in(text: str) -> dict[str, str]:
 
 
 def json_bytes(body: JsonObject) -> bytes:
-    """``body`` as it is sent."""
+    """``body`` as it is sent, half characters and non-finite numbers replaced."""
+    try:
+        return _json_bytes(body)
+    except ValueError:  # rare, and looking for them takes longer than writing all of it
+        return _json_bytes(encodable(body))
+
+
+def _json_bytes(body: JsonObject) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -252,25 +322,29 @@ async def _send(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.R
         await response.aclose()
         redirects += 1
         if following.method != "POST" or _origin(following.url) != _origin(request.url) or redirects > _MAX_REDIRECTS:
-            # Neither the conversation nor a key goes to where nobody has sent it.
-            raise UsageError(
-                f"{shown_url(str(request.url))} redirects to {one_line(shown_url(str(following.url)))} (status "
-                f"{response.status_code}), where the conversation is not sent on its own. If that is the right place, "
-                "set it as the base URL."
-            )
+            raise redirected(str(request.url), str(following.url), response.status_code)
         request = following
     return response
 
 
+def redirected(url: str, location: str, status: int) -> UsageError:
+    """Describe a redirect that is not followed: neither the conversation nor a key goes to where nobody has sent it.
+
+    Args:
+        url: What was asked.
+        location: Where it sends the request, by its own words.
+        status: The status of its answer.
+
+    Returns:
+        What to raise.
+    """
+    with suppress(ValueError):
+        location = urljoin(url, location)
+    return UsageError(
+        f"{shown_url(url)} redirects to {one_line(shown_url(location))} (status {status}), where the conversation is "
+        "not sent on its own. If that is the right place, set it as the base URL."
+    )
+
+
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
-
-
-async def _beginning(response: httpx2.Response) -> object:
-    content = bytearray()
-    async with aclosing(response.aiter_bytes()) as pieces:
-        async for piece in pieces:
-            content += piece
-            if len(content) > _MAX_ERROR_BYTES:
-                break
-    return json_or_text(content[:_MAX_ERROR_BYTES].decode(errors="replace").strip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import pydantic_core
+from indus_nb.wire import from_json
 
 
 def read_object(text: bytes) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def read_object(text: bytes) -> dict[str, Any]:
         ValueError: It is no JSON, or no object; the message is a predicate ("is no JSON (…)").
     """
     try:
-        value: object = pydantic_core.from_json(text)
+        value: object = from_json(text)
     except ValueError:
         import json5  # many times slower, so only for files that need it
 

@@ -10,7 +10,7 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -89,6 +89,17 @@ class StoredKeys:
         key = self._entry(provider).get("key")
         return key if isinstance(key, str) else ""
 
+    def secrets(self) -> Iterator[tuple[str, str]]:
+        """Yield what to call each secret in the file, and its value; commands are none."""
+        from indus_nb.redaction import is_secret_name
+
+        for name, entry in self.entries.items():
+            fields = cast("JsonObject", entry) if isinstance(entry, dict) else {}
+            for field_name, value in fields.items():
+                is_secret = field_name in ("key", "access", "refresh") or is_secret_name(field_name)
+                if is_secret and isinstance(value, str) and not value.startswith("!"):
+                    yield f"{field_name} of {name} in auth.json", value
+
     def is_sign_in(self, provider: str) -> bool:
         """Whether the provider's entry is a sign-in, which cannot be used here."""
         return self._entry(provider).get("type") == "oauth"
@@ -127,6 +138,49 @@ def _defects(path: Path, mode: int, entries: Mapping[str, Any]) -> Iterator[str]
             yield f"{path}: `{name}.key` must be a text."
 
 
+_MORE_KEY_VARIABLES = frozenset(
+    {
+        *("ANTHROPIC_CUSTOM_HEADERS", "OPENAI_CUSTOM_HEADERS", "ANTHROPIC_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        *(
+            "AZURE_OPENAI_API_KEY",
+            "AZURE_API_KEY",
+            "OPENAI_ADMIN_KEY",
+            "CO_API_KEY",
+            "COHERE_API_KEY",
+            "PERPLEXITY_API_KEY",
+        ),
+        *(
+            "HUGGING_FACE_HUB_TOKEN",
+            "HUGGINGFACE_API_KEY",
+            "REPLICATE_API_TOKEN",
+            "VOYAGE_API_KEY",
+            "AI_GATEWAY_API_KEY",
+        ),
+        *(
+            "MOONSHOT_API_KEY",
+            "ZAI_API_KEY",
+            "MINIMAX_API_KEY",
+            "DASHSCOPE_API_KEY",
+            "NVIDIA_API_KEY",
+            "VERTEX_API_KEY",
+        ),
+        *(
+            "GOOGLE_GENERATIVE_AI_API_KEY",
+            "GOOGLE_GENAI_API_KEY",
+            "LITELLM_API_KEY",
+            "OLLAMA_API_KEY",
+            "GITHUB_COPILOT_TOKEN",
+        ),
+    }
+)
+"""Variables in which other programs keep keys of models' providers."""
+
+
+def key_variables() -> frozenset[str]:
+    """The names of all variables that hold keys of models' providers."""
+    return _MORE_KEY_VARIABLES.union(*_KEY_VARIABLES.values())
+
+
 def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[Secret]:
     """List the provider's own variables, best first.
 
@@ -144,20 +198,22 @@ def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[S
     ]
 
 
-def how_to_get_key(provider: str, stored: StoredKeys) -> str:
+def how_to_get_key(provider: str, stored: StoredKeys, others: Sequence[str] = ()) -> str:
     """Describe the ways to provide a missing key.
 
     Args:
         provider: The provider that needs a key.
         stored: What ``auth.json`` holds.
+        others: Providers that have a key.
 
     Returns:
         One or two sentences for the user.
     """
     ways = [f"set {variable}" for variable in _KEY_VARIABLES.get(provider, ())[:1]]
-    if stored.path is not None and provider != "anthropic":
+    if stored.path is not None:
         ways.append(f"put it into {stored.path}")
     note = " (Its sign-in in that file is of a kind that cannot be used here.)" if stored.is_sign_in(provider) else ""
+    ways += [f"use `--provider {other}`, which has one" for other in others[:1]]
     ways.append("use `--provider offline`, which needs none")
     return f"No API key for {provider}: {', or '.join(ways)}.{note}"
 

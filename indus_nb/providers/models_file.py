@@ -14,20 +14,19 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
-
+from indus_nb import late_models
 from indus_nb.files import read_file
+from indus_nb.late_models import ConfigDict, Field
 from indus_nb.providers.adapters import ADAPTERS
 from indus_nb.providers.ambient import finds_credentials
 from indus_nb.providers.catalog import Model, builtin_models
 from indus_nb.providers.json_file import read_object
-from indus_nb.wire import JsonObject, WireModel, first_problem
+from indus_nb.wire import JsonObject, WireModel, first_problem, names_of, to_camel
 
 _Kind = TypeVar("_Kind", bound=WireModel)
 
 _OWN = {"id", "name", "api", "provider", "baseUrl", "headers", "compat"}  # of a model; the rest are facts about it
-_FIELDS = {key: to_camel(name) for name in Model.model_fields if name != "provider" for key in (name, to_camel(name))}
+_FIELDS = {key: to_camel(name) for name in names_of(Model) if name != "provider" for key in (name, to_camel(name))}
 
 
 class ProviderConfig(WireModel):
@@ -153,7 +152,7 @@ def validated(kind: type[_Kind], value: object, where: str = "") -> _Kind:
     """
     try:
         return kind.model_validate(value)
-    except ValidationError as error:
+    except late_models.ValidationError as error:
         wrong = first_problem(error, where=where)
         reason = f"is wrong: {wrong.reason}"
         raise WrongFieldError(wrong.path or "config", reason) from None  # pydantic's own text shows the input
@@ -247,7 +246,7 @@ def _facts(known: object, where: str) -> JsonObject:
 
 
 def _written(model: Model) -> JsonObject:
-    fields = {to_camel(name): getattr(model, name) for name in Model.model_fields}
+    fields = {to_camel(name): getattr(model, name) for name in names_of(Model)}
     return {**fields, "cost": {**model.cost.to_wire(), "longPrompt": model.cost.long_prompt}}
 
 

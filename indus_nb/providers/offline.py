@@ -28,6 +28,7 @@ from indus_nb.messages import (
     text_of,
 )
 from indus_nb.providers.catalog import Model
+from indus_nb.providers.offline_values import value_for
 from indus_nb.providers.protocol import Context, StreamOptions, ToolSpec
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, TextStart, ThinkingStart, ToolCallStart
 from indus_nb.wire import JsonObject
@@ -72,7 +73,8 @@ def _events(model: Model, context: Context, *, thinks: bool) -> Iterator[Assista
     if thinks:
         written += len(reply.thought)
         yield from _block(growing, growing.open_thinking(), re.findall(r"\S+\s*", reply.thought))
-    yield from _block(growing, growing.open_text(), re.findall(r"\S{1,40}\s*|\s+", reply.text))
+    if reply.text:
+        yield from _block(growing, growing.open_text(), re.findall(r"\S{1,40}\s*|\s+", reply.text))
     if reply.call is not None:
         arguments = json.dumps(reply.call.arguments, ensure_ascii=False)
         written += len(arguments)
@@ -99,11 +101,15 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One thing asked for: in words, as the title of its outcome, and as calls of which the first possible is made."""
+    """One thing asked for: in words, as the title of its outcome, and as calls of which the first possible is made.
+
+    ``conclude`` says what follows from the output, where that is more than the output.
+    """
 
     action: str
     title: str
     calls: tuple[_Call, ...]
+    conclude: Callable[[str], str] | None = None
 
     def possible(self, tools: Mapping[str, ToolSpec]) -> _Call | None:
         return next((call for call in self.calls if _fits(tools.get(call.tool), call.arguments)), None)
@@ -122,17 +128,25 @@ def _fits(tool: ToolSpec | None, arguments: JsonObject) -> bool:
 
 def _reply_to(context: Context) -> _Reply:
     tools = {tool.name: tool for tool in context.tools}
+    final = next((tool for tool in context.tools if tool.is_final), None)
     request, results = _current_turn(context.messages)
+    if final is not None:
+        results = [result for result in results if result.tool_name != final.name]
     parts = _parts(request)[:_MAX_STEPS] if len(request) <= _MAX_REQUEST_CHARACTERS else []
-    understood = [(part, _understand(part)) for part in parts]
+    mending = _mend(request)
+    understood = [(part, _understand(part)) for part in parts] if mending is None else [(request, mending)]
     steps = [step for _, step in understood if step is not None]
     possible = [(step, call) for step in steps if (call := step.possible(tools))]
     if len(results) < len(possible):
         step, call = possible[len(results)]
         thought = f"Step {len(results) + 1} of {len(possible)}: {step.action}. The tool for that is {call.tool}."
         return _Reply(thought, f"I {step.action}.", call)
+    if final is not None:
+        said = "\n".join(text_of(result.content) for result in results) or request
+        thought = f"A typed answer is asked for. I make it of what came back, for the tool {final.name}."
+        return _Reply(thought, "", _Call(final.name, value_for(final.parameters, said)))
     paragraphs = [
-        _outcome(possible[number][0].title if number < len(possible) else _code(result.tool_name), result)
+        _report(possible[number][0], result) if number < len(possible) else _outcome(_code(result.tool_name), result)
         for number, result in enumerate(results)
     ]
     paragraphs += [
@@ -148,9 +162,16 @@ def _reply_to(context: Context) -> _Reply:
 
 def _current_turn(messages: Sequence[ModelMessage]) -> tuple[str, list[ToolResultMessage]]:
     since = list(takewhile(lambda message: not isinstance(message, UserMessage), reversed(messages)))
-    asked = messages[-len(since) - 1] if len(since) < len(messages) else None
+    before = reversed(messages[: len(messages) - len(since)])
+    asked = takewhile(lambda message: isinstance(message, UserMessage), before)
     results = [message for message in reversed(since) if isinstance(message, ToolResultMessage)]
-    return (text_of(asked.content) if isinstance(asked, UserMessage) else ""), results
+    texts = [text_of(message.content) for message in asked if isinstance(message, UserMessage)]
+    # The end of a job is told in a message of its own, which may come behind the request.
+    return next(filter(_is_understood, texts), texts[0] if texts else ""), results
+
+
+def _is_understood(text: str) -> bool:
+    return len(text) <= _MAX_REQUEST_CHARACTERS and any(map(_understand, _parts(text)))
 
 
 # --- understanding ---------------------------------------------------------------------------------------------------
@@ -204,6 +225,12 @@ def _run(found: Mapping[str, str]) -> _Step:
     return _Step(f"run {_code(command)}", f"Output of {_code(command)}", (_bash(command),))
 
 
+def _start(found: Mapping[str, str]) -> _Step:
+    command = _unquoted(found["command"])
+    call = _Call("bash", {"command": command, "background": True})
+    return _Step(f"start {_code(command)} in the background", f"{_code(command)} in the background", (call,))
+
+
 def _compute(found: Mapping[str, str]) -> _Step | None:
     expression = _unquoted(found["expression"])
     if not _is_arithmetic(expression):
@@ -211,6 +238,31 @@ def _compute(found: Mapping[str, str]) -> _Step | None:
     program = f"print({expression})"
     calls = _bash(f"python3 -c {shlex.quote(program)}"), _Call("python", {"code": program})
     return _Step(f"compute {_code(expression)}", _code(expression), calls)
+
+
+_CELL = re.compile(r"^Cell(?: \[\d+\])?:\n(?P<fence>`{3,})python\n(?P<code>.*?)\n(?P=fence)$", re.DOTALL | re.MULTILINE)
+_UNKNOWN_NAME = re.compile(r"NameError: name '(?P<name>\w+)' is not defined")
+
+
+def _mend(request: str) -> _Step | None:
+    """Look for the name that a cell means which failed at one that is not defined."""
+    cell = _CELL.search(request)
+    error = _UNKNOWN_NAME.search(request, cell.end()) if cell and len(request) <= _MAX_REQUEST_CHARACTERS else None
+    if cell is None or error is None:
+        return None
+    code, name = cell["code"], error["name"]
+
+    def conclude(output: str) -> str:
+        found = re.search(r"\['(\w+)'\]", output)
+        if found is None:
+            return f"{_code(name)} is not defined, and no other name is like it. Define it above."
+        mended = re.sub(rf"\b{name}\b", found[1], code)
+        return (
+            f"{_code(name)} is not defined, and {_code(found[1])} is. The mended cell:\n\n{_fenced(mended, 'python')}"
+        )
+
+    lookup = f'__import__("difflib").get_close_matches("{name}", [*globals()], 1)'
+    return _Step(f"look for a name like {_code(name)}", "Names", (_Call("python", {"code": lookup}),), conclude)
 
 
 _PATTERNS: Sequence[tuple[str, Callable[[Mapping[str, str]], _Step | None]]] = (
@@ -224,6 +276,7 @@ _PATTERNS: Sequence[tuple[str, Callable[[Mapping[str, str]], _Step | None]]] = (
     (rf"write (?P<text>{_QUOTED}|.+?) (?:to|into)(?: the)?(?: file)? (?P<path>{_NAME})", _write),
     (rf"(?:run|execute|evaluate)(?: this| the)? python(?: code)?:? (?P<code>{_QUOTED})", _python),
     (r"(?:compute|calculate|evaluate|what is|what's|how much is) (?P<expression>.+)", _compute),
+    (r"(?:run|execute|start)(?: the)?(?: command)?:? (?P<command>.+) in the background", _start),
     (r"(?:run|execute)(?: the)?(?: command)?:? (?P<command>.+)", _run),
     (rf"(?:read|show|open|display)(?: me)?(?: the)?(?: file)? (?P<path>{_NAME})", _read),
 )
@@ -322,14 +375,24 @@ def _introduction(tools: Mapping[str, ToolSpec]) -> str:
     )
 
 
+def _report(step: _Step, result: ToolResultMessage) -> str:
+    if step.conclude is not None and not result.is_error:
+        return step.conclude(text_of(result.content))
+    return _outcome(step.title, result)
+
+
 def _outcome(title: str, result: ToolResultMessage) -> str:
     output = text_of(result.content).strip("\n")
     images = sum(isinstance(block, ImageContent) for block in result.content)
     shown = _clipped(output) or ("" if images else "(no output)")
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
-    block = f"\n\n{fence}\n{shown}\n{fence}" if shown else ""
+    block = f"\n\n{_fenced(shown)}" if shown else ""
     picture = " an image came back." if images else ""
     return f"{title}{' failed' if result.is_error else ''}:{picture}{block}"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _clipped(output: str) -> str:

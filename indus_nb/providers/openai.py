@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from indus_nb.errors import IndusError
 from indus_nb.providers import http, openai_completions, openai_responses
 from indus_nb.providers.catalog import Model
-from indus_nb.providers.conforming import conforming, encodable
+from indus_nb.providers.conforming import conforming
 from indus_nb.providers.failures import (
     check_key,
     check_stream,
@@ -27,13 +27,14 @@ from indus_nb.providers.failures import (
     root_cause,
     transport_sentence,
 )
+from indus_nb.providers.handling import updates
 from indus_nb.providers.openai_common import Answer, object_in
 from indus_nb.providers.protocol import Context, StreamOptions
 from indus_nb.providers.refusals import explain
 from indus_nb.providers.sse import StreamedError
 from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.streaming import AssistantMessageEvent
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, collection_paused
 
 _HINT = "Check the network and the model's base URL."
 _NO_KEY = "none"  # there are servers that want a key and look at none
@@ -104,10 +105,11 @@ class _Request:
     options: StreamOptions
 
     async def body(self) -> JsonObject:
-        body = self.write(self.model, await conforming(self.context, self.model), self.options)
-        if self.options.on_request is None:
-            return body
-        return cast("JsonObject", encodable(await self.options.on_request(body)))
+        conformed = await conforming(self.context, self.model)
+        with collection_paused():
+            body = self.write(self.model, conformed, self.options)
+        on_request = self.options.on_request
+        return body if on_request is None else await on_request(body)
 
 
 async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncGenerator[AssistantMessageEvent]:
@@ -130,9 +132,8 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
                 await options.on_response(reply.status, reply.headers)
             reached = True
             await check_stream(reply.headers, reply.content())
-            async for event in reply.events():
-                _raise_reported(event)
-                for update in answer.handle(event):
+            async for events in reply.events():
+                for update in updates(answer, events):
                     yield update
                 if answer.complete:
                     break
@@ -170,12 +171,6 @@ def _is_openai(url: str) -> bool:
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
-
-
-def _raise_reported(event: object) -> None:
-    """Raise ``StreamedError`` for an event that tells of an error, whatever its name."""
-    if isinstance(event, dict) and (error := cast("JsonObject", event).get("error")):
-        raise StreamedError(error)
 
 
 def _sentence(error: Exception, model: Model, where: str, idle_timeout: float, *, reached: bool) -> str:

@@ -10,6 +10,7 @@ from indus_nb.messages import AssistantMessage, ImageContent, StopReason, Thinki
 from indus_nb.providers.catalog import Model
 from indus_nb.providers.failures import one_line
 from indus_nb.providers.protocol import StreamOptions
+from indus_nb.providers.sse import StreamedError
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject
 
@@ -102,11 +103,33 @@ class Answer(ABC):
         self.problem: str | None = None
         self._cost = model.cost
 
-    @abstractmethod
     def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
         """Return what ``event`` adds to the answer.
 
-        Raises ``BadEventError`` or ``StreamedError``.
+        Raises ``BadEventError``, or ``StreamedError`` for an event that tells of an error, whatever its name.
+        """
+        if isinstance(event, dict) and (error := cast("JsonObject", event).get("error")):
+            raise StreamedError(error)
+        return self.added_by(cast("object", event))
+
+    @abstractmethod
+    def added_by(self, event: object) -> Iterable[AssistantMessageEvent]:
+        """Return what an event adds that is no error; raises as ``handle`` does."""
+
+    @abstractmethod
+    def delta_in(self, event: object) -> tuple[object, str] | None:
+        """See ``handling.Answer``."""
+
+    @abstractmethod
+    def with_delta(self, event: JsonObject, text: str) -> JsonObject:
+        """Return an event with another text; see ``handling.Answer``.
+
+        Args:
+            event: The event.
+            text: The text.
+
+        Returns:
+            An event that says the same with this text.
         """
 
     @abstractmethod

@@ -29,7 +29,6 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers.catalog import Model
-from indus_nb.providers.conforming import encodable
 from indus_nb.providers.openai_common import (
     FILTERED,
     Answer,
@@ -45,8 +44,9 @@ from indus_nb.providers.openai_common import (
     text_in,
 )
 from indus_nb.providers.protocol import Context, StreamOptions
+from indus_nb.providers.rules import may_force_tool
 from indus_nb.streaming import AssistantMessageEvent
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, encodable
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _STOP_REASONS: Mapping[str, StopReason] = {"length": "length", "tool_calls": "toolUse", "function_call": "toolUse"}
@@ -82,7 +82,9 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
             }
             for tool in context.tools
         ]
-    return cast("JsonObject", encodable(body))
+        if options.must_call in [tool.name for tool in context.tools] and may_force_tool(model, options):
+            body["tool_choice"] = {"type": "function", "function": {"name": options.must_call}}
+    return body
 
 
 def _messages(context: Context, model: Model) -> Iterator[JsonObject]:
@@ -174,6 +176,11 @@ def _object(value: object) -> JsonObject:
     return cast("JsonObject", value)
 
 
+def _weight(value: object) -> int:
+    """What an object that is kept until the end counts: in memory it is larger than as text."""
+    return 8 * len(json.dumps(value))
+
+
 @dataclass(slots=True)
 class _OpenCall:
     index: int
@@ -197,7 +204,7 @@ class CompletionsAnswer(Answer):
         self._details: dict[str, JsonObject] = {}  # what is signed of a call, by its id
         self._refusal: list[str] = []
 
-    def handle(self, event: object) -> Iterator[AssistantMessageEvent]:
+    def added_by(self, event: object) -> Iterator[AssistantMessageEvent]:
         """Return what a chunk adds to the answer; see ``Answer``."""
         chunk = _object(event)
         if not self.started:
@@ -219,6 +226,29 @@ class CompletionsAnswer(Answer):
                 total=number_in(usage, "total_tokens"),
             )
             self.complete = self.whole
+
+    def delta_in(self, event: object) -> tuple[object, str] | None:
+        """See ``handling.Answer``; of prose only, and where servers say it in the usual way."""
+        match cast("JsonObject", event):
+            case {"choices": [{"delta": {"content": str(text), **more}, **others}], **whole} if text:
+                said = {name for name, value in (*more.items(), *others.items()) if value is not None}
+                is_plain = said <= {"role", "index"} and not whole.get("usage") and not whole.get("error")
+                return ("content", text) if is_plain else None
+            case _:
+                return None
+
+    def with_delta(self, event: JsonObject, text: str) -> JsonObject:
+        """Return an event with another text; see ``handling.Answer``.
+
+        Args:
+            event: The event.
+            text: The text.
+
+        Returns:
+            An event that says the same with this text.
+        """
+        choice: JsonObject = event["choices"][0]
+        return {**event, "choices": [{**choice, "delta": {**choice["delta"], "content": text}}]}
 
     def end(self) -> Iterator[AssistantMessageEvent]:
         """See ``Answer``."""
@@ -243,12 +273,14 @@ class CompletionsAnswer(Answer):
         if text := text_in(delta, "content"):
             yield from self._append("text", text)
         if refused := text_in(delta, "refusal"):
+            self.growing.reserve(len(refused))
             self._refusal.append(refused)
         for piece in list_in(delta, "tool_calls"):
             yield from self._extend_call(_object(piece))
         for detail in list_in(delta, "reasoning_details"):
             match detail:
                 case {"type": "reasoning.encrypted", "id": str(call_id), "data": str()}:
+                    self.growing.reserve(_weight(detail))
                     self._details[call_id] = cast("JsonObject", detail)
                 case _:
                     pass
@@ -281,6 +313,7 @@ class CompletionsAnswer(Answer):
             yield opened
             call = self._calls[call_id] = self._by_number[number] = _OpenCall(opened.content_index, sent_id, call_id)
         if extra := object_in(piece, "extra_content"):
+            self.growing.reserve(_weight(extra))
             call.signature["extra_content"] = extra
         arguments: object = function.get("arguments")
         text = json.dumps(arguments) if isinstance(arguments, dict) else text_in(function, "arguments")

@@ -24,7 +24,6 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers.catalog import Model
-from indus_nb.providers.conforming import encodable
 from indus_nb.providers.openai_common import (
     FILTERED,
     Answer,
@@ -40,9 +39,10 @@ from indus_nb.providers.openai_common import (
     text_in,
 )
 from indus_nb.providers.protocol import Context, StreamOptions
+from indus_nb.providers.rules import may_force_tool
 from indus_nb.providers.sse import StreamedError
-from indus_nb.streaming import AssistantMessageEvent
-from indus_nb.wire import JsonObject
+from indus_nb.streaming import MAX_BLOCKS, AnswerTooLargeError, AssistantMessageEvent
+from indus_nb.wire import JsonObject, encodable
 
 _MIN_OUTPUT_TOKENS = 16
 _PHASES = ("commentary", "final_answer")
@@ -90,7 +90,9 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
             }
             for tool in context.tools
         ]
-    return cast("JsonObject", encodable(body))
+        if options.must_call in [tool.name for tool in context.tools] and may_force_tool(model, options):
+            body["tool_choice"] = {"type": "function", "name": options.must_call}
+    return body
 
 
 def _items(context: Context, model: Model) -> Iterator[JsonObject]:
@@ -180,7 +182,7 @@ class ResponsesAnswer(Answer):
         self._call_ids: set[str] = set()
         self._refusal: list[str] = []
 
-    def handle(self, event: object) -> Iterator[AssistantMessageEvent]:
+    def added_by(self, event: object) -> Iterator[AssistantMessageEvent]:
         """Return what an event adds to the answer; see ``Answer``."""
         if not self.started:
             self.started = True
@@ -205,6 +207,26 @@ class ResponsesAnswer(Answer):
             case _:
                 raise BadEventError(f"an unexpected event {json.dumps(event)[:200]}")
 
+    def delta_in(self, event: object) -> tuple[object, str] | None:
+        """See ``handling.Answer``."""
+        match cast("JsonObject", event):
+            case {"type": str(kind), "output_index": int(number), "delta": str(delta)} if kind in _UNDERSTOOD:
+                return (kind, number), delta
+            case _:
+                return None
+
+    def with_delta(self, event: JsonObject, text: str) -> JsonObject:
+        """Return an event with another text; see ``handling.Answer``.
+
+        Args:
+            event: The event.
+            text: The text.
+
+        Returns:
+            An event that says the same with this text.
+        """
+        return {**event, "delta": text}
+
     def end(self) -> Iterator[AssistantMessageEvent]:
         """See ``Answer``."""
         for item in self._open.values():
@@ -221,6 +243,8 @@ class ResponsesAnswer(Answer):
     def _begin(self, number: int, fields: JsonObject) -> Iterator[AssistantMessageEvent]:
         if number in self._open:
             raise BadEventError(f"item {number} begins out of turn")
+        if len(self._open) >= MAX_BLOCKS:
+            raise AnswerTooLargeError(f"the answer has more than {MAX_BLOCKS:,} blocks")
         item = self._open[number] = _OpenItem(text_in(fields, "type"))
         if item.kind == "function_call":
             call_id = text_in(fields, "call_id") or text_in(fields, "id")
@@ -234,6 +258,7 @@ class ResponsesAnswer(Answer):
     def _append(self, number: int, kind: str, delta: str) -> Iterator[AssistantMessageEvent]:
         item = self._item(number)
         if kind == "response.refusal.delta":
+            self.growing.reserve(len(delta))
             self._refusal.append(delta)
         elif kind in _TEXT_DELTAS:
             yield from self._extend(item, "message", delta)
@@ -267,6 +292,7 @@ class ResponsesAnswer(Answer):
                 yield from self._close(number)
                 block = self.growing.block(item.index) if item.index is not None else None
                 if isinstance(block, TextContent) and (phase := text_in(fields, "phase")):
+                    self.growing.reserve(len(phase))
                     block.text_signature = phase
             case "reasoning":
                 if not item.streamed:

@@ -8,9 +8,10 @@ libraries of each cloud; what is missing is said in a sentence.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from importlib import import_module
@@ -19,16 +20,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, cast
 from indus_nb.errors import CredentialsError, IndusError, UsageError
 from indus_nb.providers.ambient import FOUNDRY_PLACE, GOOGLE_PROJECT
 from indus_nb.providers.anthropic import AnthropicProvider, Reply, betas
+from indus_nb.providers.bodies import IDENTITY, MAX_STREAM_BYTES, beginning, begun_in_time, bound_response, whole_frames
 from indus_nb.providers.catalog import Model
 from indus_nb.providers.failures import check_url, one_line, retry_after, root_cause
-from indus_nb.providers.http import ENCODINGS, merged_headers, naming_proxies
+from indus_nb.providers.http import decoded_events, merged_headers, naming_proxies, redirected
 from indus_nb.providers.protocol import StreamOptions
 from indus_nb.providers.tls import tls_context
 from indus_nb.redaction import secrets_of
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, encodable
 
 if TYPE_CHECKING:
     import anthropic
+    import httpx2
     from anthropic.lib import bedrock, vertex
 
     _Client: TypeAlias = (
@@ -114,23 +117,15 @@ class _PlatformProvider(AnthropicProvider, ABC):
     @asynccontextmanager
     async def _asked(self, model: Model, body: JsonObject, options: StreamOptions) -> AsyncGenerator[Reply]:
         async with await self._made(model, options) as client:
-            from anthropic import APIStatusError, AsyncStream
+            from anthropic import APIStatusError
 
-            with self._described(model):
-                events = await client.post(
-                    "/v1/messages",
-                    cast_to=object,
-                    body=self._adapted(body),
-                    options={"headers": betas(body)},
-                    stream=True,
-                    stream_cls=AsyncStream[object],
-                )
+            events = await self._posted(client, "/v1/messages", model, self._adapted(body), options)
             async with events:
                 response = events.response
                 if options.on_response is not None:
                     await options.on_response(response.status_code, response.headers)
                 try:
-                    yield Reply(response.headers, response.aiter_bytes(), aiter(events))
+                    yield Reply(response.headers, response.aiter_bytes(), self._events(events))
                 except APIStatusError as error:
                     raise self._refusal(error, model) from error
                 except Exception as error:
@@ -138,14 +133,39 @@ class _PlatformProvider(AnthropicProvider, ABC):
                         raise ValueError(str(error)) from error  # a frame whose lengths or checksums are wrong
                     raise
 
+    def _events(self, stream: anthropic.AsyncStream[object]) -> AsyncIterator[Sequence[object]]:
+        """The events of an answer; the SDK's own decoder takes time without a limit for a long one."""
+        return decoded_events(stream.response.aiter_bytes())
+
     async def _counted(self, model: Model, body: JsonObject, options: StreamOptions) -> object:
         if self._counts_not:
             raise IndusError(self._counts_not)
         async with await self._made(model, options) as client:
-            with self._described(model):
+            # As a stream, that is: not read as a whole.
+            answer = await self._posted(client, "/v1/messages/count_tokens", model, body, options)
+            async with answer, begun_in_time(self._seconds(options)):
+                return json.loads(await beginning(answer.response.aiter_bytes(), {}))
+
+    async def _posted(
+        self, client: _Client, path: str, model: Model, body: JsonObject, options: StreamOptions
+    ) -> anthropic.AsyncStream[object]:
+        """Send a request and return the answer, of which only the headers were read."""
+        from anthropic import AsyncStream
+
+        with self._described(model):
+            async with begun_in_time(self._seconds(options)):
                 return await client.post(
-                    "/v1/messages/count_tokens", cast_to=object, body=body, options={"headers": betas(body)}
+                    path,
+                    cast_to=object,
+                    body=encodable(body),
+                    options={"headers": betas(body)},
+                    stream=True,
+                    stream_cls=AsyncStream[object],
                 )
+
+    def _seconds(self, options: StreamOptions) -> float:
+        """How long the server may be silent."""
+        return options.idle_timeout or self._idle_timeout
 
     @contextmanager
     def _described(self, model: Model) -> Generator[None]:
@@ -156,7 +176,9 @@ class _PlatformProvider(AnthropicProvider, ABC):
             yield
         except APIStatusError as error:
             raise self._refusal(error, model) from error
-        except APIError:
+        except APIError as error:
+            if isinstance(error.__cause__, IndusError):
+                raise error.__cause__ from error  # what our own hook raised
             raise
         except Exception as error:
             if not _is_of_credentials(error):
@@ -196,15 +218,25 @@ class _PlatformProvider(AnthropicProvider, ABC):
     def _shared(self, model: Model, options: StreamOptions) -> _Shared:
         from anthropic import DefaultAsyncHttpxClient, Timeout
 
-        idle_timeout = options.idle_timeout or self._idle_timeout
+        idle_timeout = self._seconds(options)
         with naming_proxies():
-            client = DefaultAsyncHttpxClient(verify=tls_context())
+            client = DefaultAsyncHttpxClient(
+                verify=tls_context(), follow_redirects=False, event_hooks={"response": [self._inspect]}
+            )
         return {
             "max_retries": 0,
             "timeout": Timeout(idle_timeout, connect=min(10, idle_timeout)),
-            "default_headers": merged_headers(ENCODINGS, model.headers),
+            "default_headers": merged_headers(IDENTITY, model.headers),
             "http_client": client,
         }
+
+    async def _inspect(self, response: httpx2.Response) -> None:
+        """Refuse a redirect, and bound the body."""
+        if (location := response.headers.get("location")) is not None and response.is_redirect:
+            await response.aclose()
+            raise redirected(str(response.request.url), location, response.status_code)
+        is_framed = response.headers.get("content-type", "").startswith("application/vnd.amazon.eventstream")
+        bound_response(response, limit=MAX_STREAM_BYTES, through=whole_frames if is_framed else None)
 
     def _unusable(self, error: Exception, model: Model) -> CredentialsError:
         cause = root_cause(error)
@@ -242,6 +274,10 @@ class BedrockProvider(_PlatformProvider):
 
     def _adapted(self, body: JsonObject) -> JsonObject:
         return {"anthropic_version": _BEDROCK_VERSION, **body}
+
+    async def _events(self, stream: anthropic.AsyncStream[object]) -> AsyncGenerator[Sequence[object]]:
+        async for event in stream:
+            yield [event]
 
     def _sdk_client(self, url: str | None, model: Model, options: StreamOptions) -> _Client:
         from anthropic.lib.bedrock import AsyncAnthropicBedrock

@@ -17,12 +17,13 @@ from indus_nb.wire import JsonObject
 class ToolSpec:
     """A tool as it is described to a model.
 
-    ``parameters`` is the JSON schema of an object.
+    ``parameters`` is the JSON schema of an object. A call of one that ``is_final`` is the model's answer.
     """
 
     name: str
     description: str
     parameters: JsonObject
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class StreamOptions:
         thinking_budgets: Tokens by level, in place of the provider's own budgets.
         max_tokens: The limit of the answer, thinking aside; ``None`` leaves it to the provider.
         idle_timeout: How many seconds the server may be silent; ``None`` leaves it to the provider.
+        must_call: The name of a tool that the model has to call, where its API allows to say so.
         on_request: Called with the body of the request; returns the body to send.
         on_response: Called with the status and the headers of the answer before anything of it is read.
     """
@@ -53,6 +55,7 @@ class StreamOptions:
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     max_tokens: int | None = None
     idle_timeout: float | None = None
+    must_call: str | None = None
     on_request: Callable[[JsonObject], Awaitable[JsonObject]] | None = None
     on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 

@@ -83,6 +83,7 @@ class ModelRegistry:
         self._file: ModelsFile | None = None  # once it is read
         self._registered: dict[str, ProviderConfig] = {}
         self._models: list[Model] | None = None
+        self._used: dict[str, str] = {}  # keys and headers that were asked for, commands' output among them
 
     # Models
 
@@ -260,10 +261,37 @@ class ModelRegistry:
         if secret is None:
             if self.is_keyless(model) or finds_credentials(model.api):
                 return None
-            raise CredentialsError(name, how_to_get_key(name, stored))
+            raise CredentialsError(name, how_to_get_key(name, stored, sorted(self._keyed())))
         key = secret.resolve(name, self._environment)
         check_key(key, secret.where, name)
+        self._used[f"key of {name}"] = key
         return key
+
+    def known_secrets(self) -> tuple[tuple[str, str], ...]:
+        """The keys and headers that are known so far, each with what to call it; runs no command."""
+        from indus_nb.redaction import is_secret_name
+
+        stored = read_stored_keys(self._auth_file)
+        configured = {**self._read_file().configs, **self._registered}
+        written = [(f"key of {name} in models.json", config.api_key or "") for name, config in configured.items()]
+        written += [
+            (f"{header} of {name}", value)
+            for name, config in configured.items()
+            for header, value in config.headers.items()
+            if is_secret_name(header)
+        ]
+        return (
+            *((f"key of {name}", key) for name, key in self.api_keys.items()),
+            *stored.secrets(),
+            *((label, self._environment.get(value, value)) for label, value in written if not value.startswith("!")),
+            *self._used.items(),
+        )
+
+    def key_variables(self) -> frozenset[str]:
+        """The variables of the environment that ``models.json`` and extensions name as keys or headers."""
+        configured = (*self._read_file().configs.values(), *self._registered.values())
+        named = {value for config in configured for value in (config.api_key or "", *config.headers.values())}
+        return frozenset(named & self._environment.keys())
 
     def has_key(self, model: Model) -> bool:
         """Whether there is something to make a key of, or there are other credentials, or none are needed.
@@ -321,12 +349,18 @@ class ModelRegistry:
         return (replace(secret, value=secret.value.strip()) for secret in secrets if secret.value.strip())
 
     def _headers(self, model: Model) -> dict[str, str]:
-        return {
+        headers = {
             name: Secret(value, f"The header {name} of {model.provider}", is_final=False).resolve(
                 model.provider, self._environment
             )
             for name, value in model.headers.items()
         }
+        from indus_nb.redaction import is_secret_name
+
+        for name, value in headers.items():
+            if is_secret_name(name) or value != model.headers[name]:
+                self._used[f"{name} of {model.provider}"] = value
+        return headers
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
 
 - ``maxImages``, ``maxImageBytes`` (of base64), ``imageTypes``, ``maxRequestBytes``: the server's limits
 - ``requiresMistralToolIds``: ids of tool calls are nine letters and digits
+- ``supportsToolChoice``: whether a request may say which tool has to be called
 - ``requiresAssistantAfterToolResult``: a user message may not follow the result of a tool
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from indus_nb.messages import IMAGE_TYPES
 from indus_nb.providers.catalog import Model
+from indus_nb.providers.protocol import StreamOptions
 
 ALL_IMAGE_TYPES = frozenset(IMAGE_TYPES)
 MAX_TOOL_NAME = 64
@@ -54,6 +56,7 @@ class ApiRules(NamedTuple):
     assistant_after_results: bool = False
 
 
+_FORCE_TOOLS = ("anthropic", "amazon-bedrock", "google-vertex", "microsoft-foundry", "openai")
 _MESSAGES_API = ApiRules(
     result_images="outside_failed",
     images=ImageLimits(max_bytes=5 * 1024 * 1024, max_side=8000, max_images=100, many=20),
@@ -93,6 +96,25 @@ def rules_of(model: Model) -> ApiRules:
         max_call_id=0 if compat.get("requiresMistralToolIds") is True else rules.max_call_id,
         assistant_after_results=compat.get("requiresAssistantAfterToolResult") is True,
     )
+
+
+def may_force_tool(model: Model, options: StreamOptions) -> bool:
+    """Return whether a request may say which tool has to be called.
+
+    Servers that refuse that refuse the whole request. Claude refuses it while it thinks; of other servers only
+    OpenAI's is known to take it, the others declare it by ``{"supportsToolChoice": true}``.
+
+    Args:
+        model: The model, by its provider and ``compat``.
+        options: Whether it thinks.
+
+    Returns:
+        Whether it may.
+    """
+    declared = (model.compat or {}).get("supportsToolChoice")
+    known = declared if isinstance(declared, bool) else model.provider in _FORCE_TOOLS
+    thinks = model.reasoning and (options.thinking != "off" or model.thinking_off != "disabled")
+    return known and not thinks
 
 
 def _count(compat: Mapping[str, Any], name: str, usual: int) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
-import pydantic_core
+from indus_nb.wire import check_json_values, from_json
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
+_MAX_LINES = 100_000
+_USUAL = re.compile(rb"(?:event: ([^\n]*)\n)?data: ([^\n]*)").fullmatch
 
 
 class StreamedError(Exception):
@@ -23,10 +26,10 @@ class StreamedError(Exception):
 
 
 class EventTooLargeError(ValueError):
-    """An event without an end."""
+    """An event without an end, or of more parts than any has."""
 
-    def __init__(self) -> None:
-        super().__init__(f"an event is larger than {MAX_EVENT_BYTES // 1024 // 1024} MB")
+    def __init__(self, size: str) -> None:
+        super().__init__(f"an event is larger than {size}")
 
 
 class EventDecoder:
@@ -43,8 +46,7 @@ class EventDecoder:
     """
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []  # of an event that has not ended
-        self._size = 0
+        self._rest = bytearray()  # of an event that has not ended
         self._after_cr = False
         self._is_first = True
         self.is_done = False
@@ -61,20 +63,18 @@ class EventDecoder:
             piece = self._with_plain_line_ends(piece)
         if not piece:
             return
-        # An event of many pieces is put together once, when its end has come.
-        if b"\n\n" in piece or (piece[:1] == b"\n" and self._pieces and self._pieces[-1][-1:] == b"\n"):
-            whole = b"".join((*self._pieces, piece))
-            end = whole.rfind(b"\n\n") + 2
-            rest = whole[end:]
-            self._pieces, self._size = [rest] if rest else [], len(rest)
-            for block in whole[:end].split(b"\n\n"):
+        # Only what is new is searched, and an event of many pieces is copied once, when its end has come.
+        searched = max(0, len(self._rest) - 1)
+        self._rest += piece
+        end = self._rest.rfind(b"\n\n", searched) + 2
+        if end > 1:
+            ended = bytes(self._rest[:end])
+            del self._rest[:end]
+            for block in ended.split(b"\n\n"):
                 if block and (data := self._data(block)):
                     yield _value(data)
-        else:
-            self._pieces.append(piece)
-            self._size += len(piece)
-        if self._size > MAX_EVENT_BYTES:
-            raise EventTooLargeError
+        if len(self._rest) > MAX_EVENT_BYTES:
+            raise EventTooLargeError(f"{MAX_EVENT_BYTES // 1024 // 1024} MB")
 
     def end(self) -> Iterator[Any]:
         """Yield the data of the last event if nothing but the empty line behind it is missing.
@@ -83,7 +83,7 @@ class EventDecoder:
             StreamedError: The server reports an error.
         """
         try:
-            data = self._data(b"".join(self._pieces))
+            data = self._data(bytes(self._rest))
             value = _value(data) if data else None
         except ValueError:  # it was cut off, and what there is of it says nothing
             return
@@ -103,13 +103,8 @@ class EventDecoder:
             self._is_first = False
             block = block.removeprefix(b"\xef\xbb\xbf")
         # Nearly all are an `event` line and a `data` line, or the latter alone; the rest is read line by line.
-        first, rest, data = block.partition(b"\ndata: ")
-        if rest and first.startswith(b"event: ") and b"\n" not in first and b"\n" not in data:
-            name = first[7:]
-        elif block.startswith(b"data: ") and b"\n" not in block:
-            name, data = b"", block[6:]
-        else:
-            name, data = _fields(block)
+        usual = _USUAL(block)
+        name, data = usual.groups(b"") if usual else _fields(block)
         if name == b"error" and data:
             raise StreamedError(json_or_text(data.decode()))
         if data.startswith(b"[DONE]"):
@@ -119,6 +114,8 @@ class EventDecoder:
 
 def _fields(block: bytes) -> tuple[bytes, bytes]:
     """The name and the data of an event."""
+    if block.count(b"\n") > _MAX_LINES:
+        raise EventTooLargeError(f"{_MAX_LINES:,} lines")
     block.decode()  # what is no UTF-8 is an error wherever it stands
     name, values = b"", list[bytes]()
     for line in block.split(b"\n"):
@@ -131,8 +128,9 @@ def _fields(block: bytes) -> tuple[bytes, bytes]:
 
 
 def _value(data: bytes) -> Any:
+    check_json_values(data)
     try:
-        return pydantic_core.from_json(data)
+        return from_json(data)
     except ValueError:  # half characters and deep nesting are read by the slower parser, and real defects in its words
         return _slowly_read(data)
 

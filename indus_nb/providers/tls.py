@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import threading
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indus_nb.errors import UsageError
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     import ssl
 
 _lock = threading.Lock()
+_HASHED = re.compile(r"[0-9a-fA-F]{8}\.\d")
+"""How certificates in a directory are called that can be found there."""
 
 
 def tls_context() -> ssl.SSLContext:
@@ -30,17 +35,38 @@ def tls_context() -> ssl.SSLContext:
 
 @cache
 def _made(file: str | None, directory: str | None) -> ssl.SSLContext:
-    from httpx2 import create_ssl_context
-
     if not file and directory and not any(map(_is_readable, directory.split(os.pathsep))):
         raise _unreadable("SSL_CERT_DIR", directory, "no directory that can be read")
     try:
-        return create_ssl_context()  # which reads the two variables itself
+        return _on_linux(file, directory) or _by_library()
     except (OSError, ValueError) as error:
         if not file:
             raise
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise _unreadable("SSL_CERT_FILE", file, reason) from error
+
+
+def _by_library() -> ssl.SSLContext:
+    from httpx2 import create_ssl_context
+
+    return create_ssl_context()  # which reads the two variables itself
+
+
+def _on_linux(file: str | None, directory: str | None) -> ssl.SSLContext | None:
+    """What the library would make, for whose import no request has to wait; ``None`` where it looks further."""
+    import ssl
+
+    if file or directory:
+        return ssl.create_default_context(cafile=file or None, capath=None if file else directory)
+    paths = ssl.get_default_verify_paths()
+    known, folder = Path(paths.openssl_cafile), Path(paths.openssl_capath)
+    has_file = known.is_file()
+    has_folder = folder.is_dir() and (has_file or any(_HASHED.fullmatch(each.name) for each in folder.iterdir()))
+    if sys.platform != "linux" or not (has_file or has_folder):
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(known if has_file else None, folder if has_folder else None)
+    return context
 
 
 def _is_readable(directory: str) -> bool:

@@ -680,9 +680,9 @@ async def test_the_cost_of_a_delta_does_not_grow_with_the_answer(messages_api):
 def test_neither_the_provider_nor_its_preloading_loads_the_sdk():
     code = (
         "import sys, indus_nb.providers.anthropic as a\n"
-        "assert 'httpx2' not in sys.modules\n"
+        "assert 'h11' not in sys.modules\n"
         "a.AnthropicProvider().preload()\n"
-        "assert 'httpx2' in sys.modules and 'anthropic' not in sys.modules\n"
+        "assert 'h11' in sys.modules and 'anthropic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -144,6 +144,19 @@ async def test_without_a_shell_a_python_tool_computes():
     assert await call_for("run python `df.head()`", [python, BASH]) == ("python", {"code": "df.head()"})
 
 
+async def test_a_command_is_started_in_the_background_where_there_are_jobs():
+    tools = [tool("bash", "command", "timeout", "background")]
+    for request in ("run `sleep 600` in the background", "start the command `sleep 600` in the background."):
+        assert await call_for(request, tools) == ("bash", {"command": "sleep 600", "background": True})
+    assert await call_for("run `echo in the background`", tools) == ("bash", {"command": "echo in the background"})
+    assert await call_for("run `sleep 600` in the background") is None
+
+
+async def test_a_message_behind_the_request_that_asks_for_nothing_is_passed_over():
+    told = [UserMessage(content="compute 6*7"), UserMessage(content="job-1 (bash: sleep 600) was stopped.")]
+    assert (await reply([*told], TOOLS)).tool_calls[0].name == "bash"
+
+
 async def test_what_no_tool_can_do_is_said():
     answer = await reply([UserMessage(content="run `ls`")], FILE_TOOLS)
     assert answer.text == "I cannot run `ls`: none of the tools that do it is switched on (bash)."
@@ -188,6 +201,32 @@ async def test_requests_joined_by_then_become_one_call_a_turn():
 async def test_parts_that_are_not_understood_are_named():
     _, report = await converse("compute 1+1 then frobnicate it", "2")
     assert report == "`1+1`:\n\n```\n2\n```\n\nI did not understand `frobnicate it`."
+
+
+FAILED_CELL = """\
+This cell of my notebook failed. Find the cause, then propose the mended cell.
+
+Cell [3]:
+```python
+total = pirce * 2
+```
+Error:
+```
+NameError: name 'pirce' is not defined
+```"""
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [("['price']", "total = price * 2"), ("[]", "`pirce` is not defined, and no other name is like it.")],
+)
+async def test_a_cell_that_failed_at_an_unknown_name_is_mended_with_a_known_one(output, words):
+    messages: list[ModelMessage] = [UserMessage(content=FAILED_CELL)]
+    asked = await reply(messages, [tool("python", "code")])
+    [call] = asked.tool_calls
+    assert '"pirce"' in call.arguments["code"]
+    result = ToolResultMessage(tool_call_id=call.id, tool_name="python", content=[TextContent(text=output)])
+    assert words in (await reply([*messages, asked, result], [tool("python", "code")])).text
 
 
 async def test_failures_are_reported_as_failures():

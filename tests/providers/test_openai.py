@@ -231,8 +231,8 @@ async def test_the_cost_of_a_call_does_not_grow_with_their_number(server):
 def test_importing_the_providers_loads_no_http_and_preload_does():
     code = (
         "import sys, indus_nb.providers.openai as a\n"
-        "assert 'httpx2' not in sys.modules\n"
+        "assert 'h11' not in sys.modules\n"
         "a.OpenAICompletionsProvider().preload()\n"
-        "assert 'httpx2' in sys.modules and 'ssl' in sys.modules\n"
+        "assert 'h11' in sys.modules and 'ssl' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
