@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 from indus_nb._moved import Renamed
 from indus_nb.tools.bash import Shell, ShellResult, bash_tool
 from indus_nb.tools.description import Approval, CallDescription, describe_call
-from indus_nb.tools.tool import TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import JOB, TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
+
+if TYPE_CHECKING:
+    from indus_nb.tools.client import ClientTools
+    from indus_nb.tools.jobs import Jobs
 
 __all__ = [
     "BUILTIN_TOOLS",
     "DEFAULT_TOOLS",
+    "JOB",
+    "RESERVED_TOOLS",
     "TODO",
     "Approval",
     "CallDescription",
@@ -31,15 +37,26 @@ BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
 """The tools that ``builtin_tools`` makes, in the order in which the model sees them."""
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
 """The tools that are active unless others are chosen."""
+RESERVED_TOOLS = (*BUILTIN_TOOLS, TODO, JOB, "python", "variables", "notebook", "propose_cell")
+"""Names that no server's tool is given: those above, and those of the notebook's own tools."""
 
 
-def builtin_tools(cwd: Path, *, shell: Shell | None = None, auto_resize_images: bool = True) -> dict[str, Tool]:
+def builtin_tools(
+    cwd: Path,
+    *,
+    shell: Shell | None = None,
+    auto_resize_images: bool = True,
+    jobs: Jobs | None = None,
+    client: ClientTools | None = None,
+) -> dict[str, Tool]:
     """All built-in tools by name, for a session that works in ``cwd``.
 
     Args:
         cwd: The session's working directory.
-        shell: Where ``bash`` runs its commands.
+        shell: Where ``bash`` runs its commands; its sandbox counts for the tools that read and change files too.
         auto_resize_images: Scale large images down; otherwise the model gets them as they are, whatever their size.
+        jobs: Where commands go on that take long; with it there is the tool ``job``.
+        client: What runs commands and reads and writes files in place of this process.
 
     Returns:
         The tools by name, in the order in which the model sees them.
@@ -48,17 +65,30 @@ def builtin_tools(cwd: Path, *, shell: Shell | None = None, auto_resize_images: 
     from indus_nb.tools.read import read_tool
     from indus_nb.tools.search import find_tool, grep_tool
 
+    shell = shell or Shell()
+    runs = shell if client is None else client.shell(shell)
     queue = FileQueue()
     tools: list[FunctionTool[Any]] = [
         read_tool(cwd, auto_resize_images=auto_resize_images),
-        bash_tool(cwd, shell or Shell()),
+        bash_tool(cwd, runs, jobs),
         edit_tool(cwd, queue),
         write_tool(cwd, queue),
         grep_tool(cwd),
         find_tool(cwd),
         ls_tool(cwd),
     ]
-    return {tool.name: tool for tool in tools}
+    if jobs is not None:
+        from indus_nb.tools.jobs import job_tool
+
+        tools.append(job_tool(jobs))
+    by_name = {tool.name: tool for tool in tools}
+    if client is not None:
+        by_name = client.tools(by_name, cwd)
+    if shell.sandbox is None:
+        return {**by_name}
+    from indus_nb.tools.confining import confined_tools
+
+    return {**confined_tools(by_name, cwd, shell.sandbox)}
 
 
 if not TYPE_CHECKING:

@@ -5,45 +5,64 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import os
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+import stat
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.events import ToolOutput
-from indus_nb.tools.description import Approval, CallDescription
-from indus_nb.tools.process import Child
-from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.late_models import Field
+from indus_nb.tools.description import Approval, CallDescription, Target
+from indus_nb.tools.process import Child, child_environment
+from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, GrowingTail, Truncation, size_text
+from indus_nb.vault import Vault
 from indus_nb.wire import JsonObject
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+    from indus_nb.sandbox import Confined, Sandbox
+    from indus_nb.tools.jobs import Jobs
 
 _REPORT_EVERY = 0.1
 
 # Sequences end within their line: an unfinished one, meant or not, must not swallow what follows.
 _STRING_SEQUENCE = r"[\]PX^_][^\x07\x1b\n]*+"
 _PARAMETERS = r"\[[0-?]*+[ -/]*+"
-_JUNK = re.compile(
+# Texts, which ``re`` compiles when they are first used and keeps: a session without a command needs none of them.
+_JUNK = (
     rf"\x1b(?:{_STRING_SEQUENCE}(?:\x07|\x1b\\)|{_PARAMETERS}[@-~]|[ -/]*+[0-Z\\^-~])"
     r"|\x9b[0-?]*+[ -/]*+[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
-_UNFINISHED = re.compile(rf"(?:\x1b(?:{_STRING_SEQUENCE}\x1b?|{_PARAMETERS}|[ -/]*+)|\x9b[0-?]*+[ -/]*+)\Z")
+_UNFINISHED = rf"(?:\x1b(?:{_STRING_SEQUENCE}\x1b?|{_PARAMETERS}|[ -/]*+)|\x9b[0-?]*+[ -/]*+)\Z"
 _MAX_SEQUENCE_CHARACTERS = 4096
+_JOBS = (
+    f"What takes longer than {{seconds:g}} seconds, and has no timeout, goes on as a job, which the tool {JOB} waits "
+    "for, shows and stops."
+)
+_ERASING = r"(?:\x1b\[|\x9b)([02]?)K"
+_JUNK_BUT_CURSOR = _JUNK.replace(r"\x00-\x08\x0b-\x1f", r"\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f")
 
 
 class PlainText:
     r"""Bytes of a terminal to plain text, chunk by chunk: UTF-8, without escape sequences and control characters.
 
-    Carriage returns go too; bytes that are no UTF-8 become U+FFFD. Characters and sequences may be split anywhere.
+    Carriage returns go too, unless it ``keeps_cursor``: then what acts on the current line stays, see ``overwriting``.
+    Bytes that are no UTF-8 become U+FFFD. Characters and sequences may be split anywhere.
 
     >>> plain = PlainText()
     >>> plain.feed(b"\x1b[3") + plain.feed(b"1mred\x1b[0m gr\xc3") + plain.feed(b"\xbcn\r\n")
     'red grün\n'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_cursor: bool = False) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._keeps_cursor = keeps_cursor
         self._rest = ""
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
@@ -58,10 +77,30 @@ class PlainText:
         """
         text = self._rest + self._decoder.decode(data, final)
         self._rest = ""
-        if not final and (rest := _UNFINISHED.search(text, max(len(text) - _MAX_SEQUENCE_CHARACTERS, 0))):
+        if not final and (rest := re.compile(_UNFINISHED).search(text, max(len(text) - _MAX_SEQUENCE_CHARACTERS, 0))):
             self._rest = rest.group()
             text = text[: rest.start()]
-        return _JUNK.sub("", text)
+        return re.sub(_JUNK, "", text) if not self._keeps_cursor else _with_cursor(text)
+
+
+def _with_cursor(text: str) -> str:
+    """The text with no more than what acts on the current line, in the characters of ``overwriting``."""
+    erased = [re.sub(_JUNK_BUT_CURSOR, "", part).replace("\x1b", "") for part in re.split(_ERASING, text)]
+    for number in range(1, len(erased), 2):
+        erased[number] = "\r\x1b" if erased[number] == "2" else "\x1b"
+    return "".join(erased)
+
+
+def printed_text(text: str) -> str:
+    r"""What a terminal shows of a text that a program printed.
+
+    >>> printed_text("\x1b[32m 10%\r 20%\r\nend")
+    ' 20%\nend'
+    """
+    from indus_nb.tools.overwriting import FoldedStream
+
+    plain = PlainText(keeps_cursor=True).feed(text.encode(errors="replace"), final=True)
+    return FoldedStream().feed(plain, final=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +109,8 @@ class ShellResult:
 
     ``exit_code`` is ``None`` while it runs and when it was killed, after ``timed_out`` or ``cancelled``; a signal from
     elsewhere counts as 128 plus its number. ``full_output_path`` names the file with everything when not all is shown;
-    ``file_problem`` is the reason why that file is missing or not whole.
+    ``file_problem`` is the reason why that file is missing or not whole. ``sandbox_notes`` are what a sandbox has to do
+    with the end.
     """
 
     truncation: Truncation
@@ -79,6 +119,7 @@ class ShellResult:
     cancelled: bool = False
     full_output_path: str | None = None
     file_problem: str | None = None
+    sandbox_notes: tuple[str, ...] = ()
 
     @property
     def output(self) -> str:
@@ -88,10 +129,25 @@ class ShellResult:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Where commands run: the shell's ``path`` (found by itself if ``None``) and lines put before each command."""
+    """Where commands run: the shell's ``path`` (found by itself if ``None``) and lines put before each command.
+
+    ``environment`` returns the variables of a command; without it they are those of this process but for the keys of
+    models' providers. ``vault`` keeps secrets out of what a command prints. With a ``sandbox`` commands run
+    confined, or not at all.
+    """
 
     path: str | None = None
     prefix: str | None = None
+    environment: Callable[[], Mapping[str, str]] = child_environment
+    vault: Vault | None = field(default=None, compare=False, repr=False)
+    sandbox: Sandbox | None = None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        """Of an extension's answer: it is taken as it is, for the classes of its fields are imported late."""
+        from pydantic_core.core_schema import is_instance_schema
+
+        return is_instance_schema(cls)
 
     async def run(
         self,
@@ -122,8 +178,13 @@ class Shell:
         """
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
-        plain = PlainText()
-        tail = GrowingTail("bash")
+        plain = PlainText(keeps_cursor=True)
+        from indus_nb.tools.overwriting import FoldedStream  # with what only output needs
+        from indus_nb.vault.stream import HiddenStream
+
+        hidden = None if self.vault is None else HiddenStream(self.vault)
+        tail = GrowingTail("bash", folds=True)
+        folded = FoldedStream()
         timed_out = cancelled = False
 
         def so_far(exit_code: int | None = None) -> ShellResult:
@@ -131,32 +192,66 @@ class Shell:
             path = str(tail.path) if tail.path else None
             return ShellResult(shown, exit_code, timed_out, cancelled, path, tail.file_problem)
 
-        async def on_data(data: bytes, *, final: bool = False) -> None:
+        def readable(data: bytes, *, final: bool = False) -> str:
             text = plain.feed(data, final=final)
+            return text if hidden is None else hidden.feed(text, final=final)
+
+        async def on_data(data: bytes, *, final: bool = False) -> None:
+            text = readable(data, final=final)
             tail.append(text)
-            if on_text is not None and text:
-                await on_text(text)
+            if on_text is not None and (shown := folded.feed(text, final=final)):
+                await on_text(shown)
 
         if on_output is not None:
             on_output(so_far())
-        async with self._started(command, cwd) as child:
-            with contextlib.closing(tail):
-                try:
-                    await _follow(child, on_data, so_far, on_output, until)
-                    await on_data(b"", final=True)
-                except TimeoutError:
-                    timed_out = True
-                except asyncio.CancelledError:
-                    cancelled = True
-                if timed_out or cancelled:
-                    tail.append(plain.feed(child.kill(), final=True))
-                code = None if timed_out or cancelled else child.exit_code
-                return so_far(128 - code if code is not None and code < 0 else code)
-
-    def _started(self, command: str, cwd: Path) -> Child:
-        shell = self.path or _default_shell()
+        confined = self._confined(command)
         try:
-            return Child([shell, "-c", f"{self.prefix}\n{command}" if self.prefix else command], cwd=cwd)
+            async with self._started(command, cwd, confined) as child:
+                with contextlib.closing(tail):
+                    try:
+                        await _follow(child, on_data, so_far, on_output, until)
+                        await on_data(b"", final=True)
+                    except TimeoutError:
+                        timed_out = True
+                    except asyncio.CancelledError:
+                        cancelled = True
+                    if timed_out or cancelled:
+                        tail.append(readable(child.kill(), final=True))
+                    code = None if timed_out or cancelled else child.exit_code
+                    result = so_far(128 - code if code is not None and code < 0 else code)
+        finally:
+            if confined is not None:
+                confined.close()
+        return result if confined is None else replace(result, sandbox_notes=self._notes(confined, result))
+
+    def _confined(self, command: str) -> Confined | None:
+        if self.sandbox is None:
+            return None
+        from indus_nb.sandbox import SandboxError
+
+        try:
+            return self.sandbox.confine(self.arguments(command))
+        except (SandboxError, OSError) as error:
+            raise ToolError(f"{error} Nothing was run.") from error
+
+    def _notes(self, confined: Confined, result: ShellResult) -> tuple[str, ...]:
+        hint = self.sandbox.hint(result.output) if self.sandbox is not None and result.exit_code else None
+        return (*confined.said, *([hint] if hint else []))
+
+    def arguments(self, command: str) -> list[str]:
+        """The program that runs a command, and its arguments."""
+        return [self.path or _default_shell(), "-c", f"{self.prefix}\n{command}" if self.prefix else command]
+
+    def _started(self, command: str, cwd: Path, confined: Confined | None) -> Child:
+        arguments = self.arguments(command)
+        shell = arguments[0]
+        try:
+            environment = self.environment()
+            if confined is None:
+                return Child(arguments, cwd=cwd, environment=environment)
+            child = Child(confined.arguments, cwd=cwd, environment=environment, pass_fds=confined.pass_fds)
+            confined.release()
+            return child  # noqa: TRY300 - what fails before is told in one sentence
         except (OSError, ValueError) as error:
             raise ToolError(
                 f"The command could not be started with {shell} in {cwd}: {error}. Nothing was run; check that the "
@@ -211,16 +306,35 @@ class BashArguments(Arguments):
     )
 
 
-def bash_tool(cwd: Path, shell: Shell) -> FunctionTool[BashArguments]:
+class BackgroundBashArguments(BashArguments):
+    """The same where a command may go on as a job."""
+
+    background: bool = Field(default=False, description="Let it go on as a job: for a server, or what takes long")
+
+
+def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None) -> FunctionTool[Any]:
     """The ``bash`` tool.
 
     Args:
         cwd: Where commands run.
         shell: What runs them.
+        jobs: Where commands go on that take long; without it they are waited for.
 
     Returns:
         The tool.
     """
+
+    async def begin(arguments: BashArguments, context: ToolContext) -> ToolOutput:
+        if jobs is None:
+            return await run(arguments, context)
+        return await jobs.run(
+            partial(run, arguments),
+            context,
+            tool="bash",
+            what=arguments.command,
+            background=isinstance(arguments, BackgroundBashArguments) and arguments.background,
+            waits=arguments.timeout is not None,
+        )
 
     async def run(arguments: BashArguments, context: ToolContext) -> ToolOutput:
         def report(result: ShellResult) -> None:
@@ -230,7 +344,7 @@ def bash_tool(cwd: Path, shell: Shell) -> FunctionTool[BashArguments]:
             context.report(ToolOutput(content=content, details=details))
 
         result = await shell.run(arguments.command, cwd=cwd, timeout=arguments.timeout, on_output=report)
-        text = result.output + _notice(result)
+        text = "\n\n".join(filter(None, [result.output + _notice(result), *result.sandbox_notes]))
         if result.cancelled:
             status = "Command aborted"
         elif result.timed_out:
@@ -241,25 +355,79 @@ def bash_tool(cwd: Path, shell: Shell) -> FunctionTool[BashArguments]:
             return text_output(text or "(no output)", _details(result))
         raise ToolError(f"{text}\n\n{status}" if text else status, _details(result))
 
+    def describe(default: CallDescription, arguments: BashArguments) -> CallDescription:
+        described = replace(default, approval=lambda: _approval(arguments, cwd, shell))
+        return described if shell.sandbox is None else _confined_call(described, shell.sandbox)
+
     return FunctionTool(
         name="bash",
         description=(
             "Run a command with bash in the working directory and get what it prints on stdout and stderr. Only the "
             f"end of long output is shown (the last {MAX_LINES} lines or {MAX_BYTES // 1024} KB, whichever is less); "
             "all of it is kept in a file that is named then. The command gets no input."
+            + ("" if shell.sandbox is None else f" {shell.sandbox.describe()}")
+            + ("" if jobs is None else f" {_JOBS.format(seconds=jobs.after)}")
         ),
-        arguments=BashArguments,
-        run=run,
+        arguments=BashArguments if jobs is None else BackgroundBashArguments,
+        run=begin,
+        starts_jobs=jobs is not None,
         snippet="Run shell commands",
-        describe=_describe,
+        describe=describe,
+        secret_arguments=("command",),
     )
 
 
-def _describe(default: CallDescription, arguments: BashArguments) -> CallDescription:
-    from indus_nb.tools.previews import command_rule  # with modules that only a question needs
+def _approval(arguments: BashArguments, cwd: Path, shell: Shell) -> Approval:
+    """The question before a command: with the shell, what it runs before, and where, if these are not the usual."""
+    from indus_nb.tools.previews import command_rule, started_elsewhere  # with modules that only a question needs
 
-    rule = f"bash: {command_rule(arguments.command)}"
-    return replace(default, approval=lambda: Approval("Run this command?", arguments.command, rule))
+    notes: list[str] = []
+    if started_elsewhere(cwd):
+        notes.append(f"It runs in {cwd}.")
+    if shell.path is not None:
+        notes.append(f"It is run by {shell.path}, as the setting shellPath has it.")
+    preview, before = arguments.command, ""
+    if shell.prefix:
+        notes.append("The first lines are those of the setting shellCommandPrefix.")
+        preview, before = f"{shell.prefix}\n{preview}", f" after {shell.prefix!r}"
+    rule = command_rule(arguments.command, cwd)
+    if rule is not None:
+        by = f" by {shell.path}" if shell.path else ""
+        rule = f"bash{by}{before}: {rule}"
+    takes_any = rule is not None and rule.endswith("…")
+    covers = None if rule is None or takes_any else "whatever the files that it reads or runs hold by then"
+    means = f"{arguments.command.split()[0]} with any arguments" if takes_any else "this exact command"
+    warning = " ".join(notes) or None
+    asked = Approval("Run this command?", preview, rule, warning, covers, language="bash", means=means)
+    return asked if shell.prefix or shell.path else replace(asked, looks_at=_looked_at(arguments.command, cwd, shell))
+
+
+def _looked_at(command: str, cwd: Path, shell: Shell) -> list[Target] | None:
+    """What a command looks at that does nothing else, each by its real path."""
+    from indus_nb.tools.looking import looks_at
+
+    paths = looks_at(command, cwd, shell.environment())
+    if paths is None:
+        return None
+    found: list[Target] = []
+    for path in paths:
+        real = Path(os.path.realpath(cwd / path))
+        try:
+            state = real.stat()
+        except FileNotFoundError:
+            state = None
+        except OSError:
+            return None
+        if state is not None and not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
+            return None  # reading it might never end
+        found.append(Target(real, state))
+    return found
+
+
+def _confined_call(described: CallDescription, sandbox: Sandbox) -> CallDescription:
+    """The call, shown as confined; a sandbox that keeps its effects in the workspace leaves nothing to ask about."""
+    details = {**described.details, "sandbox": sandbox.mode}
+    return replace(described, details=details, has_effects=described.has_effects and not sandbox.asks_nothing)
 
 
 def _details(result: ShellResult) -> JsonObject | None:

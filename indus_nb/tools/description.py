@@ -8,15 +8,55 @@ the name and the arguments are left (in a session file), are described by their 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+import re
+import stat
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, cast, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
+from indus_nb import textcut
 from indus_nb.wire import JsonObject
 
 MAX_SUMMARY_CHARACTERS = 160
 _SUMMARY_ARGUMENTS = ("command", "path", "pattern", "query", "url", "code")
+_TEXT_ARGUMENTS = ("content", "source", "code")
+_MAX_TITLE_CHARACTERS = 70
+_PREPARES = re.compile(r"(?:import|from)\s+\w|[%@]")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file or directory by its real path, and what was there when it was resolved.
+
+    ``hides_keys`` is whether a search in it leaves out files that are there to keep secrets, because nobody was asked.
+    """
+
+    path: Path
+    state: os.stat_result | None = None
+    hides_keys: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether something was there."""
+        return self.state is not None
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether a directory was there."""
+        return self.state is not None and stat.S_ISDIR(self.state.st_mode)
+
+    @property
+    def other_names(self) -> int:
+        """How many more names (hard links) the file has."""
+        return 0 if self.state is None or self.is_directory else self.state.st_nlink - 1
+
+    @property
+    def is_executable(self) -> bool:
+        """Whether it is a file that can be run."""
+        return self.state is not None and not self.is_directory and bool(self.state.st_mode & 0o111)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +64,59 @@ class Approval:
     """What the user is asked before a call runs.
 
     ``preview`` shows all that will be done: a command, a difference, arguments. ``rule`` is what "always allow" covers,
-    such as ``bash: git status …``; with ``None`` each call is asked about. ``warning`` is what the user should know.
+    such as ``bash: ls …``; with ``None`` each call is asked about. ``covers`` says what else the rule allows than what
+    it names, and ``other_rules`` cover the call as well. ``warning`` is what the user should know.
+
+    ``target`` is the file that the question is about, and that an allowed call is given to open.
+
+    The others are for front ends that lay the question out. ``language`` is that of the preview, as it stands behind a
+    fence. ``diff`` is a difference with numbered lines that may be shown in the place of the preview. ``outcome`` is
+    what would happen, if that was found out. ``names`` are words of the warning that are code. ``means`` says in words
+    what the rule allows, beside the preview, and ``scopes`` for how long it can be allowed.
+
+    ``looks_at`` is what a call reads that is known to do nothing else, so that nobody need be asked where these may be
+    read; ``None`` if it may do more.
+
+    ``dry_run`` finds out what the call would do without doing it, for ``outcome``: in a few lines for the user, which
+    no model reads. It is awaited right before the user is asked, and only then.
+
+    ``also`` is what can be done besides when the user allows this call, in words that follow "Yes, and"; what does it
+    is called before the call runs.
     """
 
     question: str
     preview: str
     rule: str | None = None
     warning: str | None = None
+    covers: str | None = None
+    other_rules: Sequence[str] = ()
+    target: Target | None = None
+    language: str = ""
+    diff: str | None = None
+    outcome: str | None = None
+    names: Sequence[str] = ()
+    means: str | None = None
+    scopes: Sequence[Literal["answer", "session", "directory"]] = ("session", "directory")
+    looks_at: Sequence[Target] | None = None
+    dry_run: Callable[[], Awaitable[str]] | None = field(default=None, repr=False, compare=False)
+    also: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]], compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CallDescription:
     """One tool call for people.
 
-    ``summary`` is what the call is about, in one line, and may be empty. ``code`` is Python code that it runs.
-    ``details`` are the arguments that neither of them shows. ``has_effects`` is whether it may change anything.
+    ``summary`` is what the call is about, in one line, and may be empty. ``code`` is Python code that it runs, ``text``
+    what it writes into a file or a cell. ``details`` are the arguments that none of them shows. ``has_effects`` is
+    whether it may change anything.
+
+    ``is_answer`` is whether the call only tells the user's program the answer that it asked for.
 
     ``announces_start`` is whether the tool reports as soon as it begins, or ends at once: until then the user may be
     looking at the question, and a view need not repeat what that shows.
+
+    ``reads`` is whether a call without effects reads a file that its ``approval`` names, and ``searches`` whether it
+    reads all that is below it too.
 
     ``approval`` makes the question. It may read files, so call it off the event loop.
 
@@ -52,9 +127,13 @@ class CallDescription:
     name: str
     summary: str = ""
     code: str | None = None
+    text: str = ""
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     has_effects: bool = True
+    reads: bool = False
+    searches: bool = False
     announces_start: bool = False
+    is_answer: bool = False
     approval: Callable[[], Approval] = field(default=lambda: Approval("Call this tool?", ""), repr=False, compare=False)
     rejection: Exception | None = field(default=None, repr=False, compare=False)
 
@@ -103,41 +182,50 @@ def _approval(described: CallDescription, name: str, arguments: JsonObject) -> A
     return asked if isinstance(asked, Approval) else approval_by_arguments(name, arguments)
 
 
-def by_arguments(name: str, arguments: JsonObject, *, has_effects: bool = True) -> CallDescription:
+def by_arguments(
+    name: str, arguments: JsonObject, *, has_effects: bool = True, origin: str | None = None
+) -> CallDescription:
     """Describe a call of which nothing but name and arguments is known.
 
     Args:
         name: The tool's name.
         arguments: The arguments of the call.
         has_effects: Whether the call may change anything.
+        origin: Whose tool it is, for the question.
 
     Returns:
         A description whose question shows all arguments and whose rule covers the same arguments only.
     """
     summary, details = summarised(arguments)
+    texts = [key for key in _TEXT_ARGUMENTS if isinstance(details.get(key), str) and details[key].strip()]
     return CallDescription(
         name,
         summary,
+        text=details.pop(texts[0]) if texts else "",
         details=details,
         has_effects=has_effects,
-        approval=lambda: approval_by_arguments(name, arguments),
+        approval=lambda: approval_by_arguments(name, arguments, origin),
     )
 
 
-def approval_by_arguments(name: str, arguments: JsonObject) -> Approval:
+def approval_by_arguments(name: str, arguments: JsonObject, origin: str | None = None) -> Approval:
     """Ask about a call by its arguments.
 
     Args:
         name: The tool's name.
         arguments: The arguments as the tool understands them.
+        origin: Whose tool it is, if it is none of the session's own.
 
     Returns:
         A question that shows all of them, and a rule for the same arguments only.
     """
+    called = name if origin is None else f"{name} of {origin}"
     return Approval(
-        question=f"Call {name}?",
+        question=f"Call {called}?",
         preview=json.dumps(arguments, indent=2, ensure_ascii=False, default=str),
-        rule=f"{name}: {json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)}",
+        rule=f"{called}: {json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)}",
+        language="json",
+        means="this tool with these exact arguments",
     )
 
 
@@ -154,3 +242,21 @@ def summarised(arguments: JsonObject) -> tuple[str, JsonObject]:
         if isinstance(value, str) and value.strip() and "\n" not in value and len(value) <= MAX_SUMMARY_CHARACTERS:
             return value, {name: other for name, other in arguments.items() if name != key}
     return "", dict(arguments)
+
+
+def title_of(work: str) -> str:
+    r"""Return a short title of a command or of code: the comment that it begins with, or its first telling line.
+
+    >>> title_of("import time\n\nfor epoch in range(60):\n    train()")
+    'for epoch in range(60): …'
+    >>> title_of("# Train the model\nmodel.fit(x, y)"), title_of("make -j4")
+    ('Train the model', 'make -j4')
+    """
+    lines = [line.strip() for line in work.splitlines() if line.strip()]
+    said = lines[0].lstrip("#").strip() if lines and lines[0].startswith("#") and lines[0][1:2] != "!" else ""
+    if said:
+        return textcut.one_line(said, _MAX_TITLE_CHARACTERS)
+    does = [at for at, line in enumerate(lines) if not line.startswith("#") and _PREPARES.match(line) is None]
+    at = does[0] if does else 0
+    begins = textcut.one_line(lines[at] if lines else "", _MAX_TITLE_CHARACTERS)
+    return f"{begins} …" if len(lines) > at + 1 and not begins.endswith("…") else begins

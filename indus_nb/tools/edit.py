@@ -92,6 +92,25 @@ def replace(data: bytes, replacements: Sequence[Replacement]) -> Edited:
     return Edited(result, _diff(file, hunks), hunks[0].new_start + 1)
 
 
+def numbered_diff(old: str, new: str) -> str:
+    r"""Compare two texts line by line, and show what changes with numbered lines and some around them.
+
+    >>> print(numbered_diff("one\ntwo\n", "one\n2\n"))
+     1 one
+    -2 two
+    +2 2
+
+    Args:
+        old: The text as it is.
+        new: The text as it shall be.
+
+    Returns:
+        The difference; empty if there is none.
+    """
+    hunks = list(_changes(_whole_lines(old), _whole_lines(new)))
+    return _diff(_File(old), hunks) if hunks else ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Span:
     """A stretch of the file that stands for a piece of text.
@@ -351,12 +370,17 @@ def _hunks(file: _File, edited: Sequence[tuple[int, int, str]]) -> Iterator[_Hun
         pieces.append(file.text[position:after])
         old = _whole_lines(file.text[file.starts[first] : after])
         new = _whole_lines("".join(pieces))
-        i = j = 0
-        for kept_i, kept_j, count in [*_kept(old, new), (len(old), len(new), 0)]:
-            if (i, j) != (kept_i, kept_j):
-                yield _Hunk(first + i, first + grown + j, old[i:kept_i], new[j:kept_j])
-            i, j = kept_i + count, kept_j + count
+        yield from _changes(old, new, first, grown)
         grown += len(new) - len(old)
+
+
+def _changes(old: Sequence[str], new: Sequence[str], first: int = 0, grown: int = 0) -> Iterator[_Hunk]:
+    """The hunks that make some lines others; ``first`` is the number of the first one, which moved by ``grown``."""
+    i = j = 0
+    for kept_i, kept_j, count in [*_kept(old, new), (len(old), len(new), 0)]:
+        if (i, j) != (kept_i, kept_j):
+            yield _Hunk(first + i, first + grown + j, old[i:kept_i], new[j:kept_j])
+        i, j = kept_i + count, kept_j + count
 
 
 def _whole_lines(text: str) -> list[str]:

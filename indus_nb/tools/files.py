@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import heapq
 import json
 import os
@@ -14,14 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
-from pydantic import Field, model_validator
-
 from indus_nb.events import ToolOutput
 from indus_nb.files import write_atomically
-from indus_nb.tools.description import Approval, CallDescription
+from indus_nb.late_models import Field, model_validator
+from indus_nb.tools.description import Approval, CallDescription, Target
 from indus_nb.tools.paths import failure, rejection, resolve
-from indus_nb.tools.previews import replacements, written_file
+from indus_nb.tools.previews import edited_file, file_notes, file_rule, replacements, written_file
+from indus_nb.tools.reading import describe_read, searched_path
 from indus_nb.tools.replacement import Replacement
+from indus_nb.tools.targets import located, open_target, parent_of
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import head, size_text
 from indus_nb.wire import JsonObject
@@ -62,17 +64,20 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
         The tool.
     """
 
-    async def run(arguments: WriteArguments, _context: ToolContext) -> ToolOutput:
+    async def run(arguments: WriteArguments, context: ToolContext) -> ToolOutput:
         path = resolve(arguments.path, cwd)
         data = arguments.content.encode(errors="replace")
 
         def write(stop: threading.Event) -> None:
             if stop.is_set():
                 return
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, data, in_place=True)
+            if context.target is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, data, in_place=True)
+            else:
+                _write(context.target, data)
 
-        async with queue.turn(path):
+        async with queue.turn(path if context.target is None else context.target.path):
             try:
                 await in_thread(write)
             except OSError as error:
@@ -81,8 +86,11 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
 
     def describe(default: CallDescription, arguments: WriteArguments) -> CallDescription:
         def approval() -> Approval:
-            path = _meant(arguments.path, cwd)
-            return Approval(f"Write {path}?", written_file(path, arguments.content), f"write: {path}")
+            target = located(arguments.path, cwd)
+            shown, diff = written_file(target, arguments.content)
+            language = target.path.suffix[1:] if shown == arguments.content else ""
+            asked = Approval(f"Write {target.path}?", shown, language=language, diff=diff)
+            return _of_file(asked, "write", target, arguments.path, cwd)
 
         wrong = rejection(arguments.path)
         return replace_fields(default, announces_start=True, approval=approval, rejection=wrong)
@@ -95,6 +103,8 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
         snippet="Create or replace whole files",
         guidelines=("Use write for new files and complete rewrites only; change existing files with edit.",),
         describe=describe,
+        secret_arguments=("content",),
+        secrets_in_code=False,
     )
 
 
@@ -135,13 +145,14 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
         The tool.
     """
 
-    async def run(arguments: EditArguments, _context: ToolContext) -> ToolOutput:
-        path = resolve(arguments.path, cwd)
-
+    async def run(arguments: EditArguments, context: ToolContext) -> ToolOutput:
         def edit(stop: threading.Event) -> Edited:
             from indus_nb.tools.edit import replace
 
-            state = path.stat()
+            target = context.target or located(arguments.path, cwd)
+            state = target.state
+            if state is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             if stat.S_ISDIR(state.st_mode):
                 raise IsADirectoryError(0, "It is a folder")
             if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_EDITED:
@@ -149,26 +160,25 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
                     f"{arguments.path} is no regular file of at most {size_text(_MAX_EDITED)}. "
                     "It was left as it is; change it with a shell command."
                 )
-            edited = replace(path.read_bytes(), arguments.edits)
+            with open_target(target, name=arguments.path) as file:
+                edited = replace(file.read(), arguments.edits)
             if not stop.is_set():
-                write_atomically(path, edited.data, in_place=True)
+                _write(target, edited.data)
             return edited
 
-        async with queue.turn(path):
+        async with queue.turn(resolve(arguments.path, cwd) if context.target is None else context.target.path):
             try:
                 edited = await in_thread(edit)
             except OSError as error:
                 raise failure("edit", arguments.path, error) from error
-        count = len(arguments.edits)
-        return text_output(
-            f"Replaced {count} block{'s' if count > 1 else ''} in {arguments.path}",
-            {"diff": edited.diff, "firstChangedLine": edited.first_changed_line},
-        )
+        return edit_output(arguments, edited)
 
     def describe(default: CallDescription, arguments: EditArguments) -> CallDescription:
         def approval() -> Approval:
-            path = _meant(arguments.path, cwd)
-            return Approval(f"Change {path}?", replacements(arguments.edits), f"edit: {path}")
+            target = located(arguments.path, cwd)
+            diff = edited_file(target, arguments.edits)
+            asked = Approval(f"Change {target.path}?", replacements(arguments.edits), diff=diff)
+            return _of_file(asked, "edit", target, arguments.path, cwd)
 
         wrong = rejection(arguments.path)
         return replace_fields(default, announces_start=True, approval=approval, rejection=wrong)
@@ -182,6 +192,8 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
         arguments=EditArguments,
         run=run,
         snippet="Replace exact pieces of text in files",
+        secret_arguments=("edits", "oldText", "newText", "old_text", "new_text"),
+        secrets_in_code=False,
         guidelines=(
             "Make several changes to one file in one edit call, as separate entries of edits.",
             "Keep oldText of edit short, but long enough to be unique in the file.",
@@ -190,9 +202,38 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
     )
 
 
-def _meant(path: str, cwd: Path) -> Path:
-    """The file that a change of ``path`` would reach, through symbolic links."""
-    return Path(os.path.realpath(resolve(path, cwd)))
+def edit_output(arguments: EditArguments, edited: Edited) -> ToolOutput:
+    """The result of ``edit``.
+
+    Args:
+        arguments: What the model gave.
+        edited: What came of it.
+
+    Returns:
+        The output.
+    """
+    count = len(arguments.edits)
+    return text_output(
+        f"Replaced {count} block{'s' if count > 1 else ''} in {arguments.path}",
+        {"diff": edited.diff, "firstChangedLine": edited.first_changed_line},
+    )
+
+
+def _write(target: Target, data: bytes) -> None:
+    with parent_of(target, create=True) as at:
+        write_atomically(Path(target.path.name), data, in_place=True, at=at)
+
+
+def _of_file(asked: Approval, kind: str, target: Target, given: str, cwd: Path) -> Approval:
+    """The question about a change of a file, with what the user should know of the file, and the rule for it."""
+    return replace_fields(
+        asked,
+        warning=file_notes(target, given, cwd),
+        rule=file_rule(kind, target, cwd),
+        covers="whatever is written there",
+        means=f"any {'change of' if kind == 'edit' else 'content of'} this file",
+        target=target,
+    )
 
 
 class LsArguments(Arguments):
@@ -205,8 +246,8 @@ class LsArguments(Arguments):
 def ls_tool(cwd: Path) -> FunctionTool[LsArguments]:
     """The ``ls`` tool for paths relative to ``cwd``."""
 
-    async def run(arguments: LsArguments, _context: ToolContext) -> ToolOutput:
-        path = resolve(arguments.path, cwd)
+    async def run(arguments: LsArguments, context: ToolContext) -> ToolOutput:
+        path = await searched_path(arguments.path, cwd, context)
         try:
             names, total = await in_thread(lambda stop: _entries(path, arguments.limit, stop))
         except OSError as error:
@@ -231,6 +272,7 @@ def ls_tool(cwd: Path) -> FunctionTool[LsArguments]:
         run=run,
         read_only=True,
         snippet="List folders",
+        describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "List"),
     )
 
 

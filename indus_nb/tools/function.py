@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from indus_nb.errors import UsageError
 from indus_nb.events import ToolOutput
 from indus_nb.messages import ImageContent, TextContent
+from indus_nb.tools.description import CallDescription
 from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, text_output
 from indus_nb.tools.truncate import head
 from indus_nb.wire import clean_text
@@ -32,6 +33,7 @@ def function_tool(
     description: str | None = None,
     read_only: bool = False,
     snippet: str | None = None,
+    describe: Callable[[CallDescription, Any], CallDescription] | None = None,
     inject: Mapping[type, Callable[[], Any]] | None = None,
 ) -> Tool:
     """Make a tool that a model can call from a function.
@@ -60,6 +62,8 @@ def function_tool(
         description: What the model reads of it; by default the docstring without its sections.
         read_only: Whether it has no effects, so that the user need not be asked before a call.
         snippet: A line about the tool for the system prompt.
+        describe: Given what the arguments make of a call for people, and the arguments as attributes; returns a better
+            description.
         inject: Classes and, for each, a function that returns the value of a parameter annotated with that class.
 
     Returns:
@@ -113,6 +117,7 @@ def function_tool(
         run=run,
         read_only=read_only,
         snippet=snippet,
+        describe=describe,
     )
 
 

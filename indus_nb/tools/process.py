@@ -8,18 +8,46 @@ import errno
 import os
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
+from indus_nb.providers.keys import key_variables
+from indus_nb.tools.guard import Guarded
 
 _CHUNK = 1 << 16
 _PIPE = 1 << 20
 _GRACE = 0.1
 """Seconds to go on reading when the process has ended but a descendant still holds the pipe."""
 _REAP = 5.0
+_MIN_KEY = 8
+"""A variable that holds the same text as a key is left out too, unless that is as short as a word."""
+
+
+def child_environment(wanted: Sequence[str] = (), also_keys: Iterable[str] = ()) -> dict[str, str]:
+    """The variables for a program that the agent starts: those of this process without keys of models' providers.
+
+    Args:
+        wanted: Names, with ``*`` and ``?``, of keys that are kept all the same; with ``!`` before it what is left out.
+        also_keys: More names that hold keys.
+
+    Returns:
+        The variables.
+    """
+    keys = key_variables() | frozenset(also_keys)
+    values = {value for name in keys if len(value := os.environ.get(name, "")) >= _MIN_KEY}
+    left_out = [pattern[1:] for pattern in wanted if pattern.startswith("!")]
+
+    def matches(name: str, patterns: Sequence[str]) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not matches(name, left_out) and ((name not in keys and value not in values) or matches(name, wanted))
+    }
 
 
 class Child:
@@ -27,11 +55,20 @@ class Child:
 
     As a context manager it leaves nothing of the group behind when the block is left by an exception (cancellation
     included) or before the program ended, nor when this process is killed meanwhile. A program that ended by itself
-    keeps the background processes it started.
+    keeps the background processes it started. Without an ``environment`` it gets ``child_environment()``; of our
+    descriptors it has ``pass_fds``.
     Raises ``OSError`` or ``ValueError`` when the program cannot be started.
     """
 
-    def __init__(self, arguments: Sequence[str], *, cwd: Path, stderr: int | IO[bytes] = subprocess.STDOUT) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        stderr: int | IO[bytes] = subprocess.STDOUT,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._exited = asyncio.Event()
@@ -39,21 +76,24 @@ class Child:
         self._give_up_at: float | None = None
         self._pipe, write_end = os.pipe()
         os.set_blocking(self._pipe, False)
+        self._guarded = Guarded()
         try:
             self._loop.add_reader(self._pipe, self._wake.set)
             # Popen and not asyncio's own: its start cannot be cancelled half-way, its end is distinguished from the
             # pipe's, and it needs no child watcher, so that any loop in any thread will do.
-            start_guard()
             self._process = subprocess.Popen(
-                arguments,
+                self._guarded.arguments(arguments),
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=write_end,
                 stderr=stderr,
+                pass_fds=pass_fds,
+                env=self._guarded.environment(child_environment() if environment is None else environment),
                 start_new_session=True,
             )
-            guard_group(self._process.pid)
+            self._guarded.started(self._process.pid)
         except BaseException:
+            self._guarded.release()
             self._close_pipe()
             raise
         finally:
@@ -63,7 +103,7 @@ class Child:
         except BaseException as error:
             self.kill()
             self._process.wait()
-            release_group(self._process.pid)
+            self._guarded.release()
             self._close_pipe()
             if isinstance(error, RuntimeError):  # what `threading` raises when the system has none left
                 raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
@@ -80,7 +120,7 @@ class Child:
 
     def _reap(self) -> None:
         self._process.wait()
-        release_group(self._process.pid)
+        self._guarded.release()
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             self._loop.call_soon_threadsafe(self._on_exit)
 
@@ -127,9 +167,12 @@ class Child:
         return chunk
 
     def kill(self) -> bytes:
-        """End the whole group, at once and for sure; returns what it had still printed."""
-        kill_group(self._process.pid)
-        # A process that fled from the group may print without end: what fits into a pipe is enough.
+        """End the whole group, at once and for sure; returns what it had still printed.
+
+        What has left the group ends when the context is left.
+        """
+        self._guarded.kill()
+        # A process that nothing could be known of may print without end: what fits into a pipe is enough.
         return b"".join(self._read_now() for _ in range(_PIPE // _CHUNK))
 
     async def __aenter__(self) -> Self:
@@ -141,6 +184,7 @@ class Child:
         if kind is not None or not self._exited.is_set():
             self.kill()
         try:
+            await self._guarded.sweep()
             with contextlib.suppress(TimeoutError):  # stuck in the kernel: the waiting thread will see its end
                 async with asyncio.timeout(_REAP):
                     await self._exited.wait()

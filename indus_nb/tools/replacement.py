@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
+from indus_nb.late_models import Field
 from indus_nb.tools.tool import Arguments
 
 

@@ -18,12 +18,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from pydantic import Field
-
 from indus_nb import textcut
 from indus_nb.events import ToolOutput
-from indus_nb.tools.paths import failure, resolve
+from indus_nb.key_places import holds_keys
+from indus_nb.late_models import Field
+from indus_nb.tools.paths import failure
 from indus_nb.tools.process import Child
+from indus_nb.tools.reading import describe_read, searched_path
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import MAX_BYTES, head, size_text
 
@@ -110,8 +111,8 @@ def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepA
         The tool.
     """
 
-    async def run(arguments: GrepArguments, _context: ToolContext) -> ToolOutput:
-        path = resolve(arguments.path, cwd)
+    async def run(arguments: GrepArguments, context: ToolContext) -> ToolOutput:
+        path = await searched_path(arguments.path, cwd, context)
         try:
             mode = path.stat().st_mode
         except OSError as error:
@@ -119,7 +120,8 @@ def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepA
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise ToolError(f"{arguments.path} is neither a folder nor a regular file. Nothing was searched.")
         root = path if stat.S_ISDIR(mode) else path.parent
-        found = _Matches(arguments.limit, arguments.context, seconds)
+        hides_keys = context.target is not None and context.target.hides_keys
+        found = _Matches(arguments.limit, arguments.context, seconds, hides_keys=hides_keys)
         command = _grep_command(arguments, root, path, seconds)
         try:
             async with aclosing(_records(command, root, b"\n", seconds)) as records:
@@ -143,6 +145,7 @@ def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepA
         run=run,
         read_only=True,
         snippet="Search file contents for a pattern",
+        describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "Search in", searches=True),
     )
 
 
@@ -168,7 +171,7 @@ def _grep_command(arguments: GrepArguments, root: Path, path: Path, seconds: flo
 class _Matches:
     """Matches and their context, until there are enough of them."""
 
-    def __init__(self, limit: int, context: int, seconds: float) -> None:
+    def __init__(self, limit: int, context: int, seconds: float, *, hides_keys: bool = False) -> None:
         self._limit = limit
         self._context = context
         self._seconds = seconds
@@ -180,6 +183,8 @@ class _Matches:
         self._last: tuple[bytes, int] = (b"", 0)
         self._more = False
         self._long_lines = False
+        self._hides_keys = hides_keys
+        self._hidden: dict[bytes, bool] = {}
 
     def add(self, record: bytes) -> bool:
         """Add one line of output; return whether there is room for more."""
@@ -191,6 +196,8 @@ class _Matches:
             self.stop(name)
         if not nul or numbered is None:
             return True  # a remark, on a binary file for example
+        if self._hides_keys and self._is_hidden(name):
+            return True
         number, is_match = int(numbered[1]), numbered[2] == b":"
         if is_match and self._count == self._limit:
             self._more = True
@@ -210,6 +217,11 @@ class _Matches:
         self._size += len(line) + 1
         return self._size <= MAX_BYTES
 
+    def _is_hidden(self, name: bytes) -> bool:
+        if name not in self._hidden:
+            self._hidden[name] = holds_keys(Path(os.fsdecode(name)))
+        return self._hidden[name]
+
     def stop(self, place: bytes | None = None) -> None:
         """Note that the time is over, and where the search was then."""
         place = place or self._last[0]
@@ -220,6 +232,9 @@ class _Matches:
     def output(self) -> ToolOutput:
         """What the model reads."""
         notices: list[str] = []
+        if hidden := [_shown(name) for name, is_hidden in self._hidden.items() if is_hidden]:
+            named = ", ".join(hidden[:_MAX_NAMED_FILES]) + (" …" if len(hidden) > _MAX_NAMED_FILES else "")
+            notices.append(f"Matches in {named} are left out, for keys are kept there: read it, and the user is asked")
         if self._abandoned:
             named = ", ".join(self._abandoned[:_MAX_NAMED_FILES]) + (
                 " …" if len(self._abandoned) > _MAX_NAMED_FILES else ""
@@ -263,8 +278,8 @@ def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindA
         The tool.
     """
 
-    async def run(arguments: FindArguments, _context: ToolContext) -> ToolOutput:
-        root = resolve(arguments.path, cwd)
+    async def run(arguments: FindArguments, context: ToolContext) -> ToolOutput:
+        root = await searched_path(arguments.path, cwd, context)
         if not root.is_dir():
             raise ToolError(f"Could not search {arguments.path}: there is no such folder. Check the path with ls.")
         limit = min(arguments.limit, _MAX_FOUND_LIMIT)
@@ -298,6 +313,7 @@ def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindA
         run=run,
         read_only=True,
         snippet="Find files by name",
+        describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "Look for files in"),
     )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import Field, ValidationError
-
+from indus_nb import late_models
 from indus_nb.events import ToolOutput
+from indus_nb.late_models import Field
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
 from indus_nb.tools.tool import TODO, Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.wire import WireModel
@@ -114,7 +114,7 @@ def read_list(details: object) -> TodoList | None:
         return None
     try:
         return TodoList.model_validate(details)
-    except ValidationError:
+    except late_models.ValidationError:
         return None
 
 

@@ -8,18 +8,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
-import pydantic_core
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.alias_generators import to_camel
-
+from indus_nb import late_models
 from indus_nb.events import ToolOutput
-from indus_nb.late_models import LateModel
+from indus_nb.late_models import ConfigDict, LateModel
 from indus_nb.messages import TextContent
 from indus_nb.providers import ToolSpec
-from indus_nb.tools.description import Approval, CallDescription, approval_by_arguments, by_arguments
-from indus_nb.wire import JsonObject, clean_text, field_problems
+from indus_nb.tools.description import Approval, CallDescription, Target, approval_by_arguments, by_arguments
+from indus_nb.wire import JsonObject, clean_text, field_problems, from_json, to_camel
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 class ToolError(Exception):
@@ -44,15 +44,20 @@ def text_output(text: str, details: Any = None) -> ToolOutput:
 
 
 ResultT = TypeVar("ResultT")
-_PATIENCE = 2.0
 
 
-async def in_thread(work: Callable[[threading.Event], ResultT]) -> ResultT:
+async def in_thread(work: Callable[[threading.Event], ResultT], *, patience: float = 2.0) -> ResultT:
     """Run blocking ``work`` off the event loop and return its result.
 
     When the caller is cancelled, the event that ``work`` was given is set, and the cancellation goes on once it has
-    come to an end, so that nothing is written behind the back of whoever comes next. Work that is stuck in a system
-    call is waited for no longer than two seconds.
+    come to an end, so that nothing is written behind the back of whoever comes next.
+
+    Args:
+        work: What to run.
+        patience: How many seconds it is waited for then: it may be stuck in a system call.
+
+    Returns:
+        What ``work`` returned.
     """
     stop = threading.Event()
     task = asyncio.ensure_future(asyncio.to_thread(work, stop))
@@ -60,7 +65,7 @@ async def in_thread(work: Callable[[threading.Event], ResultT]) -> ResultT:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         stop.set()
-        await asyncio.wait([task], timeout=_PATIENCE)
+        await asyncio.wait([task], timeout=patience)
         if task.done() and not task.cancelled():
             task.exception()  # it will not be asked for any more
         raise
@@ -68,10 +73,16 @@ async def in_thread(work: Callable[[threading.Event], ResultT]) -> ResultT:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """One call: its id, and where to report output so far (accumulated, each report replaces the one before)."""
+    """One call: its id, and where to report output so far (accumulated, each report replaces the one before).
+
+    ``target`` is the file that the call was allowed for; a tool that opens a file opens this one, see ``targets``.
+    ``hide`` returns a value, such as a text, without secrets: for what a tool shows elsewhere than in its output.
+    """
 
     call_id: str
     report: Callable[[ToolOutput], None]
+    target: Target | None = None
+    hide: Callable[[Any], Any] = lambda value: value
 
 
 class Tool(Protocol):
@@ -121,8 +132,21 @@ class Tool(Protocol):
         ...
 
 
+def secret_arguments(tool: Tool | None) -> tuple[tuple[str, ...] | None, bool]:
+    """Return the arguments of a tool in which secrets are filled in (``None``: only when the user was asked).
+
+    Returns:
+        Their names as the model gives them, and whether they are run or passed on.
+    """
+    declared: object = getattr(tool, "secret_arguments", None)
+    names = cast("tuple[str, ...]", declared) if isinstance(declared, tuple) else None
+    return names, bool(getattr(tool, "secrets_in_code", True))
+
+
 TODO = "todo"
 """The name of the to-do list's tool, which is offered on request only."""
+JOB = "job"
+"""The name of the tool that looks after jobs, which is offered with the tools that start some."""
 
 
 class Arguments(LateModel):
@@ -131,7 +155,7 @@ class Arguments(LateModel):
     model_config = ConfigDict(extra="ignore", defer_build=True, alias_generator=to_camel, validate_by_name=True)
 
 
-ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
+ArgumentsT = TypeVar("ArgumentsT", bound="BaseModel")
 
 
 @dataclass(frozen=True)
@@ -139,6 +163,9 @@ class FunctionTool(Generic[ArgumentsT]):
     """A tool made of a pydantic model for its arguments and an async function.
 
     ``warn`` may return a warning for the user before they allow a call; quickly, and without raising.
+    ``secret_arguments`` are those in which placeholders of secrets are filled in before it runs, ``secrets_in_code``
+    whether these are run or passed on, and not only written to a file (``indus_nb.vault``).
+    ``starts_jobs`` says that calls of it may go on as jobs (``indus_nb.tools.jobs``).
     ``describe`` is given the description that the arguments make and the validated arguments, and returns a better one,
     quickly and without reading files; only the ``approval`` of that may take longer.
     """
@@ -152,6 +179,9 @@ class FunctionTool(Generic[ArgumentsT]):
     guidelines: tuple[str, ...] = ()
     warn: Callable[[ArgumentsT], str | None] | None = None
     describe: Callable[[CallDescription, ArgumentsT], CallDescription] | None = None
+    secret_arguments: tuple[str, ...] | None = None
+    secrets_in_code: bool = True
+    starts_jobs: bool = False
 
     @property
     def spec(self) -> ToolSpec:
@@ -162,7 +192,7 @@ class FunctionTool(Generic[ArgumentsT]):
         """Validated arguments; raises ``ToolError`` that names each wrong field."""
         try:
             return self.arguments.model_validate(arguments)
-        except ValidationError as error:
+        except late_models.ValidationError as error:
             problems = "\n".join(
                 f"- {problem.path or 'arguments'}: {problem.reason}" for problem in field_problems(error)
             )
@@ -210,7 +240,7 @@ def _schema(arguments: type[BaseModel]) -> JsonObject:
 
 @cache
 def _kept_schemas() -> dict[str, JsonObject]:
-    return pydantic_core.from_json(Path(__file__).with_name("schemas.json").read_bytes())
+    return from_json(Path(__file__).with_name("schemas.json").read_bytes())
 
 
 def made_schema(arguments: type[BaseModel]) -> JsonObject:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from indus_nb import textcut
 from indus_nb.textcut import byte_size
-from indus_nb.wire import JsonObject, WireModel
+from indus_nb.wire import JsonObject, WireModel, random_hex
+
+if TYPE_CHECKING:
+    from indus_nb.tools.overwriting import FoldedLines
 
 MAX_LINES = 2000
 MAX_BYTES = 50 * 1024
@@ -94,26 +96,50 @@ def size_text(count: int) -> str:
     return f"{count / 1024:.1f} KB" if count < 1 << 20 else f"{count / (1 << 20):.1f} MB"
 
 
+kept_outputs: set[Path] = set()
+"""The files with whole outputs that this process has made: the model, which is told of them, may read them unasked."""
+
+
 class GrowingTail:
     """The end of a text that grows, in bounded memory; once a limit is passed, all of it goes into a file.
 
     The file is ``indusagi-<label>-<16 hex digits>.log`` in the directory for temporary files, for the user alone.
-    It is left there for the model and the user to read; ``close`` when nothing more comes.
+    It is left there for the model and the user to read; ``close`` when nothing more comes. With ``folds`` what acts on
+    a line has done so in all of this, see ``overwriting``. Without ``in_file`` what is too long is not kept.
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, *, folds: bool = False, in_file: bool = True) -> None:
         self.path: Path | None = None
         self.file_problem: str | None = None
         self._label = label
+        self._in_file = in_file
         self._file: BinaryIO | None = None
         self._pieces: list[str] = []
         self._held = 0
         self._bytes = 0
         self._line_ends = 0
         self._open_line = False
+        self._lines_folded: FoldedLines | None = None
+        if folds:
+            from indus_nb.tools.overwriting import FoldedLines
+
+            self._lines_folded = FoldedLines()
 
     def append(self, text: str) -> None:
         """Add ``text`` at the end."""
+        self._append(text if self._lines_folded is None else self._lines_folded.feed(text))
+
+    def end_line(self) -> None:
+        """Let what follows begin on a line of its own."""
+        if self._open_line or self._changing:
+            self.append("\n")
+
+    def clear(self) -> None:
+        """Let nothing be shown of what was added; the file, if there is one, keeps it."""
+        self._end_line()
+        self._pieces, self._held, self._bytes, self._line_ends, self._open_line = [], 0, 0, 0, False
+
+    def _append(self, text: str) -> None:
         if not text:
             return
         self._pieces.append(text)
@@ -123,33 +149,53 @@ class GrowingTail:
         self._open_line = not text.endswith("\n")
         if self._file is not None:
             self._write(text)
-        elif self.path is None and self.file_problem is None and self._above_limits:
-            self._open()
-            self._write("".join(self._pieces))
+        else:
+            self._keep_if_long()
         if self._held > 4 * MAX_BYTES:
             # One character more than can be shown proves that the first line held is not whole.
             self._pieces = ["".join(self._pieces)[-MAX_BYTES - 1 :]]
             self._held = len(self._pieces[0])
 
     @property
+    def _changing(self) -> str:
+        """The last line, if it may still be written over."""
+        return "" if self._lines_folded is None else self._lines_folded.line
+
+    def _end_line(self) -> None:
+        line = self._changing
+        if self._lines_folded is not None and line:
+            self._lines_folded = type(self._lines_folded)()
+            self._append(line)
+
+    @property
     def _lines(self) -> int:
-        return self._line_ends + self._open_line
+        return self._line_ends + (self._open_line or bool(self._changing))
+
+    @property
+    def _size(self) -> int:
+        return self._bytes + byte_size(self._changing)
 
     @property
     def _above_limits(self) -> bool:
-        return self._bytes > MAX_BYTES or self._lines > MAX_LINES
+        return self._bytes > MAX_BYTES or self._lines > MAX_LINES or self._size > MAX_BYTES
+
+    def _keep_if_long(self) -> None:
+        if self._in_file and self.path is None and self.file_problem is None and self._above_limits:
+            self._open()
+            self._write("".join(self._pieces))
 
     def _open(self) -> None:
         try:
             # Looking for the directory writes a file there, the first time.
             from tempfile import gettempdir  # with all kinds of compression, for which no start should wait
 
-            path = Path(gettempdir(), f"indusagi-{self._label}-{secrets.token_hex(8)}.log")
+            path = Path(gettempdir(), f"indusagi-{self._label}-{random_hex(8)}.log")
             self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         except OSError as error:
             self.file_problem = str(error)
         else:
             self.path = path
+            kept_outputs.add(path)
 
     def _write(self, text: str) -> None:
         if self._file is None:
@@ -170,6 +216,7 @@ class GrowingTail:
 
     def close(self) -> None:
         """Finish the file."""
+        self._end_line()
         file, self._file = self._file, None
         if file is not None:
             try:
@@ -178,14 +225,15 @@ class GrowingTail:
                 self._give_up(error)
 
     def shown(self) -> Truncation:
-        """The last lines that keep the limits; the file holds everything by then."""
+        """The last lines that keep the limits; the file holds everything by then, but for a line that may change."""
+        self._keep_if_long()
         if self._file is not None:
             try:
                 self._file.flush()
             except OSError as error:
                 self._give_up(error)
         self._pieces = ["".join(self._pieces)]
-        text = self._pieces[0]
+        text = self._pieces[0] + self._changing
         start, lines, size = len(text), 0, 0
         cut: Literal["lines", "bytes"] | None = None
         if self._above_limits:
@@ -200,7 +248,7 @@ class GrowingTail:
                 cut = "lines"
             content = text[start:]
         else:
-            content, lines, size = text, self._lines, self._bytes
+            content, lines, size = text, self._lines, self._size
         partial = cut == "bytes" and lines == 0
         if partial:
             content = textcut.tail_bytes(text[text.rfind("\n", 0, len(text) - 1) + 1 :], MAX_BYTES)
@@ -210,7 +258,7 @@ class GrowingTail:
             truncated=cut is not None,
             truncated_by=cut,
             total_lines=self._lines,
-            total_bytes=self._bytes,
+            total_bytes=self._size,
             output_lines=lines,
             output_bytes=size,
             last_line_partial=partial,

@@ -203,8 +203,19 @@ class _Watch:
             raise _HopelessError
 
 
-def _walk(root: str, own_ignore_file: str, wanted: _Wanted | None) -> Iterator[tuple[os.DirEntry[str], str, bool]]:
-    """All entries below ``root`` that are not ignored, each directory by name, with path and kind."""
+def walk(
+    root: str, own_ignore_file: str = ".fdignore", wanted: _Wanted | None = None
+) -> Iterator[tuple[os.DirEntry[str], str, bool]]:
+    """All entries below a directory that are not ignored, each directory by name.
+
+    Args:
+        root: The directory.
+        own_ignore_file: The name of a kind of ignore file that counts besides git's.
+        wanted: What to include or leave out regardless of ignore files.
+
+    Returns:
+        Each entry, its path below ``root``, and whether it is a directory.
+    """
     names = (own_ignore_file, ".ignore", ".gitignore")
     ignored = _Ignored(names, [()] * len(names))
     for directory in reversed(Path(root).parents):
@@ -241,7 +252,7 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
 def _find(watch: _Watch, pattern: str, matched: str) -> None:
     glob = Glob(pattern, ignore_case=not any(map(str.isupper, pattern)))
     out = sys.stdout.buffer
-    for entry, path, directory in _walk(str(Path.cwd()), ".fdignore", None):
+    for entry, path, directory in walk(str(Path.cwd())):
         watch.place = path
         if glob.fits(entry.path if matched == "path" else entry.name):
             out.write(os.fsencode(path) + (b"/\0" if directory else b"\0"))
@@ -254,7 +265,7 @@ def _grep(watch: _Watch, file: str, pattern: str, flags: str, lines_around: str,
     if file:
         search.file(file, file, binary=True)
         return
-    for entry, path, _ in _walk(str(Path.cwd()), ".rgignore", _Wanted(glob) if glob else None):
+    for entry, path, _ in walk(str(Path.cwd()), ".rgignore", _Wanted(glob) if glob else None):
         if entry.is_file(follow_symlinks=False):
             search.file(entry.path, path, binary=False)
 

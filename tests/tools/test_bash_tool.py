@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from living import lives
 from waiting import until
 
 from indus_nb.events import ToolOutput
@@ -46,13 +47,6 @@ async def text(cwd: Path, command: str, **arguments: Any) -> str:
     return (await bash(cwd, command, **arguments)).content[0].text
 
 
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def pids(folder: Path, count: int) -> list[int]:
     found = [int(line) for name in folder.glob("*.pid") if (line := name.read_text()).endswith("\n")]
     return found if len(found) == count else []
@@ -64,6 +58,11 @@ async def test_stdout_and_stderr_come_in_the_order_in_which_they_were_written(tm
 
 async def test_commands_run_in_the_working_directory_with_bash_and_without_input(tmp_path: Path) -> None:
     assert await text(tmp_path, "pwd; cat; echo ${BASH_VERSION:+bash}") == f"{tmp_path}\nbash\n"
+
+
+async def test_a_progress_bar_is_its_last_state(tmp_path: Path) -> None:
+    assert await text(tmp_path, r"for i in 1 2 3; do printf '\r%d of 3' $i; done; printf '\r\033[Kdone\n'") == "done\n"
+    assert await text(tmp_path, r"printf 'a\r\nb\r\n'; printf '50%%\r'") == "a\nb\n50%"
 
 
 async def test_silence_is_said_to_be_silence(tmp_path: Path) -> None:
@@ -96,7 +95,7 @@ async def test_a_timed_out_command_leaves_no_process_behind(tmp_path: Path) -> N
     await failure(tmp_path, command, timeout=0.5)
     found = pids(tmp_path, 3)
     assert found
-    await until(lambda: not any(map(alive, found)))
+    await until(lambda: not any(map(lives, found)))
 
 
 async def test_a_cancelled_command_leaves_no_process_behind_and_says_what_it_had_printed(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ async def test_a_cancelled_command_leaves_no_process_behind_and_says_what_it_had
     assert found
     task.cancel()
     assert await task == "begin\n\nCommand aborted"
-    await until(lambda: not any(map(alive, found)))
+    await until(lambda: not any(map(lives, found)))
 
 
 async def test_a_command_cancelled_in_its_flood_ends_at_once(tmp_path: Path, temporary_files: Path) -> None:
@@ -116,7 +115,7 @@ async def test_a_command_cancelled_in_its_flood_ends_at_once(tmp_path: Path, tem
     await until(lambda: list(temporary_files.iterdir()))
     task.cancel()
     assert (await task).endswith("\n\nCommand aborted")
-    await until(lambda: not any(map(alive, pids(tmp_path, 1))))
+    await until(lambda: not any(map(lives, pids(tmp_path, 1))))
 
 
 async def test_an_exception_while_reporting_kills_the_command(tmp_path: Path) -> None:
@@ -131,7 +130,7 @@ async def test_an_exception_while_reporting_kills_the_command(tmp_path: Path) ->
         await Shell().run("echo $$ > a.pid; echo x; sleep 50", cwd=tmp_path, on_output=unplugged)
     found = pids(tmp_path, 1)
     assert found
-    assert not alive(found[0])
+    assert not lives(found[0])
 
 
 async def test_a_background_process_that_holds_the_pipe_does_not_hold_up_the_result(tmp_path: Path) -> None:
@@ -139,7 +138,7 @@ async def test_a_background_process_that_holds_the_pipe_does_not_hold_up_the_res
     background = pids(tmp_path, 1)[0]
     try:
         assert shown == "done\n"
-        assert alive(background)
+        assert lives(background)
     finally:
         os.kill(background, signal.SIGKILL)
 
@@ -149,7 +148,7 @@ async def test_a_background_process_that_floods_the_pipe_does_not_hold_up_the_re
         result = await Shell().run("yes & echo $! > a.pid", cwd=tmp_path)
     assert result.exit_code == 0
     # Its pipe is closed now, which ends it.
-    await until(lambda: not alive(pids(tmp_path, 1)[0]))
+    await until(lambda: not lives(pids(tmp_path, 1)[0]))
 
 
 async def test_output_written_just_before_the_end_is_never_lost(tmp_path: Path) -> None:
@@ -160,7 +159,7 @@ async def test_output_written_just_before_the_end_is_never_lost(tmp_path: Path) 
 
 async def test_no_descriptors_and_no_threads_stay_open(tmp_path: Path) -> None:
     process = psutil.Process()
-    await Shell().run("true", cwd=tmp_path)
+    await Shell().run("sleep 50", cwd=tmp_path, timeout=0.01)  # the event loop keeps the thread that looked for others
     descriptors, threads = process.num_fds(), process.num_threads()
     for _ in range(5):
         await Shell().run("echo x", cwd=tmp_path)

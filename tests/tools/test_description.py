@@ -22,9 +22,10 @@ def test_a_command_is_asked_about_in_full_and_a_rule_covers_no_other(tools) -> N
     described = describe_call("bash", {"command": "make\nmake test", "timeout": 3}, tools)
     asked = described.approval()
     assert (asked.question, asked.preview) == ("Run this command?", "make\nmake test")
-    assert asked.rule == "bash: make\nmake test"
+    assert asked.rule is None
     assert described.has_effects
-    assert describe_call("bash", {"command": "git status -s"}, tools).approval().rule == "bash: git status …"
+    assert describe_call("bash", {"command": "git status -s"}, tools).approval().rule == "bash: git status -s"
+    assert describe_call("bash", {"command": "ls -s"}, tools).approval().rule == "bash: ls …"
 
 
 def test_writing_a_file_shows_the_difference_and_the_file_that_is_reached(tools, tmp_path: Path) -> None:

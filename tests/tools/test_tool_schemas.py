@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from indus_nb import tools
+from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.todo import TodoArguments
 from indus_nb.tools.tool import FunctionTool, made_schema
 
@@ -18,7 +19,9 @@ FILE = Path(tools.__file__).with_name("schemas.json")
 
 def test_the_kept_schemas_of_the_builtin_tools_are_those_of_their_classes(tmp_path: Path) -> None:
     builtin = [tool for tool in tools.builtin_tools(tmp_path).values() if isinstance(tool, FunctionTool)]
-    classes = [*(tool.arguments for tool in builtin), TodoArguments]
+    with_jobs = tools.builtin_tools(tmp_path, jobs=Jobs(1)).values()
+    builtin += [tool for tool in with_jobs if isinstance(tool, FunctionTool)]
+    classes = dict.fromkeys([*(tool.arguments for tool in builtin), TodoArguments])
     text = json.dumps({each.__name__: made_schema(each) for each in classes}, indent=2) + "\n"
     if os.environ.get("INDUS_NB_WRITE_DOCS"):
         FILE.write_text(text)

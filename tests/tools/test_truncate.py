@@ -99,3 +99,30 @@ def test_a_file_that_can_grow_no_more_does_not_stop_the_text(small_files: None) 
     assert shown.total_lines == 1_000_001
     assert "too large" in (tail.file_problem or "")
     assert tail.path is not None
+
+
+def test_lines_that_are_written_over_are_kept_as_a_terminal_shows_them_wherever_pieces_are_cut() -> None:
+    text = "".join(f"\r{done:3}%" for done in range(101)) + "\nab\bc\r\nlonger\rnew\n\x1b" + "50%\r"
+    for size in (1, 2, 7, len(text)):
+        tail = GrowingTail("test", folds=True)
+        for start in range(0, len(text), size):
+            tail.append(text[start : start + size])
+        assert tail.shown().content == "100%\nac\nnewger\n50%"
+        assert (tail.shown().total_lines, tail.shown().total_bytes) == (4, 18)
+        tail.clear()
+        tail.append("after")
+        assert tail.shown().content == "after"
+        tail.close()
+
+
+def test_the_file_of_a_long_text_ends_with_the_last_state_of_its_last_line() -> None:
+    tail = GrowingTail("test", folds=True)
+    tail.append("line\n" * 3000 + " 10%\r")
+    tail.append(" 99%\r")
+    assert tail.shown().content.endswith("line\n 99%")
+    tail.append("100%")
+    tail.close()
+    assert tail.path is not None
+    assert tail.path.read_text().endswith("line\n100%")
+    assert tail.shown().content.endswith("line\n100%")
+    tail.path.unlink()

@@ -1,0 +1,416 @@
+"""Tool calls that go on after their result: the jobs of a session, and the tool ``job`` that looks after them.
+
+What this module promises:
+
+- **A call that takes long becomes a job** (`Jobs.run`): its result says so, with a handle and the last lines, and the
+  work goes on. Whoever runs it (`indus_nb.tools.bash`, the notebook's Python) reports and ends as in any other call.
+- **Every job ends once**: by itself, or because it was stopped, which cancels its work and waits for the end of that.
+  The jobs of a session end with it.
+- **The model is told once** how a job ended: by the tool ``job``, or by whoever takes it from `Jobs.untold`.
+- **Bounded.** A job keeps its newest report, which is within the limits of a tool's output, and the table keeps the
+  newest jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
+
+from indus_nb import textcut
+from indus_nb.events import JobInfo, JobState, ToolOutput
+from indus_nb.late_models import Field
+from indus_nb.messages import ImageContent, TextContent, text_of
+from indus_nb.tools.description import CallDescription, title_of
+from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.wire import JsonObject
+
+_FIRST_SECONDS = 1.0
+"""A call that is a job from the beginning is waited for so long: what fails at once is said at once."""
+_MAX_KEPT = 50
+_MAX_LAST_LINES = 20
+_MAX_LAST_CHARACTERS = 2000
+_MAX_WAIT_SECONDS = 3600.0
+_WAIT_SECONDS = 60.0
+_REPORT_EVERY = 1.0
+_END_SECONDS = 10.0
+
+
+@dataclass(eq=False)
+class Job:
+    """Work that a tool call began.
+
+    Attributes:
+        id: Its handle, such as ``job-1``.
+        tool: The tool that was called.
+        what: The command or code, as a title.
+        state: Where it is in its life.
+        output: What it reported last; in the end its result.
+        told: Whether the model was told how it ended, or need not be.
+        by_user: Whether the user stopped it.
+        ended: Set when it has ended.
+    """
+
+    id: str
+    tool: str
+    what: str
+    output: ToolOutput = field(default_factory=lambda: ToolOutput(content=[]))
+    state: JobState = "running"
+    told: bool = False
+    by_user: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _began: float = field(default_factory=time.monotonic)
+    _took: float | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it goes on."""
+        return self.state == "running"
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run, or ran."""
+        return time.monotonic() - self._began if self._took is None else self._took
+
+    @property
+    def text(self) -> str:
+        """What it printed, as far as its newest report holds it."""
+        return text_of([block for block in self.output.content if isinstance(block, TextContent)])
+
+    @property
+    def images(self) -> list[ImageContent]:
+        """The images of its newest report."""
+        return [block for block in self.output.content if isinstance(block, ImageContent)]
+
+    def last_lines(self) -> str:
+        """Return the end of what it printed; of a progress bar that is its newest state."""
+        lines = self.text.rstrip("\n").rsplit("\n", _MAX_LAST_LINES)
+        left_out = len(lines) > _MAX_LAST_LINES
+        shown = textcut.tail("\n".join(lines[1:] if left_out else lines), _MAX_LAST_CHARACTERS)
+        return f"…\n{shown}" if left_out and not shown.startswith("…") else shown
+
+    def describe(self) -> str:
+        """Return a sentence on what it is and how it is."""
+        ran = duration(self.seconds)
+        how = {
+            "running": f"has run for {ran}",
+            "ended": f"ended after {ran}",
+            "failed": f"failed after {ran}",
+            "stopped": f"was stopped{' by the user' if self.by_user else ''} after {ran}",
+        }[self.state]
+        return f"{self.id} ({self.tool}: {self.what}) {how}."
+
+    def details(self) -> JsonObject:
+        """Return what front ends are given."""
+        return {"id": self.id, "tool": self.tool, "state": self.state, "seconds": round(self.seconds, 3)}
+
+    def info(self) -> JobInfo:
+        """Return what an event says of it."""
+        return JobInfo(id=self.id, tool=self.tool, title=self.what, state=self.state, seconds=round(self.seconds, 3))
+
+    def finish(self, state: JobState, output: ToolOutput | None) -> None:
+        """End it.
+
+        Args:
+            state: How it ended.
+            output: Its result, if it has one.
+        """
+        self._took = self.seconds
+        self.state = state
+        self.output = self.output if output is None else output
+        self.ended.set()
+
+
+@dataclass(eq=False)
+class Jobs:
+    """The jobs of one session, used on its event loop.
+
+    Attributes:
+        after: Seconds after which a call goes on as a job.
+        on_change: Awaited with a job that begins, and when it has ended.
+        on_end: Awaited with a job that has ended, unless the model knows of it.
+        starts_turn: Whether the model may be told of a job's end by a turn of its own.
+    """
+
+    after: float
+    on_change: Callable[[Job], Awaitable[None]] | None = None
+    on_end: Callable[[Job], Awaitable[None]] | None = None
+    starts_turn: Callable[[], bool] = lambda: True
+    _table: dict[str, Job] = field(default_factory=dict[str, Job])
+    _tasks: dict[Job, asyncio.Task[None]] = field(default_factory=dict["Job", "asyncio.Task[None]"])
+    _work: dict[Job, asyncio.Task[ToolOutput]] = field(default_factory=dict["Job", "asyncio.Task[ToolOutput]"])
+    _count: int = 0
+
+    @property
+    def all(self) -> list[Job]:
+        """The jobs that are known, oldest first."""
+        return [*self._table.values()]
+
+    @property
+    def running(self) -> list[Job]:
+        """Those that go on."""
+        return [job for job in self._table.values() if job.running]
+
+    @property
+    def unsettled(self) -> list[Job]:
+        """Those that go on, and those whose end is being told."""
+        return [*self._tasks]
+
+    def find(self, job_id: str) -> Job | None:
+        """Return a job by its handle, or the number in it."""
+        return self._table.get(job_id if job_id.startswith("job-") else f"job-{job_id}")
+
+    async def run(
+        self,
+        work: Callable[[ToolContext], Awaitable[ToolOutput]],
+        context: ToolContext,
+        *,
+        tool: str,
+        what: str,
+        background: bool = False,
+        waits: bool = False,
+        on_job: Callable[[Job], None] = lambda _: None,
+    ) -> ToolOutput:
+        """Do the work of a call, which goes on as a job if it takes long.
+
+        Args:
+            work: Does it; what it reports is what it has printed so far. Cancelling it ends what it has begun.
+            context: The call.
+            tool: The tool that was called.
+            what: The command or code.
+            background: Whether it is to be a job from the beginning.
+            waits: Whether it is waited for, however long it takes.
+            on_job: Called when it goes on as a job.
+
+        Returns:
+            Its result, or that it goes on.
+
+        Raises:
+            ToolError: It failed.
+        """
+        job = Job("", tool, title_of(str(context.hide(what))))
+
+        def report(output: ToolOutput) -> None:
+            job.output = output
+            if not job.id:
+                context.report(output)
+
+        task = asyncio.ensure_future(work(replace(context, report=report)))
+        seconds = _FIRST_SECONDS if background else None if waits else self.after
+        try:
+            await asyncio.wait([task], timeout=seconds)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            return await task  # what it says of its end counts, if it says something
+        if task.done():
+            return await task
+        self._count += 1
+        job.id = f"job-{self._count}"
+        self._table[job.id] = job
+        self._work[job] = task
+        self._tasks[job] = asyncio.create_task(self._follow(job, task), name=f"indus_nb {job.id}")
+        self._forget()
+        on_job(job)
+        if self.on_change is not None:
+            await self.on_change(job)
+        return _goes_on(job)
+
+    async def _follow(self, job: Job, task: asyncio.Task[ToolOutput]) -> None:
+        """Wait for the end of a job, and for what follows it."""
+        output: ToolOutput | None = None
+        state: JobState = "ended"
+        try:
+            await asyncio.wait([task])
+            output = task.result()
+        except ToolError as error:
+            state, output = "failed", error.output
+        except asyncio.CancelledError:
+            state = "stopped"
+            task.cancel()
+        except Exception as error:  # noqa: BLE001 - a defect of the tool: the model reads it, as in a call
+            state, output = "failed", text_output(f"{type(error).__name__}: {error}")
+        stopped = job.by_user or job not in self._work
+        self._work.pop(job, None)
+        job.finish("stopped" if stopped else state, output)
+        try:
+            if self.on_change is not None:
+                await self.on_change(job)
+            if self.on_end is not None and not job.told:
+                await self.on_end(job)
+        finally:
+            self._tasks.pop(job, None)
+
+    def _forget(self) -> None:
+        ended = [job for job in self._table.values() if not job.running and job.told]
+        for job in ended[: max(len(self._table) - _MAX_KEPT, 0)]:
+            del self._table[job.id]
+
+    def untold(self) -> list[Job]:
+        """Return the jobs whose end the model was not told of, which it now is."""
+        found = [job for job in self._table.values() if not job.running and not job.told]
+        for job in found:
+            job.told = True
+        return found
+
+    async def settled(self, job: Job) -> None:
+        """Wait until a job has ended, and the turn that its end begins."""
+        task = self._tasks.get(job)
+        if task is not None:
+            await asyncio.wait([task])
+
+    async def stop(self, job: Job, *, by_user: bool = False) -> None:
+        """End a job; returns when it has ended, or does not within some seconds.
+
+        Args:
+            job: The job.
+            by_user: Whether the user wants it.
+        """
+        work = self._work.pop(job, None)
+        if work is None:
+            return
+        job.by_user = by_user
+        work.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await job.ended.wait()
+
+    def cancel(self) -> None:
+        """Have all jobs ended, without waiting for that; nobody is told."""
+        for job in self.running:
+            job.told = True
+            if (work := self._work.pop(job, None)) is not None:
+                with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the work
+                    work.cancel()
+
+    async def close(self) -> None:
+        """End all jobs, and return when they have ended; nobody is told."""
+        open_jobs = [*self._tasks]
+        self.cancel()
+        for job in open_jobs:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    await job.ended.wait()
+        for job in self.all:
+            job.told = True
+
+
+def duration(seconds: float) -> str:
+    """Return a time for a reader.
+
+    >>> duration(5.4), duration(130), duration(7300)
+    ('5 s', '2 min 10 s', '2 h 1 min')
+    """
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def end_of(job: Job) -> str:
+    """Return what the model is told of a job that has ended."""
+    return f"{job.describe()}\n\n{job.text or '(no output)'}"
+
+
+def _goes_on(job: Job) -> ToolOutput:
+    lines = job.last_lines()
+    text = (
+        f"It still runs, and goes on as {job.id}."
+        + (f" Its last lines:\n{lines}" if lines else " It has printed nothing yet.")
+        + f"\n\n[You are told when it ends. With the tool {JOB} you can wait for it, look at it or stop it.]"
+    )
+    details: object = job.output.details
+    reported = cast("JsonObject", details) if isinstance(details, dict) else {}
+    return text_output(text, {**reported, "job": {**job.details(), "lastLines": lines}})
+
+
+class JobArguments(Arguments):
+    """What the model gives."""
+
+    action: Literal["list", "look", "wait", "stop"] = Field(
+        description="list: all jobs; look: the last lines of one; wait: until it ends; stop: end it"
+    )
+    id: str | None = Field(default=None, description="Such as job-1; not needed while only one runs")
+    seconds: float = Field(
+        default=_WAIT_SECONDS, gt=0, le=_MAX_WAIT_SECONDS, description="For wait: after how long to look all the same"
+    )
+
+
+def job_tool(jobs: Jobs) -> FunctionTool[JobArguments]:
+    """Make the tool ``job``.
+
+    Args:
+        jobs: The jobs that it looks after.
+
+    Returns:
+        The tool.
+    """
+
+    async def run(arguments: JobArguments, context: ToolContext) -> ToolOutput:
+        if arguments.action == "list":
+            return text_output("\n".join(job.describe() for job in jobs.all) or "There are no jobs.")
+        job = _named(jobs, arguments.id)
+        if arguments.action == "wait":
+            await _wait(job, arguments.seconds, context)
+        elif arguments.action == "stop" and job.running:
+            job.told = True
+            await jobs.stop(job)
+        return _said(job)
+
+    return FunctionTool(
+        name=JOB,
+        description=(
+            "Look after jobs: calls that go on in the background, as they were told to or because they took long. "
+            "Wait for one rather than look again and again. When nothing else is to be done you may also end your "
+            "answer: you are told when a job ends."
+        ),
+        arguments=JobArguments,
+        run=run,
+        describe=_describe,
+        secret_arguments=(),
+    )
+
+
+def _describe(default: CallDescription, arguments: JobArguments) -> CallDescription:
+    # What a job does was allowed when it began; to end it does less.
+    summary = " ".join(filter(None, (arguments.action, arguments.id)))
+    return replace(default, has_effects=False, summary=summary, details={})
+
+
+def _named(jobs: Jobs, job_id: str | None) -> Job:
+    if job_id is not None and (found := jobs.find(job_id)) is not None:
+        return found
+    likely = jobs.running or jobs.all[-1:]
+    if job_id is None and len(likely) == 1:
+        return likely[0]
+    known = ", ".join(job.id for job in jobs.all)
+    what = f"There is no job {job_id}." if job_id is not None else "Name the job by its id."
+    raise ToolError(f"{what} {f'There are {known}.' if known else 'There are no jobs.'} Nothing was done.")
+
+
+async def _wait(job: Job, seconds: float, context: ToolContext) -> None:
+    until = time.monotonic() + seconds
+    shown = None
+    while job.running and (left := until - time.monotonic()) > 0:
+        if (lines := job.last_lines()) != shown:
+            context.report(text_output(lines))
+            shown = lines
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(left, _REPORT_EVERY)):
+                await job.ended.wait()
+
+
+def _said(job: Job) -> ToolOutput:
+    if job.running:
+        lines = job.last_lines()
+        last = f"Its last lines:\n{lines}" if lines else "It has printed nothing yet."
+        return text_output(f"{job.describe()} {last}", {"job": job.details()})
+    job.told = True
+    output = text_output(end_of(job), {"job": job.details()})
+    output.content.extend(job.images)
+    return output

@@ -1,0 +1,100 @@
+"""Which files are more than a part of the project: those that a call without effects is asked about all the same.
+
+Reading is no harm to a file, but what is read goes to the model and into the session file. So reads outside the
+working directory, of files that are there to keep secrets, and of what the system shows of processes are asked about.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from indus_nb.key_places import AT_HOME, holds_keys
+from indus_nb.tools.description import Target
+
+_SYSTEM = tuple(map(Path, ("/proc", "/dev", "/sys")))
+_KEYS = "It is a place that keys and passwords are kept in."
+
+
+def _is_within(path: Path, directories: Iterable[Path]) -> bool:
+    """Whether ``path`` is one of the directories, or below one."""
+    return any(path.is_relative_to(directory) for directory in directories)
+
+
+def keeps_secrets(path: Path, here: Path, private: Iterable[Path] = ()) -> bool:
+    """Whether a file is one that nobody would show, whatever leads to it.
+
+    Args:
+        path: The file's real path.
+        here: The real path of a directory whose own name says nothing of what is in it.
+        private: Directories of which nothing is shown.
+
+    Returns:
+        Whether it is there to keep secrets, or belongs to the system or to a private directory.
+    """
+    inside = path.relative_to(here) if path.is_relative_to(here) else path
+    return holds_keys(inside) or _is_within(path, _SYSTEM) or _is_within(path, private)
+
+
+def reason_to_ask(
+    target: Target, cwd: Path, *, searched: bool, private: Iterable[Path] = (), open_to: Iterable[Path] = ()
+) -> str | None:
+    """Why the user is asked before a file is read.
+
+    Args:
+        target: The file or directory.
+        cwd: The session's working directory.
+        searched: Whether all that is below it is read as well.
+        private: Directories of which nothing is read unasked, wherever they are.
+        open_to: Files and directories outside the working directory that may be read: skills, context files, output
+            that our tools have kept.
+
+    Returns:
+        A sentence; ``None`` if nobody need be asked.
+    """
+    path, here = target.path, Path(os.path.realpath(cwd))
+    inside = path.relative_to(here) if path.is_relative_to(here) else None
+    reason = None
+    if _is_within(path, _SYSTEM):
+        reason = "It is no file: the system shows processes or devices there, and keys among them."
+    elif holds_keys(inside or path):
+        reason = _KEYS
+    elif _is_within(path, open_to):
+        reason = None
+    elif _is_within(path, private):
+        reason = "It is in the directory of the agent's own settings, keys and sessions."
+    elif _is_within(path, _at_home()) and not _is_within(here, _at_home()):
+        reason = _KEYS
+    elif searched and (covered := _covered(path, private)) is not None:
+        reason = f"{covered} is in it, a place that keys and passwords are kept in."
+    elif inside is None:
+        reason = f"It is outside the working directory, {here}."
+    return reason
+
+
+def _home() -> Path:
+    return Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - pathlib's fails without a home
+
+
+def _at_home() -> list[Path]:
+    home = _home()
+    return [home / name for name in AT_HOME]
+
+
+def _covered(path: Path, private: Iterable[Path]) -> Path | None:
+    places = [*private, *_SYSTEM, *_at_home()]
+    return next((place for place in places if place.is_relative_to(path) and os.path.lexists(place)), None)
+
+
+def read_rules(target: Target) -> tuple[str, ...]:
+    """The rules that may cover reading a target: of the directory that it is in, and of those above, nearest first.
+
+    There is none for what is there to keep secrets.
+    """
+    directory = target.path if target.is_directory else target.path.parent
+    home = _home()
+    if holds_keys(target.path) or _is_within(target.path, (*_SYSTEM, *_at_home())):
+        return ()
+    usable = (each for each in (directory, *directory.parents) if len(each.parts) > 2 and not home.is_relative_to(each))
+    return tuple(f"read: {each}/ …" for each in usable)
