@@ -1,0 +1,85 @@
+"""The rules of Landlock that hold a policy, where namespaces cannot be had.
+
+What this module promises: what is hidden has no rule, and neither has a directory on the way to it, which therefore
+cannot be listed. Landlock only allows, and whole trees: what is protected within a writable place is put back after the
+program (``restoring``), and a policy that needs more than that is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from indus_nb.sandbox.bwrap import own_places
+from indus_nb.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Guarded, Policy, SandboxError
+
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+def rules(policy: Policy, special: Guarded, private: Path) -> list[tuple[str, bool]]:
+    """List what may be read, and what may be changed besides.
+
+    Args:
+        policy: What is allowed.
+        special: What is protected in writable places.
+        private: The directory for temporary files.
+
+    Returns:
+        Paths, and whether they may be changed.
+
+    Raises:
+        SandboxError: Landlock cannot hold the policy.
+    """
+    _check(policy)
+    writable = [*policy.writable_roots, *special.outside, private]
+    covered = [Path(os.path.realpath(name)) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev")]
+    closed = {path for path in (*policy.hidden, *covered) if path.exists()}
+    allowed = [(str(path), False) for path in _readable(Path("/"), closed)]
+    if any(policy.workspace.is_relative_to(place) for place in covered):
+        inner = {path for path in policy.hidden if path.is_relative_to(policy.workspace)}
+        allowed += [(str(path), False) for path in _readable(policy.workspace, inner)]
+    allowed += [(str(path), False) for path in own_places() if any(path.is_relative_to(place) for place in covered)]
+    allowed += [(f"/dev/{name}", True) for name in _DEVICES]
+    return [*allowed, *((str(path), True) for path in writable)]
+
+
+def _check(policy: Policy) -> None:
+    needs = "and user namespaces are not to be had here. Install bubblewrap where they are, or choose --sandbox off"
+    if policy.network and not isinstance(policy.network, bool):
+        raise SandboxError(
+            "`sandbox.network` is a list of domains. Landlock knows ports but no addresses, so it cannot hold one, "
+            f"{needs}, or set `network` to false or true."
+        )
+    for root in policy.writable_roots:
+        for path in policy.hidden:
+            if path.is_relative_to(root) and path.exists():
+                raise SandboxError(
+                    f"{path} is hidden and lies in {root}, which is writable. Landlock cannot hold that, {needs}."
+                )
+        for path in policy.kept:
+            if path.is_relative_to(root):
+                raise SandboxError(
+                    f"This program runs from {path}, which lies in {root} and would be writable. Landlock cannot hold "
+                    f"that, {needs}, or install it elsewhere."
+                )
+
+
+def _readable(directory: Path, closed: Iterable[Path]) -> Iterator[Path]:
+    """The largest trees below a directory that hold nothing closed."""
+    inside = [path for path in closed if path.is_relative_to(directory)]
+    if not inside:
+        yield directory
+        return
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return
+    for entry in entries:
+        path = Path(entry.path)
+        if path in inside or entry.is_symlink():
+            continue
+        if any(each.is_relative_to(path) for each in inside):
+            yield from _readable(path, inside)
+        else:
+            yield path

@@ -1,0 +1,330 @@
+"""Confine a process by Landlock and seccomp, then run a program in its place.
+
+The package imports this module for the filter of system calls. Confined programs are started by its text: it stands
+alone, so that an isolated interpreter (``python -I -S -c``) needs no other module of ours.
+
+What it promises: a program is run only after everything that was asked of the kernel is in force; a refusal of the
+kernel ends the process with a sentence and status 126. Nothing that is set here can be undone by the program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import stat
+import struct
+import sys
+import time
+
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everything here
+if TYPE_CHECKING:
+    from typing import Any
+
+NOT_CONFINED = 126
+"""The status of a process that could not be confined, and ran nothing."""
+
+# Landlock: rights on files, by the version of the interface that brought them.
+_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read files, list directories
+_OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what a rule for anything but a directory may hold
+_RIGHTS = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_CONNECT_AND_BIND_TCP = 3
+_ABSTRACT_SOCKETS_AND_SIGNALS = 3
+
+_NO_NEW_PRIVILEGES, _CAPBSET_DROP, _PDEATHSIG, _SUBREAPER, _SECCOMP, _SECUREBITS = 38, 24, 1, 36, 22, 28
+
+# The numbers of system calls: x86_64, aarch64.
+MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+_SOCKET, _CLONE, _IOCTL, _SETSID, _SETPGID = (41, 198), (56, 220), (16, 29), (112, 157), (109, 154)
+_ABSENT = {  # programs do without them: they hide their arguments from a filter, or lead round it
+    "clone3": (435, 435),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+_REFUSED = {  # other namespaces, mounts, keys of the user, and the kernel itself
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "open_by_handle_at": (304, 265),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "syslog": (103, 116),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "adjtimex": (159, 171),
+    "clock_adjtime": (305, 266),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+}
+_NEW_NAMESPACES = 0x7E020000
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+# Instructions of the packet filter: a code, how many to skip if so and if not, and a value.
+LOAD, EQUAL, _AT_LEAST, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_ALLOW, ERROR = 0x7FFF0000, 0x00050000
+_EPERM, _EACCES, _ENOSYS = 1, 13, 38
+
+
+def can_filter() -> bool:
+    """Whether the numbers of this machine's system calls are known here."""
+    return os.uname().machine in MACHINES and sys.maxsize > 1 << 32
+
+
+def system_call_filter(
+    families: list[int], *, stay: bool = False, first: list[tuple[int, int, int, int]] | None = None
+) -> bytes:
+    """Make a seccomp filter, as the kernel and ``bwrap --seccomp`` read it.
+
+    Args:
+        families: The address families of which sockets may be made.
+        stay: Whether processes are kept in their session and process group: calls that leave it do nothing and succeed.
+        first: Instructions that decide before all others; they find, and leave, the call's number loaded.
+
+    Returns:
+        A program for the kernel's packet filter, instruction by instruction.
+    """
+    column, architecture = MACHINES[os.uname().machine]
+    program: list[tuple[int, int, int, int]] = []
+
+    def refuse(error: int) -> None:
+        program.append((RETURN, 0, 0, ERROR | error))
+
+    def unless(test: int, value: int, skip: int = 1) -> None:
+        program.append((test, 0, skip, value))
+
+    program += [(LOAD, 0, 0, 4), (EQUAL, 1, 0, architecture)]
+    refuse(_ENOSYS)  # another architecture's calls have other numbers
+    program.append((LOAD, 0, 0, 0))
+    unless(_AT_LEAST, 0x40000000)
+    refuse(_ENOSYS)  # so have those of x32
+    program += first or []
+    for numbers in _ABSENT.values():
+        unless(EQUAL, numbers[column])
+        refuse(_ENOSYS)
+    for numbers in _REFUSED.values():
+        unless(EQUAL, numbers[column])
+        refuse(_EPERM)
+    for numbers in (_SETSID, _SETPGID) if stay else ():
+        unless(EQUAL, numbers[column])
+        refuse(0)
+    # Calls whose arguments count; each block ends the program.
+    unless(EQUAL, _CLONE[column], 4)
+    program.append((LOAD, 0, 0, 16))
+    unless(ANY_BIT, _NEW_NAMESPACES)
+    refuse(_EPERM)
+    program.append((RETURN, 0, 0, _ALLOW))
+    unless(EQUAL, _IOCTL[column], 2 * len(_TERMINAL_INPUT) + 2)
+    program.append((LOAD, 0, 0, 24))
+    for request in _TERMINAL_INPUT:
+        unless(EQUAL, request)
+        refuse(_EPERM)
+    program.append((RETURN, 0, 0, _ALLOW))
+    unless(EQUAL, _SOCKET[column], 2 * len(families) + 2)
+    program.append((LOAD, 0, 0, 16))
+    for family in families:
+        unless(EQUAL, family)
+        program.append((RETURN, 0, 0, _ALLOW))
+    refuse(_EACCES)
+    program.append((RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+def landlock_version() -> int:
+    """The version of the kernel's Landlock interface; 0 where there is none."""
+    if sys.platform != "linux":
+        return 0
+    return max(_libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)), 0)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{what}: {os.strerror(error)}")
+    return result
+
+
+def _option(libc: ctypes.CDLL, what: str, option: int, *values: object) -> None:
+    padded = [*values, *(0 for _ in range(4 - len(values)))]
+    _checked(libc.prctl(option, *(ctypes.c_ulong(each) if isinstance(each, int) else each for each in padded)), what)
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+    for capability in range(64):
+        if libc.prctl(_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
+            break
+    libc.prctl(_SECUREBITS, ctypes.c_ulong(0x2F), 0, 0, 0)  # uid 0 is given none anew; only root may ask for that
+    header = struct.pack("=Ii", 0x20080522, 0)
+    _checked(libc.capset(header, bytes(24)), "dropping capabilities")
+
+
+def _restrict(libc: ctypes.CDLL, version: int, rules: list[tuple[str, bool]], *, network: bool) -> None:
+    """Allow what the rules allow: a path, and whether it may be changed besides being read."""
+    rights = _RIGHTS[min(version, len(_RIGHTS) - 1)]
+    attributes = struct.pack(
+        "=QQQ",
+        rights,
+        _CONNECT_AND_BIND_TCP if version >= 4 and not network else 0,
+        _ABSTRACT_SOCKETS_AND_SIGNALS if version >= 6 else 0,
+    )[: 8 if version < 4 else 16 if version < 6 else 24]
+    ruleset = _checked(
+        libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)), "Landlock"
+    )
+    for path, writable in rules:
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue  # it has gone, so there is nothing to allow
+        mode = os.fstat(descriptor).st_mode
+        allowed = rights if writable else rights & _READ
+        if stat.S_ISCHR(mode):
+            allowed = rights & (1 << 1 | 1 << 2)
+        elif not stat.S_ISDIR(mode):
+            allowed &= _OF_FILES
+        if not stat.S_ISLNK(mode):
+            rule = struct.pack("=Qi", allowed, descriptor)
+            _checked(
+                libc.syscall(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint32(0)),
+                path,
+            )
+        os.close(descriptor)
+    _checked(libc.syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)), "Landlock")
+    os.close(ruleset)
+
+
+def _install_filter(libc: ctypes.CDLL, program: bytes) -> None:
+    buffer = ctypes.create_string_buffer(program, len(program))
+    size = struct.calcsize("=HBBI")
+    header = struct.pack("@HP", len(program) // size, ctypes.addressof(buffer))
+    _option(libc, "seccomp", _SECCOMP, 2, header)
+
+
+def _lend_listener(descriptor: int, port: int) -> None:
+    """Hand a listening socket of this network namespace to the process outside."""
+    import array
+    import socket
+
+    with socket.socket() as listener, socket.socket(fileno=descriptor) as outside:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(128)
+        outside.sendmsg([b"l"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))])
+
+
+def confine(rules: list[tuple[str, bool]], program: bytes, *, network: bool) -> None:
+    """Give this process, and all that it starts, no more than is allowed; it ends with the thread that started it.
+
+    Args:
+        rules: Paths that may be read, and whether they may be changed too.
+        program: The filter of system calls.
+        network: Whether Landlock leaves TCP alone.
+
+    Raises:
+        OSError: The kernel refused; something may be in force all the same.
+    """
+    libc = _libc()
+    _option(libc, "PR_SET_PDEATHSIG", _PDEATHSIG, int(signal.SIGKILL))
+    _drop_capabilities(libc)
+    _option(libc, "no new privileges", _NO_NEW_PRIVILEGES, 1)
+    _restrict(libc, landlock_version(), rules, network=network)
+    _install_filter(libc, program)
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == os.getpid():
+                found.append(int(name))
+    return found
+
+
+def _wait(program: int) -> int:
+    """Wait for a child, then kill every descendant; returns the child's status."""
+    status = None
+    while status is None:
+        ended, code = os.wait()
+        if ended == program:
+            status = code
+    while True:
+        for child in _children():
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return status
+        if not ended:
+            time.sleep(0.001)
+
+
+def main(arguments: list[str]) -> None:
+    """Confine this process as the first argument says, in JSON, and run the program that the others are.
+
+    With ``listen`` a socket is lent to the process outside, and nothing else is done: ``bwrap`` has confined us.
+    """
+    spec: dict[str, Any] = json.loads(arguments[0])
+    program = arguments[1:]
+    try:
+        if "listen" in spec:
+            descriptor, port = spec["listen"]
+            _lend_listener(descriptor, port)
+            os.execvp(program[0], program)
+        _option(_libc(), "PR_SET_CHILD_SUBREAPER", _SUBREAPER, 1)
+        for name in spec["unset"]:
+            os.environ.pop(name, None)
+        os.environ.update(spec["set"])
+        child = os.fork()
+        if child == 0:
+            confine(spec["rules"], system_call_filter(spec["families"], stay=True), network=spec["network"])
+            os.execvp(program[0], program)
+    except OSError as error:
+        sys.stderr.write(f"sandbox: {error}. Nothing was run.\n")
+        sys.stderr.flush()
+        os._exit(NOT_CONFINED)
+    status = _wait(child)
+    if os.WIFSIGNALED(status):
+        os.kill(os.getpid(), os.WTERMSIG(status))  # what Python catches ends it with a status of its own, which will do
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

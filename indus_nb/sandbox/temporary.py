@@ -1,0 +1,78 @@
+"""The temporary directory of a sandbox, and the end of those whose process was killed.
+
+What this module promises: a directory is locked for as long as its process, or one forked from it, is there; only an
+unlocked one of the same user is removed, and none that was made a moment ago, for its lock may be on the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_PREFIX = "indusagi-sandbox-"
+_MIN_AGE_SECONDS = 600.0
+_MAX_REMOVED = 20
+
+
+class Temporary:
+    """A new directory; those that killed processes have left are removed meanwhile.
+
+    Attributes:
+        path: Where it is, resolved.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
+        self._lock = _locked(self.path)
+        threading.Thread(target=remove_stale, args=(self.path.parent,), name="indus_nb sandbox", daemon=True).start()
+
+    def remove(self) -> None:
+        """Remove it with what is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def remove_stale(place: Path, min_age_seconds: float = _MIN_AGE_SECONDS) -> None:
+    """Remove what killed processes have left in a directory, a limited number at a time.
+
+    Args:
+        place: The directory for temporary files.
+        min_age_seconds: How long ago they were made, at least.
+    """
+    for path, _ in zip(_old_ones(place, min_age_seconds), range(_MAX_REMOVED), strict=False):
+        lock = _locked(path)
+        if lock is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
+
+
+def _old_ones(place: Path, min_age_seconds: float) -> Iterator[Path]:
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
+                state = entry.stat(follow_symlinks=False)
+                if state.st_uid == os.geteuid() and time.time() - state.st_ctime >= min_age_seconds:
+                    yield place / entry.name
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor that holds the lock of a directory; ``None`` if another process has it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
