@@ -1,0 +1,350 @@
+"""What a namespace holds before code runs, as far as the code can reach it.
+
+Of every object that can change and that the code can come to, a checkpoint refers to what that object itself holds
+(`keeper`). After the run it compares, keeps what differs as a `Change`, and forgets the rest. So taking back happens in
+the objects, and whoever else refers to one of them (another name, a closure, a cycle) sees it too.
+
+>>> namespace, code = {"name": "a"}, "name = 'b'"
+>>> checkpoint = take(namespace, code)
+>>> exec(code, namespace)
+>>> change = checkpoint.close()
+>>> sorted(change.undo()), namespace["name"]
+(['name'], 'a')
+
+Code that runs at the same time in other threads is no part of it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+from indus_nb.undo import outside, words
+from indus_nb.undo.budget import Budget, TooMuchError
+from indus_nb.undo.change import Change, Held, new_change
+from indus_nb.undo.keeper import ABSENT, Keeper, class_of
+from indus_nb.undo.kinds import Kinds, kinds_of
+from indus_nb.undo.libraries import FRAME_BELOW, FrameKind, NotRestorableError
+from indus_nb.undo.reach import Names, names_in, names_in_source
+
+_FEW = 64
+"""So many parts of an object are looked at without asking whether there is time."""
+_LARGE = 1 << 20
+"""From so many bytes on it is measured how long a copy takes."""
+_AFTER = Budget(0.02, 32 << 20)
+"""What it may cost to remember new objects, so that changes of the user's to them are noticed."""
+_SHELLS = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code|In|Out|exit|quit|open|get_ipython")
+
+
+def is_users(name: str) -> bool:
+    """Return whether a name is one of the user's, and none that the shell or Python sets."""
+    return _SHELLS.fullmatch(name) is None
+
+
+class _Walk:
+    """Goes through objects, and remembers those that can change.
+
+    Attributes:
+        nodes: What was remembered, by the identity of the object and the place within it.
+        left_out: Names whose contents are not remembered, or not all, and why.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], budget: Budget, keep: bool) -> None:  # noqa: FBT001
+        self.nodes: dict[tuple[int, int], Held] = {}
+        self.left_out: dict[str, str] = {}
+        self.reached: set[str] = set()
+        self.everything = False
+        self._below = False
+        self._namespace = namespace
+        self._budget = budget
+        self._keep = keep
+        self._seen: dict[int, Any] = {id(namespace): namespace}
+        self._roots: dict[int, set[str]] = {}
+        self._holders: dict[int, list[int]] = {}
+        self._waiting: deque[str] = deque()
+        budget.start()
+
+    def reach(self, names: Names) -> None:
+        """Go to the variables with these names."""
+        if names.everything:
+            self.everything = True
+        self._below = self._below or names.below
+        found = self._namespace if self.everything else names.names
+        new = [name for name in found if name in self._namespace and name not in self.reached and is_users(name)]
+        self.reached.update(new)
+        self._waiting.extend(sorted(new))
+
+    def go(self, first: Collection[str] = ()) -> None:
+        """Remember all variables that wait, ``first`` before others and small ones before large ones."""
+        ahead = {*first}
+        while self._waiting:
+            names = sorted(self._waiting, key=lambda name: (name not in ahead, _rough_size(self._namespace[name])))
+            self._waiting.clear()
+            for name in names:
+                self.add(name, self._namespace[name])
+
+    def add(self, name: str, value: Any) -> None:
+        """Remember what a variable leads to; all of it, or nothing."""
+        self._roots.setdefault(id(value), set()).add(name)
+        room, seen, nodes = self._budget.room, list[int](), list[tuple[int, int]]()
+        try:
+            for problem in self._follow(value, seen, nodes):
+                self.left_out.setdefault(name, problem)
+        except Exception as error:  # noqa: BLE001 - too large, not restorable, or changed by another thread meanwhile
+            known = isinstance(error, TooMuchError | NotRestorableError)
+            self.left_out[name] = str(error) if known else type(error).__name__
+            self._budget.room = room
+            for key in nodes:
+                del self.nodes[key]
+            for key in seen:
+                del self._seen[key]
+
+    def _follow(self, value: Any, seen: list[int], nodes: list[tuple[int, int]]) -> Iterator[str]:
+        waiting = [value]
+        while waiting:
+            obj = waiting.pop()
+            key = id(obj)
+            if key in self._seen:
+                continue
+            kinds = self._kinds(obj)
+            if kinds.problem:
+                yield kinds.problem
+            if not kinds.keepers:
+                continue
+            self._seen[key] = obj
+            seen.append(key)
+            if len(seen) > _FEW and not len(seen) % _FEW:
+                self._budget.objects(_FEW)
+            self._read_code(obj)
+            for place, usual in enumerate(kinds.keepers):
+                keeper = FRAME_BELOW if self._below and isinstance(usual, FrameKind) else usual
+                many = keeper.elements(obj)
+                if many > _FEW:
+                    self._budget.elements(many)
+                began = time.thread_time()
+                state = self._state(obj, keeper)
+                if keeper.holds_state:
+                    self.nodes[key, place] = Held(obj, keeper, state)
+                    nodes.append((key, place))
+                leading = self._leading(key, keeper.parts(state), is_accounted=many > _FEW)
+                if many > _LARGE // 8 or (self._keep and keeper.size(obj) >= _LARGE):
+                    self._budget.grant(time.thread_time() - began)
+                waiting += leading
+
+    def _state(self, obj: Any, keeper: Keeper) -> Any:
+        if not keeper.holds_state:
+            return obj
+        self._budget.copy(keeper.size(obj))
+        return keeper.remember(obj) if self._keep else keeper.outline(obj)
+
+    def _leading(self, holder: int, parts: Iterable[Any], *, is_accounted: bool) -> list[Any]:
+        """Those of the parts that can change, or lead to what can."""
+        listed = parts if isinstance(parts, list | tuple) else [*parts]
+        if len(listed) > _FEW and not is_accounted:
+            self._budget.parts(len(listed))
+        types = {kind for kind in {*map(type, listed)} if kinds_of(kind) != _NOTHING}
+        if not types:
+            return []
+        leading = [part for part in listed if type(part) in types]
+        if len(leading) > _FEW:
+            self._budget.objects(len(leading))
+        for part in leading:
+            self._holders.setdefault(id(part), []).append(holder)
+        return leading
+
+    def _kinds(self, obj: Any) -> Kinds:
+        kinds = kinds_of(class_of(obj))
+        if type(obj) is FunctionType:
+            return kinds if obj.__globals__ is self._namespace or obj.__closure__ else _NOTHING
+        if issubclass(type(obj), type):
+            return kinds if type.__dict__["__module__"].__get__(obj) == "__main__" else _NOTHING
+        return kinds
+
+    def _read_code(self, obj: Any) -> None:
+        """Reach what a function of the user's reaches."""
+        if type(obj) is FunctionType and obj.__globals__ is self._namespace:
+            self.reach(names_in(obj.__code__))
+
+    def names_of(self, key: int) -> frozenset[str]:
+        """Return the variables that lead to an object."""
+        return frozenset(name for at in self._above(key) for name in self._roots.get(at, ()))
+
+    def frames_of(self, key: int) -> Iterator[Held]:
+        """Find the frames that an array belongs to."""
+        held = (self.nodes.get((at, place)) for at in self._above(key) for place in (0, 1))
+        return (node for node in held if node is not None and isinstance(node.keeper, FrameKind))
+
+    def _above(self, key: int) -> set[int]:
+        """What leads to an object, and itself."""
+        seen, waiting = {key}, [key]
+        while waiting:
+            more = {*self._holders.get(waiting.pop(), ())} - seen
+            seen |= more
+            waiting += more
+        return seen
+
+
+_NOTHING = Kinds(())
+
+
+def _rough_size(value: Any) -> int:
+    size = getattr(class_of(value), "nbytes", None)
+    if size is not None and type(value).__module__.partition(".")[0] == "numpy":
+        return int(value.nbytes)
+    return 8 * len(value) if type(value) in (list, dict, set, tuple, bytearray) else 64
+
+
+@dataclass
+class Checkpoint:
+    """A namespace before code runs.
+
+    Attributes:
+        left_out: Variables that the code reaches and whose contents cannot be taken back, or not all, with the reason;
+            what they are bound to can.
+    """
+
+    left_out: Mapping[str, str]
+    _namespace: MutableMapping[str, Any] = field(repr=False)
+    _walk: _Walk = field(repr=False)
+    _before: dict[str, Any] = field(repr=False)
+    _extents: dict[str, words.Extent] = field(repr=False)
+    _settings: list[Held] = field(repr=False)
+
+    def close(self) -> Change:
+        """Find what changed since; the checkpoint is of no use afterwards."""
+        walk, before = self._walk, self._before
+        after = {name: value for name, value in self._namespace.items() if is_users(name)}
+        bound = {
+            name: (before.get(name, ABSENT), after.get(name, ABSENT))
+            for name in {**before, **after}
+            if before.get(name, ABSENT) is not after.get(name, ABSENT)
+        }
+        left_out = dict(self.left_out)
+        direct: dict[int, set[str]] = {}
+        for name, value in before.items():
+            direct.setdefault(id(value), set()).add(name)
+        changed: dict[int, Held] = {}
+        for (key, _), node in walk.nodes.items():
+            try:
+                if not node.keeper.same(node.obj, node.kept):
+                    # A frame may have its values in another array by the time when this one is put back.
+                    for each in (node, *walk.frames_of(key)):
+                        each.names = walk.names_of(id(each.obj)) | direct.get(id(each.obj), set())
+                        each.seal = each.keeper.seal(each.obj)
+                        changed[id(each)] = each
+            except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
+                left_out |= dict.fromkeys(walk.names_of(key), type(error).__name__)
+        held = [*changed.values()]
+        settings = [
+            node
+            for node in self._settings
+            if not node.keeper.same(node.obj, node.kept)
+            and (not isinstance(node.obj, outside.Setting) or node.obj.counts())
+        ]
+        for node in settings:
+            node.seal = node.keeper.seal(node.obj)
+        in_place = {name for node in held for name in node.names} - bound.keys()
+        created = {name: now for name, (was, now) in bound.items() if was is ABSENT}
+        deleted = [name for name, (_, now) in bound.items() if now is ABSENT]
+        rebound = [name for name in bound if name not in created and name not in deleted]
+        changes = [
+            words.changed(name, self._extents.get(name, ()), words.extent(name, after[name]))
+            for name in (*rebound, *sorted(in_place))
+            if name in after
+        ]
+        said = {*(getattr(node.obj, "name", "random numbers") for node in settings)}
+        known = {id(node.obj) for node in walk.nodes.values()}
+        watched = [
+            node for node in _watched(self._namespace, [now for _, now in bound.values()]) if id(node.obj) not in known
+        ]
+        return new_change(
+            self._namespace,
+            words.line(created, deleted, changes, sorted(said)),
+            left_out,
+            (bound, [*held, *settings], watched),
+            partial(_watched, self._namespace),
+        )
+
+
+def take(
+    namespace: MutableMapping[str, Any],
+    code: str,
+    budget: Budget | None = None,
+    *,
+    transform: Callable[[str], str] = str,
+    first: Collection[str] = (),
+) -> Checkpoint:
+    """Remember what code can change.
+
+    Args:
+        namespace: The variables, which the code runs on.
+        code: The code.
+        budget: What it may cost.
+        transform: Makes Python of what a notebook allows besides.
+        first: Variables that the code is known to change; the budget is spent on them first.
+
+    Returns:
+        The checkpoint, to be closed when the code has run.
+    """
+    walk = _Walk(namespace, budget or Budget(), keep=True)
+    before = {name: value for name, value in [*namespace.items()] if is_users(name)}
+    walk.reach(names_in_source(code, transform))
+    walk.go(first)
+    extents = {
+        name: words.extent(name, value)
+        for name, value in before.items()
+        if name in walk.reached or (id(value), 0) in walk.nodes
+    }
+    settings = [Held(setting, outside.KIND, setting.get()) for setting in outside.settings()]
+    for generator in outside.generators():
+        keeper = kinds_of(class_of(generator)).keepers[0]
+        settings.append(Held(generator, keeper, keeper.remember(generator)))
+    held = {id(node.obj) for node in settings}
+    for key in [key for key in walk.nodes if key[0] in held]:
+        del walk.nodes[key]  # a variable names it too
+    return Checkpoint(walk.left_out, namespace, walk, before, extents, settings)
+
+
+def forecast(
+    namespace: Mapping[str, Any],
+    code: str,
+    budget: Budget | None = None,
+    *,
+    transform: Callable[[str], str] = str,
+    first: Collection[str] = (),
+) -> Mapping[str, str]:
+    """Return what a checkpoint would leave out, without copying anything.
+
+    Args:
+        namespace: The variables.
+        code: The code that is about to run.
+        budget: What the checkpoint may cost.
+        transform: Makes Python of what a notebook allows besides.
+        first: Variables that the code is known to change.
+
+    Returns:
+        Variables whose contents could not be taken back, with the reason.
+    """
+    walk = _Walk(namespace, budget or Budget(), keep=False)
+    walk.reach(names_in_source(code, transform))
+    walk.go(first)
+    return walk.left_out
+
+
+def _watched(namespace: Mapping[str, Any], values: Iterable[Any]) -> list[Held]:
+    """What values hold that a step back would drop, so that what the user did to them since is noticed."""
+    walk = _Walk(namespace, Budget(_AFTER.seconds, _AFTER.room), keep=True)
+    names = {id(value): name for name, value in namespace.items() if is_users(name)}
+    for value in values:
+        if id(value) in names:
+            walk.add(names[id(value)], value)
+    for node in walk.nodes.values():
+        node.names = walk.names_of(id(node.obj))
+        node.seal = node.kept
+    return [*walk.nodes.values()]

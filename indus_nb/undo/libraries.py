@@ -1,0 +1,385 @@
+"""Kinds of objects of numpy, pandas and polars, none of which is imported: who has such an object has done so.
+
+- **Arrays**: the bytes belong to the array that owns them, which views lead to. The owner's bytes are copied; of every
+  array shape and type are remembered.
+- **Frames of pandas with copy-on-write** (pandas 3): a shallow copy, which costs nothing until one of both is changed.
+  Without copy-on-write, and for code that may come to the arrays below the columns, these are remembered as arrays.
+- **Frames of polars** refer to columns that never change, so a clone refers to the same.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeGuard, cast
+
+from indus_nb.undo.builtin_kinds import Through
+from indus_nb.undo.keeper import Keeper, State, identical
+
+_CHUNK_BYTES = 1 << 20
+_OWN_OF_FRAMES = frozenset({"_mgr", "_item_cache", "_cacher"})
+"""Attributes of frames that are remembered by themselves, or are caches."""
+_INSIDE_COLUMNS = ("_ndarray", "_pa_array", "_data", "_mask", "_left", "_right", "_sparse_values")
+"""Attributes of a column's values that hold these in the end."""
+
+
+class NotRestorableError(Exception):
+    """An object cannot be remembered, or what changed in it cannot be put back; the message says why."""
+
+
+# Arrays
+
+
+class _Array(NamedTuple):
+    base: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+    writeable: bool
+    content: Any
+    """A copy of the bytes, or the list of the objects; ``None`` where another array has them."""
+
+    def header(self) -> tuple[Any, ...]:
+        return self[1:5]
+
+
+class NdarrayKind(State):
+    """Arrays of numpy."""
+
+    def elements(self, obj: Any) -> int:
+        return obj.size if obj.dtype.hasobject and _has_content(obj) else 0
+
+    def size(self, obj: Any) -> int:
+        if not _has_content(obj):
+            return 0
+        return obj.size * 8 if obj.dtype.hasobject else obj.nbytes
+
+    def remember(self, obj: Any) -> _Array:
+        if not _has_content(obj):
+            return _with_header(obj, None)
+        return _with_header(obj, _objects(obj) if obj.dtype.hasobject else _bytes(obj).copy())
+
+    def outline(self, obj: Any) -> _Array:
+        return self.remember(obj) if obj.dtype.hasobject else _with_header(obj, None)
+
+    def put(self, obj: Any, state: _Array) -> None:
+        _put_header(obj, state)
+        if state.content is None or _holds(obj, state.content):
+            return
+        writeable, obj.flags.writeable = obj.flags.writeable, True
+        try:
+            if _is_list(state.content):
+                objects = sys.modules["numpy"].empty(obj.size, dtype=object)
+                for at, value in enumerate(state.content):
+                    objects[at] = value
+                _plain(obj)[...] = objects.reshape(obj.shape)
+            else:
+                _bytes(obj)[...] = state.content
+        finally:
+            obj.flags.writeable = writeable
+
+    def same(self, obj: Any, state: _Array) -> bool:
+        if _with_header(obj, None).header() != state.header():
+            return False
+        return state.content is None or _holds(obj, state.content)
+
+    def parts(self, state: _Array) -> Iterable[Any]:
+        return [state.base, *state.content] if _is_list(state.content) else [state.base]
+
+    def weight(self, state: _Array) -> int:
+        content: Any = state.content
+        return 64 if content is None else 8 * len(content) if _is_list(content) else int(content.nbytes)
+
+
+def _is_list(content: Any) -> TypeGuard[list[Any]]:
+    return isinstance(content, list)
+
+
+def _plain(array: Any) -> Any:
+    return array if type(array).__name__ == "ndarray" else array.view(sys.modules["numpy"].ndarray)
+
+
+def _stands_on_array(array: Any) -> bool:
+    return isinstance(array.base, sys.modules["numpy"].ndarray) or type(array.base).__name__ == "DummyArray"
+
+
+def _has_content(array: Any) -> bool:
+    """Whether its memory is remembered with this array: no other array has it, and it can be written to."""
+    return not _stands_on_array(array) and (array.flags.owndata or array.flags.writeable)
+
+
+def _with_header(array: Any, content: Any) -> _Array:
+    return _Array(array.base, array.shape, array.strides, array.dtype, array.flags.writeable, content)
+
+
+def _put_header(array: Any, state: _Array) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # to set these is discouraged, as other code does not expect it
+        if array.dtype != state.dtype and array.nbytes == _size(state) * state.dtype.itemsize:
+            array.dtype = state.dtype
+        if array.shape != state.shape:
+            if array.size != _size(state):
+                raise NotRestorableError("an array was resized in its place")
+            array.shape = state.shape
+        if array.strides != state.strides:
+            array.strides = state.strides
+        if array.flags.writeable != state.writeable:
+            array.flags.writeable = state.writeable
+
+
+def _size(state: _Array) -> int:
+    size = 1
+    for length in state.shape:
+        size *= length
+    return size
+
+
+def _objects(array: Any) -> list[Any]:
+    if array.dtype.names:
+        raise NotRestorableError("an array of records that hold objects")
+    return _plain(array).ravel().tolist()
+
+
+def _bytes(array: Any) -> Any:
+    """The memory of an array, as a flat array that shares it."""
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        raise NotRestorableError("an array with gaps over foreign memory")
+    return _plain(array).ravel("K").view(sys.modules["numpy"].uint8)
+
+
+def _chunks(content: Any) -> Iterator[Any]:
+    for start in range(0, content.nbytes, _CHUNK_BYTES):
+        yield content[start : start + _CHUNK_BYTES]
+
+
+def _holds(array: Any, content: Any) -> bool:
+    if _is_list(content):
+        return array.size == len(content) and identical(_plain(array).flat, content)
+    now = _bytes(array)
+    return now.nbytes == content.nbytes and all(
+        one.tobytes() == other.tobytes() for one, other in zip(_chunks(now), _chunks(content), strict=True)
+    )
+
+
+# Generators of random numbers
+
+
+class BitGeneratorKind(State):
+    """What numpy's generators take their numbers from."""
+
+    def size(self, obj: Any) -> int:  # noqa: ARG002
+        return 5000
+
+    def remember(self, obj: Any) -> Any:
+        return obj.state
+
+    def put(self, obj: Any, state: Any) -> None:
+        obj.state = state
+
+    def same(self, obj: Any, state: Any) -> bool:
+        return _frozen(obj.state) == _frozen(state)
+
+
+class RandomStateKind(State):
+    """numpy's older generators."""
+
+    def size(self, obj: Any) -> int:  # noqa: ARG002
+        return 5000
+
+    def remember(self, obj: Any) -> Any:
+        return obj.get_state(legacy=False)
+
+    def put(self, obj: Any, state: Any) -> None:
+        obj.set_state(state)
+
+    def same(self, obj: Any, state: Any) -> bool:
+        return _frozen(obj.get_state(legacy=False)) == _frozen(state)
+
+
+def _frozen(state: Any) -> Any:
+    if isinstance(state, dict):
+        given = cast("dict[str, Any]", state)
+        return [(name, _frozen(value)) for name, value in given.items()]
+    return state.tobytes() if hasattr(state, "tobytes") else state
+
+
+# pandas
+
+
+class _Frame(NamedTuple):
+    manager: Any
+    axes: list[Any]
+    others: dict[str, Any]
+
+
+class FrameKind(State):
+    """Frames and series of pandas.
+
+    Attributes:
+        below: Whether code may come to the arrays below the columns, where nothing is copied on write.
+    """
+
+    def __init__(self, *, below: bool = False) -> None:
+        """Rely on copy-on-write where there is one, unless it is evaded."""
+        self.below = below
+
+    def remember(self, obj: Any) -> _Frame:
+        own: dict[str, Any] = obj.__dict__
+        others = {name: value for name, value in own.items() if name not in _OWN_OF_FRAMES}
+        return _Frame(obj._mgr.copy(deep=False), [*obj._mgr.axes], others)  # noqa: SLF001
+
+    def put(self, obj: Any, state: _Frame) -> None:
+        manager = state.manager.copy(deep=False)
+        manager.axes = [*state.axes]
+        own: dict[str, Any] = obj.__dict__
+        for name in own.keys() - state.others.keys() - {"_mgr"}:
+            del own[name]
+        if "_item_cache" not in state.others and hasattr(obj, "_clear_item_cache"):
+            own["_item_cache"] = {}
+        own.update(state.others, _mgr=manager)
+
+    def same(self, obj: Any, state: _Frame) -> bool:
+        exactly = self.below or not copies_on_write()
+        return self._same_around(obj, state) and (
+            _places(obj._mgr) == _places(state.manager)  # noqa: SLF001
+            or (not exactly and self._same_values(obj, state))
+        )
+
+    def sealed(self, obj: Any, seal: _Frame) -> bool:
+        # to read a frame may put its columns together elsewhere, which is no change of the user's
+        if not self._same_around(obj, seal):
+            return False
+        return _places(obj._mgr) == _places(seal.manager) or bool(obj._mgr.equals(seal.manager))  # noqa: SLF001
+
+    def _same_around(self, obj: Any, state: _Frame) -> bool:
+        axes: list[Any] = obj._mgr.axes  # noqa: SLF001
+        own: dict[str, Any] = obj.__dict__
+        return (
+            len(axes) == len(state.axes)
+            and identical(axes, state.axes)
+            and own.keys() - _OWN_OF_FRAMES == state.others.keys()
+            and all(own[name] is value for name, value in state.others.items())
+        )
+
+    def _same_values(self, obj: Any, state: _Frame) -> bool:
+        now, then = obj._mgr, state.manager  # noqa: SLF001
+        if any(_holds_objects(block.values) for block in (*now.blocks, *then.blocks)):
+            return False
+        return bool(now.equals(then))
+
+    def parts(self, state: _Frame) -> Iterable[Any]:
+        yield from state.axes
+        yield from state.others.values()
+        shared = copies_on_write() and not self.below
+        yield from (block.values for block in state.manager.blocks if not shared or _holds_objects(block.values))
+
+    def weight(self, state: _Frame) -> int:
+        return sum(int(block.values.nbytes) for block in state.manager.blocks)
+
+
+def copies_on_write() -> bool:
+    """Return whether changes to a frame of pandas never reach another one."""
+    pandas: Any = sys.modules["pandas"]
+    if int(pandas.__version__.partition(".")[0]) >= 3:
+        return True
+    return pandas.get_option("mode.copy_on_write") is True
+
+
+def _holds_objects(values: Any) -> bool:
+    return getattr(values.dtype, "hasobject", False) is True and hasattr(values, "flat")
+
+
+def _places(manager: Any) -> list[Any]:
+    return [(_place(block.values), block.mgr_locs.as_array.tolist()) for block in manager.blocks]
+
+
+def _place(values: Any) -> Any:
+    """Where the values of columns lie."""
+    if hasattr(values, "__array_interface__"):
+        return values.__array_interface__["data"][0], values.shape, values.strides, str(values.dtype)
+    inside = [getattr(values, name) for name in _INSIDE_COLUMNS if hasattr(values, name)]
+    return (str(values.dtype), *map(_place, inside)) if inside and hasattr(values, "dtype") else id(values)
+
+
+class ColumnKind(State):
+    """Values of columns of pandas' own kinds: their attributes, without those that reading them fills."""
+
+    def remember(self, obj: Any) -> dict[str, Any]:
+        own: dict[str, Any] = getattr(obj, "__dict__", {})
+        return {name: value for name, value in own.items() if name != "_cache"}
+
+    def put(self, obj: Any, state: dict[str, Any]) -> None:
+        own: dict[str, Any] = getattr(obj, "__dict__", {})
+        for name in own.keys() - state.keys():
+            del own[name]
+        own.update(state)
+
+    def same(self, obj: Any, state: dict[str, Any]) -> bool:
+        now = self.remember(obj)
+        return now.keys() == state.keys() and all(now[name] is value for name, value in state.items())
+
+    def parts(self, state: dict[str, Any]) -> Iterable[Any]:
+        return state.values()
+
+
+class IndexKind(State):
+    """Labels of pandas: their names; the labels cannot change."""
+
+    def remember(self, obj: Any) -> list[Any]:
+        return [*obj.names]
+
+    def put(self, obj: Any, state: list[Any]) -> None:
+        obj.names = state
+
+    def same(self, obj: Any, state: list[Any]) -> bool:
+        now = [*obj.names]
+        return len(now) == len(state) and identical(now, state)
+
+
+# polars
+
+
+class PolarsKind(State):
+    """Frames and series of polars."""
+
+    def __init__(self, inside: str) -> None:
+        """Remember objects whose data is in their attribute ``inside``."""
+        self._inside = inside
+
+    def remember(self, obj: Any) -> Any:
+        return obj.clone()
+
+    def put(self, obj: Any, state: Any) -> None:
+        setattr(obj, self._inside, getattr(state.clone(), self._inside))
+
+    def same(self, obj: Any, state: Any) -> bool:
+        if self._inside == "_df":
+            return obj.schema == state.schema and obj.columns == state.columns and obj.equals(state, null_equal=True)
+        return obj.equals(state, check_dtypes=True, check_names=True, null_equal=True)
+
+    def weight(self, state: Any) -> int:
+        return int(state.estimated_size())
+
+
+_POLARS_FRAME, _POLARS_SERIES = PolarsKind("_df"), PolarsKind("_s")
+_FRAME = FrameKind()
+COLUMN = ColumnKind()
+
+BY_NAME: dict[tuple[str, str], Keeper] = {
+    ("numpy", "ndarray"): NdarrayKind(),
+    ("numpy", "BitGenerator"): BitGeneratorKind(),
+    ("numpy", "Generator"): Through(lambda obj: (obj.bit_generator,)),
+    ("numpy", "RandomState"): RandomStateKind(),
+    ("pandas", "DataFrame"): _FRAME,
+    ("pandas", "Series"): _FRAME,
+    ("pandas", "Index"): IndexKind(),
+    ("pandas", "NDArrayBacked"): Through(lambda obj: (obj._ndarray,)),  # noqa: SLF001
+    ("pandas", "ExtensionArray"): COLUMN,
+    ("polars", "DataFrame"): _POLARS_FRAME,
+    ("polars", "Series"): _POLARS_SERIES,
+}
+"""Kinds by the package and the name of a class."""
+FRAME_BELOW = FrameKind(below=True)
+WHOLE = frozenset({"DataFrame", "Series", "Index", "ExtensionArray"})
+"""Those whose attributes are remembered too, or are caches."""

@@ -1,0 +1,140 @@
+"""What code changes beside variables and is cheap to take back: settings of the process, and of libraries."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from indus_nb.undo.keeper import State
+
+_OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+
+
+class Setting:
+    """A part of the process's state, as an object."""
+
+    def __init__(
+        self,
+        name: str,
+        get: Callable[[], Any],
+        put: Callable[[Any], object],
+        counts: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Name it, and say how it is read and written, and whether a change of it is the code's own."""
+        self.name = name
+        self.get = get
+        self.put = put
+        self.counts = counts
+
+
+class SettingKind(State):
+    """Settings: what ``get`` returns, compared by value."""
+
+    def remember(self, obj: Setting) -> Any:
+        return obj.get()
+
+    def put(self, obj: Setting, state: Any) -> None:
+        if not self.same(obj, state):
+            obj.put(state)
+
+    def same(self, obj: Setting, state: Any) -> bool:
+        return bool(obj.get() == state)
+
+
+KIND = SettingKind()
+
+
+def settings() -> Iterator[Setting]:
+    """Yield the settings that there are now; those of a library once it was imported."""
+    yield Setting("the working directory", _directory, _put_directory)
+    yield Setting("environment variables", os.environ.copy, _put_environment)
+    yield Setting("the import path", lambda: [*sys.path], lambda state: sys.path.__setitem__(slice(None), state))
+    yield Setting("random numbers", random.getstate, random.setstate)
+    modules = sys.modules
+    count = len(modules)
+    # Libraries add filters of their own when they are imported, and stay imported when the code is taken back.
+    yield Setting("warning filters", lambda: [*warnings.filters], _put_filters, lambda: len(modules) == count)
+    if "decimal" in modules:
+        yield Setting("the decimal context", _decimal_context, _put_decimal_context)
+    if (numpy := modules.get("numpy")) is not None and hasattr(numpy, "set_printoptions"):
+        yield Setting("numpy's options", numpy.get_printoptions, lambda state: numpy.set_printoptions(**state))
+        yield Setting("numpy's error handling", numpy.geterr, lambda state: numpy.seterr(**state))
+    if (matplotlib := modules.get("matplotlib")) is not None and hasattr(matplotlib, "rcParams"):
+        given: Any = matplotlib.rcParams
+        yield Setting(
+            "matplotlib's settings", lambda: dict[str, Any].copy(given), lambda state: _put_dict(given, state)
+        )
+    if (config := getattr(modules.get("pandas._config.config"), "_global_config", None)) is not None:
+        yield Setting("pandas' options", lambda: _copied(config), lambda state: _put_tree(config, state))
+
+
+def generators() -> Iterator[Any]:
+    """Yield the generators of random numbers that modules hold, which are objects with a kind of their own."""
+    inside = getattr(sys.modules.get("numpy.random"), "mtrand", None)
+    generator: Any = getattr(inside, "_rand", None)
+    if generator is not None:
+        yield generator
+
+
+def _decimal_context() -> dict[str, Any]:
+    context = sys.modules["decimal"].getcontext()
+    return {**{name: getattr(context, name) for name in _OF_DECIMALS}, "traps": dict(context.traps)}
+
+
+def _put_decimal_context(state: dict[str, Any]) -> None:
+    context = sys.modules["decimal"].getcontext()
+    for name in _OF_DECIMALS:
+        setattr(context, name, state[name])
+    context.traps.update(state["traps"])
+
+
+def _directory() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109 - as chdir is given it
+    except OSError:
+        return None
+
+
+def _put_directory(state: str | None) -> None:
+    if state is not None:
+        os.chdir(state)
+
+
+def _put_environment(state: dict[str, str]) -> None:
+    for name in os.environ.keys() - state.keys():
+        del os.environ[name]
+    for name, value in state.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+
+
+def _put_filters(state: list[Any]) -> None:
+    filters: Any = warnings.filters
+    filters[:] = state
+    changed: Callable[[], None] | None = getattr(warnings, "_filters_mutated", None) or getattr(
+        warnings, "_filters_mutated_lock_held", None
+    )
+    if changed is not None:
+        changed()
+
+
+def _put_dict(settings: dict[str, Any], state: dict[str, Any]) -> None:
+    for name in settings.keys() - state.keys():
+        dict[str, Any].__delitem__(settings, name)
+    dict[str, Any].update(settings, state)
+
+
+def _copied(tree: dict[str, Any]) -> dict[str, Any]:
+    return {name: _copied(value) if isinstance(value, dict) else value for name, value in tree.items()}  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _put_tree(tree: dict[str, Any], state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        if isinstance(value, dict) and isinstance(tree.get(name), dict):
+            _put_tree(tree[name], value)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            tree[name] = value

@@ -1,0 +1,94 @@
+"""Which names code can reach: those in its text, and whether it reaches all of them."""
+
+from __future__ import annotations
+
+import ast
+import dis
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from types import CodeType
+from typing import NamedTuple
+
+_REACH_ALL = frozenset(
+    {"globals", "locals", "vars", "dir", "exec", "eval", "get_ipython", "__main__", "user_ns", "user_global_ns"}
+    | {"get_objects", "get_referrers", "_getframe", "currentframe", "run_module", "__import__"}
+)
+"""Names by which code comes to variables that its text does not name."""
+_BELOW = frozenset({"array", "_values", "_mgr", "_ndarray", "flags", "setflags", "ctypes", "__array_interface__"})
+"""Attributes by which code comes to the arrays below the columns of a frame, or makes them writeable."""
+_ONLY_RUN = frozenset({"system", "getoutput"})
+"""Methods of the shell that run a program, which reaches no variable."""
+
+
+class Names(NamedTuple):
+    """The global names in code.
+
+    Attributes:
+        names: Those that its text has, of variables or not.
+        everything: Whether it may come to all others too.
+        below: Whether it may come to the arrays below the columns of frames.
+    """
+
+    names: frozenset[str]
+    everything: bool = False
+    below: bool = False
+
+
+NOTHING = Names(frozenset())
+
+
+def names_in_source(code: str, transform: Callable[[str], str]) -> Names:
+    """Return the names in source code.
+
+    Args:
+        code: The source code; what cannot be parsed has none, as it will not run.
+        transform: Makes Python of what a notebook allows besides.
+
+    Returns:
+        The names.
+    """
+    try:
+        tree = ast.parse(transform(code))
+        programs = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _runs_program(node)]
+        for node in programs:  # their lines are text
+            node.func = ast.Name(
+                "print", ast.Load(), lineno=node.lineno, col_offset=node.col_offset, end_lineno=node.lineno
+            )
+        compiled = compile(tree, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return NOTHING
+    except Exception:  # noqa: BLE001 - a transformer of the user's failed
+        return Names(frozenset(), everything=True, below=True)
+    return names_in(compiled)
+
+
+def _runs_program(node: ast.Call) -> bool:
+    match node.func:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=method):
+            return method in _ONLY_RUN and all(isinstance(part, ast.Constant) and _is_plain(part) for part in node.args)
+        case _:
+            return False
+
+
+def _is_plain(part: ast.Constant) -> bool:
+    return isinstance(part.value, str) and not {"$", "{"} & {*part.value}
+
+
+@lru_cache(maxsize=512)
+def names_in(code: CodeType) -> Names:
+    """Return the global names in compiled code, with the functions and classes in it."""
+    names: set[str] = set()
+    mentioned: set[str] = set()
+    for part in _parts(code):
+        mentioned.update(part.co_names)
+        names.update(
+            str(step.argval) for step in dis.get_instructions(part) if "NAME" in step.opname or "GLOBAL" in step.opname
+        )
+    return Names(frozenset(names), not _REACH_ALL.isdisjoint(mentioned), not _BELOW.isdisjoint(mentioned))
+
+
+def _parts(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _parts(constant)

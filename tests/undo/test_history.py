@@ -1,0 +1,152 @@
+"""Steps in variables and files are taken back all of them or none, and what was written down is read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indus_nb.undo import Book, Budget, Contents, Files, History, RefusedError, Step, TouchedError, take
+
+
+class Place:
+    """Variables and files, with the history of both."""
+
+    def __init__(self, root: Path) -> None:
+        (root / "work").mkdir(exist_ok=True)
+        self.work = root / "work"
+        self.names: dict[str, Any] = {"__name__": "__main__", "work": self.work}
+        self.history = History(self.names)
+        self.book = Book(Files(self.work, Contents(root / "kept")))
+
+    def run(self, code: str, room: int = 1 << 30) -> int:
+        files = self.book.files.begin()
+        variables = take(self.names, code, Budget(30))
+        exec(code, self.names)
+        return self.history.add(Step(code, "run", variables.close(), files.close(), self.book), room)
+
+    def read(self, name: str) -> str | None:
+        path = self.work / name
+        return path.read_text() if path.exists() else None
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_variables_and_files_of_several_steps_are_taken_back_together(place: Place) -> None:
+    place.names["rows"] = [1]
+    place.run("rows.append(2); (work / 'a').write_text('1')")
+    place.run("rows.append(3); (work / 'a').write_text('2')")
+    moved = place.history.undo(2)
+    assert moved.names == {"a", "rows"}
+    assert (place.names["rows"], place.read("a")) == ([1], None)
+    place.history.redo(2)
+    assert (place.names["rows"], place.read("a")) == ([1, 2, 3], "2")
+
+
+def test_a_step_that_is_in_the_way_leaves_all_of_them_as_they_were(place: Place) -> None:
+    place.names["rows"] = [1]
+    place.run("rows.append(2); (work / 'a').write_text('1')")
+    place.run("rows.append(3)")
+    (place.work / "a").write_text("mine")
+    with pytest.raises(TouchedError) as refused:
+        place.history.undo(2)
+    assert refused.value.names == ["a"]
+    assert (place.names["rows"], place.read("a")) == ([1, 2, 3], "mine")
+    place.history.undo(2, "keep")
+    assert (place.names["rows"], place.read("a")) == ([1], "mine")
+
+
+def test_what_is_refused_is_still_asked_about_afterwards(place: Place) -> None:
+    place.names["rows"] = [1]
+    place.run("(work / 'a').write_text('1')")
+    place.run("rows.append(2)")
+    place.names["rows"].append("mine")
+    (place.work / "a").unlink()
+    (place.work / "a").mkdir()
+    with pytest.raises(RefusedError):
+        place.history.undo(2, "over")
+    assert place.names["rows"] == [1, 2, "mine"]
+    with pytest.raises(TouchedError) as refused:
+        place.history.undo(1)
+    assert refused.value.names == ["rows"]
+
+
+def test_both_can_be_had_with_names_of_their_own(place: Place) -> None:
+    place.names["rows"] = {"x": [1]}
+    place.names["rows_before"] = "taken"
+    (place.work / "a.py").write_text("old")
+    place.run("rows['x'].append(2); (work / 'a.py').write_text('new')")
+    place.names["rows"]["x"].append("mine")
+    (place.work / "a.py").write_text("mine")
+    moved = place.history.undo(1, "both")
+    assert moved.beside == {"rows_before_", "a.before.py"}
+    assert moved.kept == {"rows", "a.py"}
+    assert place.names["rows"] == {"x": [1, 2, "mine"]}
+    assert place.names["rows_before_"] == {"x": [1]}
+    assert (place.read("a.py"), place.read("a.before.py")) == ("mine", "old")
+
+
+def test_what_cannot_be_copied_is_refused_before_anything_is_changed(place: Place) -> None:
+    place.names["held"] = [iter([1])]
+    exec("class Own:\n    def __deepcopy__(self, memo): raise TypeError('no')", place.names)
+    place.names["held"] = [place.names["Own"]()]
+    place.run("held.append(1)")
+    place.names["held"].append("mine")
+    with pytest.raises(RefusedError, match="held cannot be copied"):
+        place.history.undo(1, "both")
+    assert place.names["held"][1:] == [1, "mine"]
+    with pytest.raises(TouchedError):
+        place.history.undo(1)
+
+
+def test_the_oldest_steps_are_dropped_when_there_is_no_room(place: Place) -> None:
+    place.names["data"] = bytearray(1000)
+    assert place.run("data[0] = 1", room=3000) == 0
+    assert place.run("data[0] = 2", room=3000) == 1
+    assert len(place.history.done) == 1
+
+
+def test_another_process_reads_what_was_done_to_files(place: Place, tmp_path: Path) -> None:
+    place.run("(work / 'a').write_text('1')")
+    place.run("(work / 'b').write_text('1')")
+    place.history.undo(1)
+    later = Place(tmp_path)
+    later.history.load(later.book)
+    assert later.history.undo(1).names == {"a"}
+    assert later.history.redo(2).names == {"a", "b"}
+    assert (later.read("a"), later.read("b")) == ("1", "1")
+
+
+def test_a_book_cannot_say_that_a_file_outside_belongs_to_the_directory(place: Place, tmp_path: Path) -> None:
+    (place.work / "a").write_text("old")
+    place.run("(work / 'a').unlink()")
+    steps = tmp_path / "kept/steps.json"
+    written = steps.read_text().replace(str(place.work / "a"), str(tmp_path / "outside"))
+    steps.write_text(written.replace(f'"root": "{place.work}"', '"root": "/"'))
+    later = Place(tmp_path)
+    later.history.load(later.book)
+    with pytest.raises(TouchedError, match="outside"):
+        later.history.undo(1)
+    assert not (tmp_path / "outside").exists()
+
+
+def test_contents_that_no_step_needs_are_dropped(place: Place, tmp_path: Path) -> None:
+    (place.work / "a").write_text("old")
+    place.run("(work / 'a').write_text('1')")
+    place.history.undo(1)
+    assert {path.read_text() for path in (tmp_path / "kept").glob("?" * 64)} == {"old", "1"}
+    place.run("(work / 'b').write_text('2')")
+    assert not [*(tmp_path / "kept").glob("?" * 64)]
+
+
+def test_a_book_of_another_program_is_left_out(place: Place, tmp_path: Path) -> None:
+    place.run("(work / 'a').write_text('1')")
+    for content in ("[", "[]", '{"version": 2}', '{"version": 1, "done": [{}]}'):
+        (tmp_path / "kept/steps.json").write_text(content)
+        later = Place(tmp_path)
+        later.history.load(later.book)
+        assert later.history.done == []

@@ -1,0 +1,284 @@
+"""One change at a time: what is said of it, what has no way back, and what happens when something is in the way."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import tracemalloc
+import warnings
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from indus_nb.undo import Budget, Change, RefusedError, TouchedError, forecast, take
+
+
+def namespace(code: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(code, names)
+    return names
+
+
+def changed(names: dict[str, Any], code: str, budget: Budget | None = None) -> Change:
+    checkpoint = take(names, code, budget or Budget(30))
+    exec(code, names)
+    return checkpoint.close()
+
+
+def test_says_what_changed_in_a_line() -> None:
+    names = namespace("rows = [1, 2, 3]; x = 5; gone = 'text'; same = []; token = 1234")
+    change = changed(names, "rows.pop(); x = 6; del gone; fresh = {}; same.append(1); same.pop(); token = 5678")
+    assert change.summary == "x 5 → 6, token changed, rows 3 → 2 items, gone deleted, fresh new"
+
+
+def test_says_how_many_rows_a_frame_has_lost() -> None:
+    names = namespace("import pandas as pd; sales = pd.DataFrame({'a': range(1200)})")
+    assert changed(names, "sales = sales[sales.a >= 52]").summary == "sales 1200 → 1148 rows"
+
+
+def test_an_array_below_a_column_is_taken_back_though_the_column_has_moved_since() -> None:
+    names = namespace("import pandas as pd; names = pd.Series(['a', 'b', 'c'])")
+    first = changed(names, "names.array[0] = names.array[1]")
+    again = changed(names, "names[0] = names[1]")
+    again.undo()
+    first.undo()
+    assert list(names["names"]) == ["a", "b", "c"]
+    first.redo()
+    assert list(names["names"]) == ["b", "b", "c"]
+
+
+def test_what_a_library_does_to_warnings_when_it_is_imported_stays_as_the_library_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "noisy_library.py").write_text("import warnings\nwarnings.filterwarnings('ignore', message='noisy')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = namespace("import warnings")
+    before = [*warnings.filters]
+    change = changed(names, "import noisy_library")
+    assert change.summary == ""
+    change.undo()
+    assert [*warnings.filters] != before
+    before = [*warnings.filters]
+    change = changed(names, "warnings.filterwarnings('ignore', message='mine')")
+    assert change.summary == "warning filters changed"
+    change.undo()
+    assert [*warnings.filters] == before
+
+
+def test_code_that_only_reads_changes_nothing() -> None:
+    names = namespace("rows = [1, [2]]; held = {'a': rows}")
+    change = changed(names, "len(rows), held['a'][1]")
+    assert change.is_empty
+    assert change.summary == ""
+
+
+def test_all_names_of_an_object_see_what_is_taken_back() -> None:
+    names = namespace("inner = [1]; outer = {'x': inner}\ndef read():\n    return inner")
+    change = changed(names, "outer['x'].append(2)")
+    assert change.names == {"inner", "outer"}
+    change.undo()
+    assert names["inner"] == [1]
+    assert names["read"]() is names["inner"] is names["outer"]["x"]
+
+
+def test_objects_that_only_a_function_reaches_are_taken_back() -> None:
+    names = namespace("log = []\nclass Book:\n    def add(self, x):\n        log.append(x)\nbooks = [Book()]")
+    change = changed(names, "books[0].add(3)")
+    assert change.summary == "log 0 → 1 items"
+    change.undo()
+    assert names["log"] == []
+
+
+def test_a_change_of_the_users_since_refuses_the_whole_step() -> None:
+    names = namespace("a = [1]; b = [1]")
+    change = changed(names, "a.append(2); b.append(2)")
+    names["b"].append("mine")
+    with pytest.raises(TouchedError) as refused:
+        change.undo()
+    assert refused.value.names == ["b"]
+    assert (names["a"], names["b"]) == ([1, 2], [1, 2, "mine"])
+
+
+def test_the_user_keeps_what_is_theirs_or_has_it_taken_back() -> None:
+    names = namespace("a = [1]; b = [1]; c = 1")
+    change = changed(names, "a.append(2); b.append(2); c = 2")
+    names["b"].append("mine")
+    names["c"] = 3
+    assert change.undo(keep=["b"], over=["c"]) == {"a", "c"}
+    assert (names["a"], names["b"], names["c"]) == ([1], [1, 2, "mine"], 1)
+    change.redo()
+    assert (names["a"], names["b"], names["c"]) == ([1, 2], [1, 2, "mine"], 3)
+
+
+def test_a_change_to_what_the_code_has_made_is_noticed() -> None:
+    names = namespace("")
+    change = changed(names, "fresh = {'rows': [1]}")
+    names["fresh"]["rows"].append("mine")
+    assert change.touched() == {"fresh"}
+
+
+def test_random_numbers_drawn_since_are_no_reason_to_ask() -> None:
+    names = namespace("import random; a = 1")
+    change = changed(names, "random.random(); a = 2")
+    exec("random.random()", names)
+    assert change.undo() == {"a"}
+
+
+def test_what_has_no_way_back_is_named_before_and_the_rest_is_taken_back() -> None:
+    names = namespace("numbers = iter([1, 2]); rows = [1]; unused = iter([])")
+    code = "next(numbers); rows.append(2)"
+    assert forecast(names, code) == {"numbers": "a list_iterator"}
+    change = changed(names, code)
+    assert change.left_out == {"numbers": "a list_iterator"}
+    change.undo()
+    assert names["rows"] == [1]
+
+
+def test_what_is_beyond_the_budget_is_named_and_small_things_are_kept() -> None:
+    names = namespace("large = bytearray(3 << 20); small = [1]")
+    budget = Budget(room=1 << 20)
+    assert forecast(names, "large[0] = 1; small.append(2)", budget) == {"large": "3 MB"}
+    change = changed(names, "large[0] = 1; small.append(2)", Budget(room=1 << 20))
+    change.undo()
+    assert (names["large"][0], names["small"]) == (1, [1])
+
+
+def test_an_array_of_many_objects_is_refused_before_they_are_listed_and_kept_if_wanted() -> None:
+    names = namespace("import numpy as np; texts = np.full(1_500_000, 'one', dtype=object)")
+    code = "texts[5] = 'two'"
+    forecast(names, code, Budget())  # what is made once
+    tracemalloc.start()
+    try:
+        assert forecast(names, code, Budget()) == {"texts": "too many parts"}
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    wanted = Budget(copies=2.0)
+    assert forecast(names, code, Budget(copies=2.0)) == {}
+    change = changed(names, code, wanted)
+    change.undo()
+    assert names["texts"][5] == "one"
+    change.redo()
+    assert names["texts"][5] == "two"
+
+
+def test_what_the_code_is_known_to_change_is_remembered_first() -> None:
+    names = namespace("one = bytearray(600_000); two = bytearray(600_000)")
+    code = "one, two[0]"
+    assert forecast(names, code, Budget(room=1_000_000), first=["two"]).keys() == {"one"}
+
+
+def test_locks_in_an_object_are_no_obstacle() -> None:
+    names = namespace("import threading\nclass Safe: pass\ns = Safe(); s.lock = threading.Lock(); s.n = 0")
+    change = changed(names, "with s.lock: s.n = 1")
+    assert change.left_out == {}
+    change.undo()
+    assert names["s"].n == 0
+
+
+def test_code_of_the_users_classes_does_not_run() -> None:
+    names = namespace(
+        "ran = 0\nclass Odd(dict):\n    def any(self, *given):\n"
+        "        global ran\n        ran += 1\n        return 0\n"
+        "    __getattribute__ = __eq__ = __len__ = __iter__ = keys = items = copy = __hash__ = __bool__ = any\n"
+        "odd = Odd(a=[1]); held = [odd]"
+    )
+    checkpoint = take(names, "held, odd", Budget(30))
+    dict.__setitem__(names["odd"], "a", 2)
+    change = checkpoint.close()
+    change.undo()
+    assert names["ran"] == 0
+    assert dict.__getitem__(names["odd"], "a") == [1]
+
+
+def test_what_cannot_be_written_leaves_everything_as_it_was() -> None:
+    names = namespace("rows = [1]; data = bytearray(b'abc')")
+    change = changed(names, "rows.append(2); data.extend(b'd')")
+    with memoryview(names["data"]), pytest.raises(RefusedError):  # its size cannot change as long as it is looked at
+        change.undo()
+    assert (names["rows"], names["data"]) == ([1, 2], b"abcd")
+    change.undo()
+    assert (names["rows"], names["data"]) == ([1], b"abc")
+
+
+def test_an_interrupt_anywhere_leaves_all_as_before_or_all_taken_back() -> None:
+    setup = "import random\nclass A:\n    pass\na = A(); a.rows = [1, 2]; d = {'k': a}; b = bytearray(b'xyz'); s = {1}"
+    code = "a.rows.append(3); a.more = []; d['z'] = 1; b[0] = 65; s.add(2); n = 1; del setup; random.random()"
+
+    def state(names: dict[str, Any]) -> object:
+        a = names["a"]
+        return (
+            vars(a).copy(),
+            [*a.rows],
+            [*names["d"]],
+            bytes(names["b"]),
+            {*names["s"]},
+            "n" in names,
+            "setup" in names,
+        )
+
+    lines, interrupted, finished = 0, 0, 0
+    while True:
+        lines += 1
+        names = namespace(f"{setup}; setup = 1")
+        before = state(names)
+        change = changed(names, code)
+        after = state(names)
+        if not interrupted_undo(change, lines):
+            break
+        interrupted += 1
+        finished += change.undone
+        assert state(names) == (before if change.undone else after), f"interrupted at line {lines}"
+        assert not change.touched()
+        (change.redo if change.undone else change.undo)()
+        assert state(names) == (after if not change.undone else before)
+    assert interrupted > 100
+    assert 0 < finished < interrupted
+
+
+def interrupted_undo(change: Change, line: int) -> bool:
+    """Undo, interrupted when so many lines of the package have run; returns whether there were as many."""
+    left = line
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if "undo" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        change.undo()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_another_thread_that_changes_a_variable_meanwhile_breaks_nothing() -> None:
+    names = namespace("busy = {}; rows = [1]")
+    stop = threading.Event()
+
+    def change_it() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            names["busy"][number % 1000] = number
+
+    thread = threading.Thread(target=change_it)
+    thread.start()
+    try:
+        change = changed(names, "busy, rows.append(2)")
+    finally:
+        stop.set()
+        thread.join()
+    change.undo(over=change.touched())
+    assert names["rows"] == [1]
