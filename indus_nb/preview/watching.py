@@ -1,0 +1,204 @@
+"""What code in a copy is about to do outside, told from Python's audit events.
+
+The system refuses it in any case. Here it gets a sentence, and the copy ends at once, so that no ``except`` of the
+code's goes on as if it had failed. While a module is imported it fails instead, as do probes of libraries that go on
+without.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, Protocol, cast
+
+from indus_nb.preview.overlay import shown_path
+from indus_nb.preview.report import Stop
+from indus_nb.textcut import one_line
+
+_MAX_CHARACTERS = 160
+_MAX_FRAMES = 400
+_PROBES = frozenset({"platform", "ctypes.util", "matplotlib.font_manager", "joblib.externals.loky.backend.context"})
+"""Modules that start programs or write files to find something out, and do without where they cannot."""
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_OF_FILES = {
+    "os.remove": "deletes",
+    "os.rmdir": "deletes the directory",
+    "shutil.rmtree": "deletes the directory",
+    "os.mkdir": "makes the directory",
+    "os.truncate": "changes",
+    "os.chmod": "changes the mode of",
+    "os.chown": "changes the owner of",
+    "os.utime": "changes the times of",
+    "os.setxattr": "changes attributes of",
+    "os.removexattr": "changes attributes of",
+    "shutil.chown": "changes the owner of",
+    "webbrowser.open": "opens in a browser:",
+}
+_IN_DIRECTORY = ("os.remove", "os.rmdir", "shutil.rmtree")
+"""Events whose second argument may be the descriptor of the directory."""
+_OF_TWO_FILES = {"os.rename": "moves", "os.link": "makes a link to", "os.symlink": "makes a link to"}
+
+
+class Ending(Protocol):
+    """What ends the copy."""
+
+    begun: bool
+
+    @property
+    def stop(self) -> Stop:
+        """Ends it with a sentence."""
+        ...
+
+
+def watch(end: Ending, scratch: str) -> None:
+    """Watch this process until its end.
+
+    Args:
+        end: Ends it.
+        scratch: The directory that it may change.
+    """
+    own = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    inside = f"{scratch}/"
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event[0] not in _INITIALS or end.begun:
+            return
+        sentence = about_to(event, args, lambda path: f"{path}/".startswith(inside))
+        if sentence and not end.begun:
+            if _is_probed(own):
+                raise OSError(errno.EACCES, f"a preview {one_line(sentence, _MAX_CHARACTERS)}")
+            end.stop(one_line(sentence, _MAX_CHARACTERS))
+
+    sys.addaudithook(hook)
+
+
+_INITIALS = frozenset("ospw_f")
+
+
+def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> str:
+    """Say what an audit event announces, if that is anything outside of the process.
+
+    Args:
+        event: Its name.
+        args: Its arguments.
+        is_own: Whether a path is one that may be changed.
+
+    Returns:
+        A sentence without subject, or nothing.
+    """
+    if event in _OF_FILES or event in _OF_TWO_FILES:
+        return _changing(event, args, is_own)
+    if (say := _SAID.get(event)) is not None:
+        return say(event, args)
+    if event == "open":
+        return _opening(args, is_own)
+    return "writes to the system's log" if event.startswith("syslog.") else ""
+
+
+def _changing(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> str:
+    directory = args[1] if event in _IN_DIRECTORY and len(args) > 1 else None
+    paths = [path for each in args[:2] if (path := _absolute(each, directory))]
+    if paths and all(is_own(path) for path in paths):
+        return ""
+    named = [shown_path(path) for path in paths] or [str(args[0])]
+    return f"{_OF_FILES[event]} {named[0]}" if event in _OF_FILES else f"{_OF_TWO_FILES[event]} {' → '.join(named)}"
+
+
+def _asking(_: str, args: Sequence[Any]) -> str:
+    return f"connects to {_text(args[0])}{f':{_text(args[1])}' if len(args) > 1 and args[1] else ''}"
+
+
+def _signalling(_: str, args: Sequence[Any]) -> str:
+    whom = "this kernel" if args[0] in (os.getpid(), os.getppid(), 0, -1) else f"process {args[0]}"
+    return f"sends signal {args[1]} to {whom}"
+
+
+def _database(_: str, args: Sequence[Any]) -> str:
+    name = _text(args[0])
+    return "" if name in (":memory:", "") or os.path.exists(name) else f"makes the database {name}"
+
+
+def _opening(args: Sequence[Any], is_own: Callable[[str], bool]) -> str:
+    path, _, flags = (*args, None, None, 0)[:3]
+    known = _absolute(path)
+    if known is None or is_own(known):
+        return ""
+    if isinstance(flags, int) and flags & _WRITES:
+        return "" if known == os.devnull else f"writes {shown_path(known)}"
+    try:
+        mode = _plain_stat(known).st_mode
+    except OSError:
+        return ""  # the code learns that by itself
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
+        return f"reads from {shown_path(known)}, which is no file"
+    return ""
+
+
+_plain_stat = os.stat
+
+
+def _absolute(path: Any, directory: Any = None) -> str | None:
+    """A path in full; what it is relative to may be a descriptor."""
+    if not isinstance(path, str | bytes):
+        return None
+    if not isinstance(directory, int) or directory < 0:
+        return os.path.abspath(os.fsdecode(path))
+    try:
+        return os.path.join(os.readlink(f"/proc/self/fd/{directory}"), os.fsdecode(path))
+    except OSError:
+        return os.fsdecode(path)
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _command(args: Sequence[Any]) -> str:
+    for words in args[:2]:
+        if not isinstance(words, list | tuple):
+            continue
+        listed = [_text(word) for word in cast("Sequence[Any]", words)]
+        is_shell = len(listed) == 3 and listed[1] == "-c" and listed[0].endswith("sh")
+        return listed[2] if is_shell else shlex.join(listed)
+    return _text(args[0])
+
+
+def _address(address: Any) -> str:
+    if isinstance(address, tuple):
+        return ":".join(_text(part) for part in cast("tuple[Any, ...]", address)[:2])
+    return _text(address)
+
+
+_SAID: dict[str, Callable[[str, Sequence[Any]], str]] = {
+    **dict.fromkeys(
+        ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"),
+        lambda _, args: f"runs {_command(args)}",
+    ),
+    **dict.fromkeys(("os.fork", "os.forkpty", "_posixsubprocess.fork_exec"), lambda _, __: "starts a process"),
+    **dict.fromkeys(
+        ("socket.connect", "socket.sendto", "socket.sendmsg"), lambda _, args: f"connects to {_address(args[1])}"
+    ),
+    **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _asking),
+    "socket.bind": lambda _, args: f"waits for connections at {_address(args[1])}",
+    **dict.fromkeys(("os.kill", "os.killpg"), _signalling),
+    "sqlite3.connect": _database,
+}
+
+
+def _is_probed(last: FrameType) -> bool:
+    """Whether this happens while a module is imported, or in one that goes on without."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    for _ in range(_MAX_FRAMES):
+        if frame is None or frame is last:
+            return False
+        if frame.f_globals.get("__name__") in _PROBES:
+            return True
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>" and frame.f_code.co_name == "_find_and_load":
+            return True
+        frame = frame.f_back
+    return False
