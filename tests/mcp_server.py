@@ -111,6 +111,12 @@ def shout(size: int) -> str:
     return "done"
 
 
+@server.tool()
+def many() -> dict[str, list[list[int]]]:
+    """A message of few bytes that takes much memory to read."""
+    return {"many": [[] for _ in range(400_000)]}
+
+
 @server.tool(structured_output=False)
 def huge() -> str:
     """A message of 17 MiB."""

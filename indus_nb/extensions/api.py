@@ -126,7 +126,7 @@ class ExtensionApi(Guarded):
 
         Args:
             function: The function, when the decorator is written without parentheses.
-            **options: ``name``, ``description``, ``read_only``, ``snippet``, as for ``function_tool``.
+            **options: ``name``, ``description``, ``read_only``, ``snippet``, ``describe``, as for ``function_tool``.
 
         Returns:
             The function itself, or with options the decorator.
@@ -412,7 +412,10 @@ class ExtensionApi(Guarded):
         Returns:
             What it printed and how it ended. A program that cannot be started has the reason as ``stderr``.
         """
-        return await run_program([command, *arguments], Path(cwd) if cwd else self._session.store.cwd, timeout)
+        environment = self._session.settings.shell.environment()
+        return await run_program(
+            [command, *arguments], Path(cwd) if cwd else self._session.store.cwd, timeout, environment
+        )
 
 
 def _first_line(function: Callable[..., Any]) -> str | None:

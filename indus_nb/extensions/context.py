@@ -15,7 +15,9 @@ from indus_nb.errors import UsageError
 from indus_nb.extensions.registered import Extension
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Model
-from indus_nb.tools import CallDescription, Tool, ToolError, describe_call
+from indus_nb.tools import RESERVED_TOOLS, CallDescription, Tool, ToolError, describe_call
+from indus_nb.tools.description import by_arguments
+from indus_nb.tools.tool import secret_arguments
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -58,6 +60,18 @@ class ExtensionHost(Protocol):
     @property
     def listening(self) -> set[str]:
         """The events that have a handler."""
+        ...
+
+    def origin(self, name: str, tool: Tool | None) -> str | None:
+        """Whose tool that is, if it is a user's extension that offers it.
+
+        Args:
+            name: The tool's name.
+            tool: The tool.
+
+        Returns:
+            The extension in words.
+        """
         ...
 
     @property
@@ -213,7 +227,31 @@ class Context(Guarded):
         Returns:
             The description. Its ``approval()`` may read files: call it off the event loop.
         """
-        return describe_call(tool_name, arguments, self._session.all_tools)
+        tools = self._session.all_tools
+        described = describe_call(tool_name, arguments, tools)
+        origin = self._host.origin(tool_name, tools.get(tool_name)) if tool_name in RESERVED_TOOLS else None
+        if origin is None or described.rejection is not None:
+            return described
+        # Under the name of one of our own tools it is asked about as what it is, whatever it says of itself.
+        return by_arguments(tool_name, arguments, has_effects=described.has_effects, origin=origin)
+
+    def with_secrets(self, tool_name: str, arguments: JsonObject) -> JsonObject:
+        """Return arguments as a question is made of them: with the secrets that a file is compared with.
+
+        Code and commands keep the placeholders of what is a secret of the user's own.
+
+        Args:
+            tool_name: The tool that is called.
+            arguments: The arguments of the call, as the model gave them.
+
+        Returns:
+            The arguments, or a copy that differs.
+
+        Raises:
+            PutBackError: A value cannot be filled in there.
+        """
+        declared, is_code = secret_arguments(self._session.all_tools.get(tool_name))
+        return self._session.settings.vault.in_question(arguments, declared, is_code=is_code)
 
     def warning(self, tool_name: str, arguments: JsonObject) -> str | None:
         """Return what the user should know of a tool call before allowing it.
@@ -234,6 +272,10 @@ class Context(Guarded):
         """The built-in tool of that name, unless another tool is offered under it."""
         tool = self._session.equipment.tools.get(tool_name)
         return tool if tool is self._session.all_tools.get(tool_name) else None
+
+    def is_project_trusted(self) -> bool:
+        """Whether the user trusts the project in the working directory, or it brings nothing to be trusted."""
+        return self._session.trusting.trusts_project
 
     def is_idle(self) -> bool:
         """Whether no run, retry or compaction is active."""

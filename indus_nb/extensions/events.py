@@ -6,8 +6,8 @@ A handler gets the event and a context, and returns nothing, an answer of the cl
 
 The order within one prompt: ``input``, ``before_agent_start``, ``agent_start``, then for each turn ``turn_start``,
 ``context``, ``before_provider_request``, ``after_provider_response``, the answer's ``message_*``, for each tool call
-``tool_execution_start``, ``tool_call``, ``tool_execution_update``, ``tool_result``, ``tool_execution_end``, and at last
-``turn_end`` and ``agent_end``.
+``tool_execution_start``, ``tool_call``, ``tool_begin``, ``tool_execution_update``, ``tool_result``,
+``tool_execution_end``, and at last ``turn_end`` and ``agent_end``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from indus_nb.session.compaction import Preparation
 from indus_nb.session.hooks import BranchChange, InputSource, ShutdownReason, StartReason
 from indus_nb.storage.entries import Entry
 from indus_nb.tools import Shell
+from indus_nb.tools.description import Target
 from indus_nb.wire import JsonObject, WireModel
 
 # Events
@@ -215,12 +216,27 @@ class MessageFinal:
 
 @dataclass(slots=True)
 class ToolCallEvent:
-    """A tool is about to run; ``input`` may be changed in place."""
+    """A tool is about to run; ``input`` may be changed in place.
+
+    A handler that asks about a file sets ``target`` to what was asked about, and the tool opens that and no other.
+    """
 
     type: ClassVar[str] = "tool_call"
     tool_call_id: str
     tool_name: str
     input: JsonObject
+    target: Target | None = None
+
+
+@dataclass(slots=True)
+class ToolBegin:
+    """A tool call was allowed, and the tool runs next; ``target`` is the file that was asked about, if one was."""
+
+    type: ClassVar[str] = "tool_begin"
+    tool_call_id: str
+    tool_name: str
+    input: JsonObject
+    target: Target | None = None
 
 
 @dataclass(slots=True)
@@ -287,6 +303,7 @@ ExtensionEvent = (
     | AfterProviderResponse
     | MessageFinal
     | ToolCallEvent
+    | ToolBegin
     | ToolResultEvent
     | ModelSelect
     | ThinkingLevelSelect
@@ -455,6 +472,7 @@ EVENT_NAMES: frozenset[str] = frozenset(
     {
         *ANSWERS,
         "session_start",
+        "tool_begin",
         "session_switch",
         "session_branch",
         "session_compact",
@@ -484,6 +502,7 @@ EVENT_NAMES: frozenset[str] = frozenset(
         "compaction_start",
         "compaction_end",
         "queue_update",
+        "job_update",
         "todo_reminder",
         "todo_auto_clear",
         "ttsr_triggered",

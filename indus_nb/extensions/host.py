@@ -38,8 +38,9 @@ from indus_nb.extensions.calling import Calls
 from indus_nb.extensions.context import CommandContext, Context
 from indus_nb.extensions.loader import Source, load
 from indus_nb.extensions.registered import Command, Extension
-from indus_nb.loop import AbortSignal, RunAborted
+from indus_nb.loop import AbortSignal, RunAborted, Verdict
 from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
+from indus_nb.redaction import hide
 from indus_nb.session.compaction import CompactionResult, Preparation
 from indus_nb.session.hooks import (
     BranchChange,
@@ -55,8 +56,9 @@ from indus_nb.session.hooks import (
 from indus_nb.session.session import AgentSession
 from indus_nb.storage.entries import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
+from indus_nb.tools.description import Target
 from indus_nb.tools.truncate import Truncation
-from indus_nb.wire import JsonObject, first_problem
+from indus_nb.wire import JsonObject, encodable, first_problem
 
 _log = logging.getLogger("indus_nb")
 AnswerT = TypeVar("AnswerT", bound=ev.Answer)
@@ -65,6 +67,7 @@ _COMPLETION_SECONDS = 2.0
 """The user waits for a list meanwhile."""
 _INTERRUPTED = (ev.UserInput, ev.BeforeAgentStart, ev.ModelContext, ev.BeforeProviderRequest, ev.ToolCallEvent)
 """What an abort need not wait for."""
+_SHOWN_PATH_CHARACTERS = 200
 _KEPT_PROBLEMS = 50
 
 
@@ -158,6 +161,21 @@ class Extensions(SessionHooks):
             prompts += answer.prompt_paths
         if skills or prompts:
             self.session.equipment.look_again(skills, prompts)
+
+    def origin(self, name: str, tool: Tool | None) -> str | None:
+        """Whose tool that is, if it is a user's extension that offers it.
+
+        Args:
+            name: The tool's name.
+            tool: The tool.
+
+        Returns:
+            The extension in words.
+        """
+        for extension in self._extensions:
+            if extension.tools.get(name) is tool and extension.source.is_foreign:
+                return f"the extension {extension.source.path}"
+        return None
 
     def tools_changed(self) -> None:
         """Offer the tools that are registered now, from the next request on."""
@@ -287,8 +305,9 @@ class Extensions(SessionHooks):
         self.background(self.session.emit(self._noted(extension, event, error)), event)
 
     def _noted(self, extension: Extension | None, event: str, error: BaseException) -> ExtensionError:
-        path = extension.source.path if extension is not None else "extensions"
-        text = str(error) or type(error).__name__
+        whole = str(extension.source.path) if extension is not None else "extensions"
+        path = textcut.middle(hide(whole), _SHOWN_PATH_CHARACTERS)
+        text = (str(error) or type(error).__name__).replace(whole, path)
         problem = f"{path} failed on {event}: {text}"
         self._problems = [*self._problems[-_KEPT_PROBLEMS:], *([] if problem in self._problems else [problem])]
         _log.debug("The extension %s failed on %s", path, event, exc_info=error)
@@ -442,7 +461,7 @@ class Extensions(SessionHooks):
     async def request(self, payload: Any) -> Any:
         if "before_provider_request" not in self.listening:
             return payload
-        event = ev.BeforeProviderRequest(copy.deepcopy(payload))  # parts of it are the session's own
+        event = ev.BeforeProviderRequest(copy.deepcopy(encodable(payload)))  # parts of it are the session's own
         async for _, answer in self._results(event):
             event.payload = answer
         return event.payload
@@ -462,23 +481,27 @@ class Extensions(SessionHooks):
                 await self.report(extension, event.type, TypeError(problem))
         return event.message
 
-    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:
+    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
         event = ev.ToolCallEvent(call.id, call.name, arguments)
         for extension, handler in self._handlers(event.type):
             try:
                 answer = await self._call(handler, event, Context(self))
                 parsed = ev.ToolCallAnswer() if answer is None else ev.ToolCallAnswer.model_validate(answer)
             except RunAborted:
-                return "Not run: the user aborted before this call started."
+                return Verdict("Not run: the run was stopped before this call started.")
             except Exception as error:  # noqa: BLE001 - whatever fails here, the tool must not run
                 await self.report(extension, event.type, error)
-                return f"Not run: an extension that watches over tools failed ({str(error) or type(error).__name__})."
+                failed = str(error) or type(error).__name__
+                return Verdict(f"Not run: an extension that watches over tools failed ({failed}).")
             if parsed.block:
-                return parsed.reason or "An extension did not allow this call."
+                return Verdict(parsed.reason or "An extension did not allow this call.")
             if parsed.input is not None:
                 arguments.clear()
                 arguments.update(parsed.input)
-        return None
+        return Verdict(target=event.target)
+
+    async def tool_begins(self, call: ToolCall, target: Target | None) -> None:
+        await self._notify(ev.ToolBegin(call.id, call.name, call.arguments, target))
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
         event = ev.ToolResultEvent(

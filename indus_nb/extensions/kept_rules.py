@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from indus_nb.files import make_private_directory, read_file, write_atomically
+from indus_nb import textcut
+from indus_nb.files import is_link_of_others, make_private_directory, others_can_write, read_file, write_atomically
 from indus_nb.session.dialogs import Ui
+from indus_nb.tools.previews import is_sound
+from indus_nb.visible import visible
 from indus_nb.wire import load_object
 
 RULES_FILE = "approved.json"
@@ -36,10 +40,18 @@ class KeptRules:
             The rules, oldest first.
         """
         rules, self.problem = await asyncio.to_thread(self._read)
-        if self.problem and self.problem not in self._reported:
-            self._reported.add(self.problem)
-            ui.notify(self.problem, "warning")
-        return rules.get(str(directory), ())
+        if self.problem:
+            self._report(self.problem, ui)
+        kept = rules.get(str(directory), ())
+        sound = [rule for rule in kept if is_sound(rule, directory)]
+        if len(sound) < len(kept):
+            others = ", ".join(f"`{textcut.one_line(visible(rule), 60)}`" for rule in kept if rule not in sound)
+            self._report(
+                f"{self._path}: these rules, kept by another version, allow more than they say and do not count: "
+                f"{others}. You may remove them.",
+                ui,
+            )
+        return sound
 
     async def add(self, directory: Path, rule: str) -> None:
         """Keep a rule for ``directory``; where that is not possible it counts for this once.
@@ -50,11 +62,16 @@ class KeptRules:
         """
         await asyncio.to_thread(self._add, str(directory), rule)
 
+    def _report(self, problem: str, ui: Ui) -> None:
+        if problem not in self._reported:
+            self._reported.add(problem)
+            ui.notify(problem, "warning")
+
     def _read(self) -> tuple[Mapping[str, Sequence[str]], str]:
         advice = "No rule in it counts, and none is added, until you mend or remove it."
         try:
-            if self._path.stat().st_mode & stat.S_IWOTH:
-                return {}, f"{self._path}: others than you can write to it: `chmod 600 {self._path}`. {advice}"
+            if (objection := _objection(self._path)) is not None:
+                return {}, f"{objection} {advice}"
             rules = load_object(read_file(self._path))
         except FileNotFoundError:
             return {}, ""
@@ -83,3 +100,16 @@ class KeptRules:
                 self._path.chmod(0o600)  # whatever it was before
         except (Timeout, OSError):
             return  # it will be asked again
+
+
+def _objection(path: Path) -> str | None:
+    """Why what a file says is perhaps not what the user wrote; raises ``OSError`` where there is none."""
+    if is_link_of_others(path):
+        return f"{path}: it is a link that another user made."
+    for place, found in ((path, path.stat()), (path.parent, path.parent.stat())):
+        if found.st_uid not in (os.geteuid(), 0):
+            return f"{place}: it belongs to another user."
+        # A sticky directory keeps others from replacing what is not theirs.
+        if not (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX) and others_can_write(found):
+            return f"{place}: others than you can write to it: `chmod go-w {place}`."
+    return None

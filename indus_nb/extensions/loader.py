@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import sha256
+from importlib.machinery import PathFinder
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, TypeAlias, cast
 
-Scope = Literal["project", "user", "temporary", "package"]
+from indus_nb.own_imports import working_directory_entries
+from indus_nb.resources.extension_files import Check, ExtensionScope, extension_files
+
+Scope: TypeAlias = ExtensionScope
 ENTRY_POINTS = "indus_nb.extensions"
 
 
@@ -21,30 +26,37 @@ class Source:
     """An extension that has not been loaded yet.
 
     ``path`` is a file, the name of an entry point, or the location of a function. ``setup`` is there for functions
-    and entry points.
+    and entry points. ``check`` is asked about every file that is imported for it.
     """
 
     path: str
     scope: Scope
     setup: Callable[[Any], Any] | None = None
+    check: Check | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is a user's, rather than a part of this package."""
+        module: object = getattr(self.setup, "__module__", None)
+        own = isinstance(module, str) and module.startswith("indus_nb.")
+        return not own or module == "indus_nb.extensions.definitions"
 
 
-def discover(directories: Iterable[tuple[Path, Scope]], paths: Iterable[tuple[Path, Scope]]) -> Iterator[Source]:
+def discover(
+    directories: Iterable[tuple[Path, Scope]], paths: Iterable[tuple[Path, Scope]], check: Check | None = None
+) -> Iterator[Source]:
     """Find extensions in files.
 
     Args:
         directories: Searched one level deep; those that do not exist are passed over.
         paths: Files and directories that were named; one that does not exist is kept, so that loading it fails.
+        check: What sees to it that files of a project are those that the user trusts.
 
     Returns:
         The extensions in that order; each file once.
     """
-    seen: set[Path] = set()
-    for path, scope in (*_in_directories(directories), *_at_paths(paths)):
-        real = path.resolve()
-        if real not in seen:
-            seen.add(real)
-            yield Source(str(path), scope)
+    for path, scope in extension_files(directories, paths):
+        yield Source(str(path), scope, check=check if scope == "project" else None)
 
 
 def installed() -> Iterator[Source]:
@@ -60,11 +72,40 @@ def installed() -> Iterator[Source]:
 @lru_cache(maxsize=1)
 def _entry_points(_: tuple[str, ...]) -> Sequence[Any]:
     """Looking through all packages takes milliseconds; they change with the path only."""
-    from importlib.metadata import distributions, entry_points
+    # A package that only the working directory has is not installed.
+    places = [entry for entry in sys.path if entry not in working_directory_entries()]
+    finders = [finder for finder in sys.meta_path if finder is not PathFinder]
+    if not any(map(_may_name_some, places)) and not any(hasattr(finder, "find_distributions") for finder in finders):
+        return ()
+    from importlib.metadata import distributions
 
-    if not any(ENTRY_POINTS in (package.read_text("entry_points.txt") or "") for package in distributions()):
-        return ()  # most often, and taking all of them apart would take as long again
-    return tuple(entry_points(group=ENTRY_POINTS))
+    packages = [
+        package
+        for package in distributions(path=places)
+        if ENTRY_POINTS in (package.read_text("entry_points.txt") or "")
+    ]
+    points = (package.entry_points.select(group=ENTRY_POINTS) for package in packages)
+    return tuple(dict.fromkeys(chain.from_iterable(points)))
+
+
+def _may_name_some(place: str) -> bool:
+    """Whether a package in an entry of the path may have extensions: the library takes longer to import than to ask."""
+    try:
+        names = os.listdir(place or ".")  # noqa: PTH208 - a path's objects would double the time
+    except NotADirectoryError:
+        return True  # an archive
+    except OSError:
+        return False
+    found = [name for name in names if name.endswith((".dist-info", ".egg-info", ".egg"))]
+    return any(name.endswith(".egg") or _names_some(f"{place}/{name}/entry_points.txt") for name in found)
+
+
+def _names_some(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - see above
+            return ENTRY_POINTS.encode() in file.read()
+    except OSError:
+        return False
 
 
 def load(source: Source, *, afresh: bool = False) -> Callable[[Any], Any]:
@@ -78,11 +119,13 @@ def load(source: Source, *, afresh: bool = False) -> Callable[[Any], Any]:
         What to call with the API.
 
     Raises:
-        ImportError: There is no such module, or it has no function ``setup``.
+        ImportError: There is no such module, it has no function ``setup``, or it is not what the user trusts.
         Exception: Whatever the module raises.
     """
     if source.setup is not None:
         return source.setup
+    from hashlib import sha256
+
     path = Path(source.path)
     name = f"indus_nb_extension_{path.stem.replace('-', '_')}_{sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     if afresh or name not in sys.modules:
@@ -95,8 +138,15 @@ def load(source: Source, *, afresh: bool = False) -> Callable[[Any], Any]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
+            content = path.read_bytes()
+            if source.check is not None:
+                from indus_nb.extensions.checked_imports import check_imports
+
+                source.check(path, content)
+                if package or path.parent.name == "extensions":  # else the directory is not the extension's own
+                    check_imports(path.parent, source.check)
             # Not through the bytecode cache: that cannot distinguish versions of one second and one size.
-            exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102 - extensions are code
+            exec(compile(content, str(path), "exec"), module.__dict__)  # noqa: S102 - extensions are code
         except BaseException:
             del sys.modules[name]
             raise
@@ -108,49 +158,3 @@ def _factory(loaded: Any, where: str) -> Callable[[Any], Any]:
     if not callable(setup):
         raise ImportError(f"{where} has no function `setup(api)`")
     return cast("Callable[[Any], Any]", setup)
-
-
-def _in_directories(directories: Iterable[tuple[Path, Scope]]) -> Iterator[tuple[Path, Scope]]:
-    for directory, scope in directories:
-        try:
-            items = sorted(directory.iterdir())
-        except OSError:
-            continue
-        for item in items:
-            if not item.name.startswith((".", "_")):
-                for path in _entries(item):
-                    yield path, scope
-
-
-def _at_paths(paths: Iterable[tuple[Path, Scope]]) -> Iterator[tuple[Path, Scope]]:
-    for path, scope in paths:
-        entries = _entries(path)
-        if entries or not path.is_dir():
-            # A path that does not exist is kept: loading it reports what is wrong.
-            for entry in entries or [path]:
-                yield entry, scope
-        else:
-            yield from _in_directories([(path, scope)])
-
-
-def _entries(path: Path) -> Sequence[Path]:
-    """The modules that an item of a directory of extensions stands for."""
-    if path.is_file():
-        return [path] if path.suffix == ".py" else []
-    if (path / "__init__.py").is_file():
-        return [path / "__init__.py"]
-    if (path / "pyproject.toml").is_file():
-        return [path / name for name in _listed(path / "pyproject.toml")]
-    return []
-
-
-def _listed(project: Path) -> list[str]:
-    """What ``[tool.indus_nb] extensions = [...]`` names."""
-    import tomllib
-
-    try:
-        content = tomllib.loads(project.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    names: object = content.get("tool", {}).get("indus_nb", {}).get("extensions")
-    return [name for name in cast("list[object]", names) if isinstance(name, str)] if isinstance(names, list) else []

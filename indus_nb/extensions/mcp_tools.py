@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indus_nb.errors import UsageError
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import SessionShutdown, SessionStart
 from indus_nb.mcp import McpServers
 from indus_nb.session.dialogs import clock
-from indus_nb.tools import BUILTIN_TOOLS
+from indus_nb.tools import RESERVED_TOOLS
+
+if TYPE_CHECKING:
+    from indus_nb.sandbox import Sandbox
 
 
-def mcp_extension(configs: Mapping[str, object]) -> Callable[[ExtensionApi], None]:
-    """An extension that offers the tools of those servers; see ``McpServers`` for ``configs``."""
+def mcp_extension(
+    configs: Mapping[str, object], sandboxes: Callable[[Path], Sandbox | None] = lambda _: None
+) -> Callable[[ExtensionApi], None]:
+    """Make an extension that offers the tools of servers.
+
+    Args:
+        configs: The servers; see ``McpServers``.
+        sandboxes: Returns what confines their processes in a session that works in a directory.
+
+    Returns:
+        The extension.
+    """
 
     def setup(api: ExtensionApi) -> None:
         servers: list[McpServers] = []
@@ -25,7 +40,9 @@ def mcp_extension(configs: Mapping[str, object]) -> Callable[[ExtensionApi], Non
 
         @api.on("session_start")
         async def start(_: SessionStart, ctx: Context) -> None:
-            servers.append(McpServers(configs, ctx.cwd, reserved=BUILTIN_TOOLS, on_change=offer))
+            servers.append(
+                McpServers(configs, ctx.cwd, reserved=RESERVED_TOOLS, sandbox=sandboxes(ctx.cwd), on_change=offer)
+            )
             running = clock.get()
             with running.paused() if running else contextlib.nullcontext():  # it has a time limit of its own
                 await servers[-1].start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,16 @@ class ExecResult:
     killed: bool
 
 
-async def run_program(arguments: Sequence[str], cwd: Path, seconds: float | None) -> ExecResult:
+async def run_program(
+    arguments: Sequence[str], cwd: Path, seconds: float | None, environment: Mapping[str, str] | None = None
+) -> ExecResult:
     """Run a program to its end. Never raises but ``CancelledError``, which kills the program.
 
     Args:
         arguments: The program and its arguments.
         cwd: The directory that it runs in.
         seconds: How long it may run before it is killed; ``None`` for no limit.
+        environment: Its variables; without them those that ``child_environment`` chooses.
 
     Returns:
         What it printed and how it ended. A program that cannot be started has the reason as ``stderr``.
@@ -38,7 +41,7 @@ async def run_program(arguments: Sequence[str], cwd: Path, seconds: float | None
         output = bytearray()
         killed = False
         try:
-            async with Child(arguments, cwd=cwd, stderr=errors) as child:
+            async with Child(arguments, cwd=cwd, stderr=errors, environment=environment) as child:
                 until = None if seconds is None else asyncio.get_running_loop().time() + seconds
                 try:
                     while chunk := await child.read(until):

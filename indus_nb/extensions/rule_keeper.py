@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from indus_nb.events import TtsrTriggered
@@ -20,8 +20,11 @@ from indus_nb.streaming import AssistantMessageEvent
 class RuleKeeper(RunWatcher):
     """The stream rules of one session. ``extension`` follows the session: what was applied depends on its branch."""
 
-    def __init__(self, session: AgentSession, settings: StreamRuleSettings, agent_dir: Path) -> None:
+    def __init__(
+        self, session: AgentSession, settings: StreamRuleSettings, agent_dir: Path, trusts: Callable[[Path], bool]
+    ) -> None:
         self._session = session
+        self._trusts = trusts
         self._settings = settings
         self._agent_dir = agent_dir
         self._watch: RuleWatch | None = None
@@ -41,7 +44,8 @@ class RuleKeeper(RunWatcher):
             self._stops = 0
 
     def _load(self) -> None:
-        found = load_rules(self._session.store.cwd, self._agent_dir)
+        cwd = self._session.store.cwd
+        found = load_rules(cwd, self._agent_dir, trusted=self._trusts(cwd))
         for problem in found.problems:
             self._report(problem)
         self._watch = RuleWatch(found.rules, self._settings) if found.rules else None

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from indus_nb.loop import Verdict
 from indus_nb.messages import ToolCall
 from indus_nb.session.hooks import SessionHooks, StartReason
 from indus_nb.session.session import AgentSession
@@ -51,9 +52,12 @@ class Standby(SessionHooks):
         if self._needed():
             await self._replace(reason, previous)
 
-    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> str | None:
+    async def reload(self) -> None:
+        await self.started("reload")
+
+    async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
         if self._session.settings.approve == "never" and self._made is None:
-            return None
+            return Verdict()
         return await (await self._replace("startup")).tool_call(call, arguments)  # a run keeps its hooks to its end
 
     async def branched(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, model_validator
 
 from indus_nb.redaction import hide_shapes, shown_url
 from indus_nb.wire import WireModel
+
+if TYPE_CHECKING:
+    from indus_nb.sandbox import Sandbox
 
 CONNECT_SECONDS = 30.0
 """How long connecting may take where ``timeoutMs`` is not set."""
@@ -66,11 +69,12 @@ class McpServerConfig(WireModel):
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A configured server: its name and entry in the settings, and its directory."""
+    """A configured server: its name and entry in the settings, its directory, and what confines its process."""
 
     name: str
     config: McpServerConfig
     directory: Path
+    sandbox: Sandbox | None = None
 
     @property
     def time_limit(self) -> float | None:

@@ -1,27 +1,32 @@
 """A server at an address: streamable HTTP.
 
-What this module promises: no message is longer than ``MAX_MESSAGE_BYTES``, and how HTTP answered the requests of one
-task (``HttpOutcome``), which the SDK's errors leave out, is known to that task.
+What this module promises: no message is longer than ``MAX_MESSAGE_BYTES``, or holds more values than any does, and how
+HTTP answered the requests of one task (``HttpOutcome``), which the SDK's errors leave out, is known to that task.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+import sys
+from collections.abc import AsyncGenerator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from indus_nb.mcp.config import CONNECT_SECONDS, MAX_MESSAGE_BYTES, McpServerConfig
+from indus_nb.providers.bodies import IDENTITY, BodyError, TooLargeError, bound_response
 from indus_nb.tools.truncate import size_text
+from indus_nb.wire import check_json_values
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.client._transport import TransportStreams
 
 _MIN_READ_SECONDS = 300.0
+_ENDS_OF_EVENT = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 @dataclass(slots=True)
@@ -70,7 +75,7 @@ async def over_http(config: McpServerConfig) -> AsyncGenerator[TransportStreams]
 
     def make() -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
-            headers={"accept-encoding": "identity", **config.headers},
+            headers={**IDENTITY, **config.headers},
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=seconds),
             event_hooks={"response": [_inspect]},
         )
@@ -87,23 +92,37 @@ async def _inspect(response: httpx2.Response) -> None:
     if response.status_code >= 400 and response.request.method == "POST" and (seen := _outcome.get(None)):
         seen.status = response.status_code
         seen.session_forgotten = response.status_code == 404 and "mcp-session-id" in response.request.headers
-    if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        response.stream = _bounded(cast("httpx2.AsyncByteStream", response.stream))
+    is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    limit = sys.maxsize if is_stream else MAX_MESSAGE_BYTES
+    through = partial(_with_few_values, in_events=is_stream)
+    bound_response(response, limit=limit, through=through, failure=_failure)
 
 
-def _bounded(stream: httpx2.AsyncByteStream) -> httpx2.AsyncByteStream:
+async def _with_few_values(pieces: AsyncGenerator[bytes], *, in_events: bool) -> AsyncGenerator[bytes]:
+    """Pass a body on, but for the end of a message whose JSON would take far more memory than its text."""
+    message = bytearray()
+    async with contextlib.aclosing(pieces):
+        async for piece in pieces:
+            searched = max(0, len(message) - 3)
+            message += piece
+            if in_events and (end := max(message.rfind(mark, searched) for mark in _ENDS_OF_EVENT)) >= 0:
+                _check_values(message)
+                del message[:end]
+            yield piece
+    _check_values(message)
+
+
+def _check_values(message: bytearray) -> None:
+    try:
+        check_json_values(bytes(message))
+    except ValueError as error:
+        raise BodyError(str(error)) from error
+
+
+def _failure(error: BodyError) -> Exception:
+    """What the SDK reports as a failure of its request."""
     import httpx2
 
-    class Bounded(httpx2.AsyncByteStream):
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            size = 0
-            async for chunk in stream:
-                size += len(chunk)
-                if size > MAX_MESSAGE_BYTES:
-                    raise httpx2.ReadError(f"it sent a message of more than {size_text(MAX_MESSAGE_BYTES)}")
-                yield chunk
-
-        async def aclose(self) -> None:
-            await stream.aclose()
-
-    return Bounded()
+    too_large = f"a message of more than {size_text(MAX_MESSAGE_BYTES)}"
+    what = too_large if isinstance(error, TooLargeError) else f"a message that is not read: {error}"
+    return httpx2.ReadError(f"it sent {what}")

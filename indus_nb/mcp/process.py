@@ -1,9 +1,10 @@
 """A server as a process of ours, spoken to over its pipes.
 
-What this module promises: a message is a line of bounded length, so no server can make us hold more; what it writes on
+What this module promises: a message is a line of bounded length with a bounded number of values in it, so no server can
+make us hold more; what it writes on
 standard error, or on standard output besides messages, ends up in its log; and when the transport is left, nothing is
-left of the server's process group. For that its input is closed, then it is asked to terminate, then it is killed,
-with a second between the steps. Should this process be killed, the guard (``tools.guard``) ends the group.
+left of what the server has started. For that its input is closed, then it is asked to terminate, then it is killed,
+with a second between the steps. Should this process be killed, the guard (``tools.guard``) does so.
 
 The SDK's own transport holds lines of any length, and a server that does not react to the end of its input would
 outlive us.
@@ -17,19 +18,22 @@ import os
 import shutil
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.mcp.config import MAX_MESSAGE_BYTES, ServerSpec
 from indus_nb.mcp.log import MAX_LOG_CHARACTERS, ServerLog
-from indus_nb.tools.guard import guard_group, kill_group, release_group, start_guard
+from indus_nb.tools.guard import Guarded
 from indus_nb.tools.truncate import size_text
+from indus_nb.wire import check_json_values
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
+
+    from indus_nb.sandbox import Confined
 
 GRACE_SECONDS = 1.0
 """Seconds that a process has to end when its input is closed, and again when it is asked to terminate."""
@@ -39,7 +43,7 @@ GRACE_SECONDS = 1.0
 async def over_pipes(
     spec: ServerSpec, log: ServerLog, lose: Callable[[str | None], None]
 ) -> AsyncGenerator[TransportStreams]:
-    """Run the server's process, and leave nothing of its process group behind.
+    """Run the server's process, and leave nothing behind of what it has started.
 
     Args:
         spec: The server; its entry has a ``command``.
@@ -50,7 +54,7 @@ async def over_pipes(
         The streams of messages from and to the server, while the context is entered.
 
     Raises:
-        ValueError: There is no such program.
+        ValueError: There is no such program, or it cannot be confined as it should be.
         OSError: The program cannot be started.
     """
     import anyio
@@ -82,20 +86,42 @@ async def _start_program(spec: ServerSpec, log: ServerLog, lose: Callable[[str |
     environment = get_default_environment() | spec.config.env
     command = spec.config.command or ""
     path = _find_program(command, spec.directory, environment)
-    start_guard()
-    process = await asyncio.create_subprocess_exec(
-        *(command, *spec.config.args),
-        executable=path,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        limit=MAX_MESSAGE_BYTES,
-        cwd=spec.directory,
-        env=environment,
-        start_new_session=True,
-    )
-    guard_group(process.pid)
-    return _Program(process, log, lose)
+    confined = _confined([path, *spec.config.args], spec)
+    guarded = Guarded()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *guarded.arguments(confined.arguments if confined is not None else [path, *spec.config.args]),
+            pass_fds=confined.pass_fds if confined is not None else (),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            limit=MAX_MESSAGE_BYTES,
+            cwd=spec.directory,
+            env=guarded.environment(environment),
+            start_new_session=True,
+        )
+    except BaseException:
+        guarded.kill()  # it may have been cancelled when the program ran already
+        await guarded.sweep()
+        guarded.release()
+        if confined is not None:
+            confined.close()
+        raise
+    guarded.started(process.pid)
+    if confined is not None:
+        confined.release()
+    return _Program(process, guarded, log, lose, confined)
+
+
+def _confined(arguments: Sequence[str], spec: ServerSpec) -> Confined | None:
+    if spec.sandbox is None:
+        return None
+    from indus_nb.sandbox import SandboxError
+
+    try:
+        return spec.sandbox.confine(arguments)
+    except SandboxError as error:
+        raise ValueError(str(error)) from error
 
 
 def _find_program(command: str, cwd: Path, environment: Mapping[str, str]) -> str:
@@ -109,8 +135,17 @@ def _find_program(command: str, cwd: Path, environment: Mapping[str, str]) -> st
 class _Program:
     """A running server process: its three pipes, and its end."""
 
-    def __init__(self, process: Process, log: ServerLog, lose: Callable[[str | None], None]) -> None:
+    def __init__(
+        self,
+        process: Process,
+        guarded: Guarded,
+        log: ServerLog,
+        lose: Callable[[str | None], None],
+        confined: Confined | None,
+    ) -> None:
         self._process = process
+        self._guarded = guarded
+        self._confined = confined
         self._log = log
         self._lose = lose
         self._stdin = cast("asyncio.StreamWriter", process.stdin)
@@ -135,6 +170,11 @@ class _Program:
                 if not line:
                     self._silent = True
                     self._lose(None)
+                    return
+                try:
+                    check_json_values(line)
+                except ValueError as error:
+                    self._lose(f"sent a message that is not read: {error}")
                     return
                 try:
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -173,11 +213,11 @@ class _Program:
             if self._silent:
                 self._lose(_how_it_ended(self._process.returncode))
             if not ended:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._process.pid, signal.SIGTERM)
+                self._guarded.signal(signal.SIGTERM)
                 await self._ended(GRACE_SECONDS)
         finally:
-            kill_group(self._process.pid)
+            self._guarded.kill()
+            await self._guarded.sweep()
         await self._ended(GRACE_SECONDS)
         with anyio.move_on_after(
             GRACE_SECONDS / 4
@@ -193,8 +233,12 @@ class _Program:
         return self._process.returncode is not None
 
     def release(self) -> None:
-        """Close the pipes, whatever other process holds them."""
-        release_group(self._process.pid)
+        """Close the pipes, whatever other process holds them, and set right what it must not have changed."""
+        self._guarded.release()
+        if self._confined is not None:
+            self._confined.close()
+            for sentence in self._confined.said:
+                self._log.add(f"[sandbox] {sentence}\n".encode())
         cast("Any", self._process)._transport.close()  # noqa: SLF001 - nothing public does it
 
 

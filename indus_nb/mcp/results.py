@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import json
-import tempfile
+import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb import textcut
 from indus_nb.events import ToolOutput
-from indus_nb.messages import ImageContent, TextContent
-from indus_nb.tools.read import read_image
+from indus_nb.messages import ImageContent, TextContent, image_type
+from indus_nb.tools.read import fit_image
 from indus_nb.tools.tool import ToolError
 from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, head, size_text
 from indus_nb.wire import JsonObject, clean_text
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 _MAX_IMAGES = 20
 
 
-def output_of(result: mcp_types.CallToolResult, tool: str) -> ToolOutput:
+def output_of(result: mcp_types.CallToolResult, tool: str, stop: threading.Event) -> ToolOutput:
     """Convert a server's result to what a model is shown.
 
     Reads images, so call it in a thread.
@@ -33,16 +31,18 @@ def output_of(result: mcp_types.CallToolResult, tool: str) -> ToolOutput:
     Args:
         result: The server's result.
         tool: The tool's name, for sentences about its images.
+        stop: Set when nobody waits for it any more.
 
     Returns:
         Text and images.
     """
     parts: list[str | ImageContent] = []
+    images = _Images(tool, stop)
     for block in result.content:
         if block.type == "text":
             parts.append(block.text)
         elif block.type == "image":
-            parts += _image(block.data, block.mime_type, tool)
+            parts += images.read(block.data, block.mime_type)
         elif block.type == "audio":
             parts.append(f"[Audio, {block.mime_type}: cannot be shown]")
         elif block.type == "resource_link":
@@ -50,47 +50,58 @@ def output_of(result: mcp_types.CallToolResult, tool: str) -> ToolOutput:
                 f"[Resource {block.name}: {block.uri}]" + (f" {block.description}" if block.description else "")
             )
         else:
-            parts += _resource(block.resource, tool)
+            parts += _resource(block.resource, images)
     if result.structured_content is not None and not _says(parts, result.structured_content):
         parts.append(json.dumps(result.structured_content, ensure_ascii=False))
     texts = [clean_text(part) for part in parts if isinstance(part, str) and part.strip()]
-    images = [part for part in parts if isinstance(part, ImageContent)]
-    if len(images) > _MAX_IMAGES:
-        texts.append(f"[{len(images) - _MAX_IMAGES} of {len(images)} images are left out]")
+    if images.count > _MAX_IMAGES:
+        texts.append(f"[{images.count - _MAX_IMAGES} of {images.count} images are left out]")
     text, details = _shortened("\n".join(texts))
-    if details is None and len(images) <= _MAX_IMAGES:
+    if details is None and images.count <= _MAX_IMAGES:
         kept = [part for part in parts if not isinstance(part, str) or part.strip()]
         content = [TextContent(text=clean_text(part)) if isinstance(part, str) else part for part in kept]
     else:
-        content = [*([TextContent(text=text)] if text else []), *images[:_MAX_IMAGES]]
+        shown = [part for part in parts if isinstance(part, ImageContent)]
+        content = [*([TextContent(text=text)] if text else []), *shown]
     return ToolOutput(content=content or [TextContent(text="(no output)")], details=details)
 
 
-def _image(data: str, mime_type: str, tool: str) -> list[str | ImageContent]:
-    """An image as models accept it: with one that none can read, every later request would be refused."""
-    try:
-        with tempfile.NamedTemporaryFile(prefix="indusagi-mcp-") as file:
-            file.write(base64.b64decode(data, validate=True))
-            file.flush()
-            output = read_image(Path(file.name), f"from {tool}")
-    except (binascii.Error, OSError) as error:
-        return [f"[An image from {tool} cannot be shown: {error}]"]
-    except ToolError as error:
-        return [f"[{error}]"]
-    if output is None:
-        return [f"[An image from {tool}, {mime_type}, cannot be shown: models take PNG, JPEG, GIF and WebP]"]
-    return [block.text if isinstance(block, TextContent) else block for block in output.content]
+class _Images:
+    """Reads the images of one result as models accept them: with one that none can read, all later requests fail."""
+
+    def __init__(self, tool: str, stop: threading.Event) -> None:
+        self.count = 0
+        self._tool = tool
+        self._stop = stop
+
+    def read(self, encoded: str, mime_type: str) -> list[str | ImageContent]:
+        """An image and a note on it; nothing once there were too many."""
+        self.count += 1
+        if self.count > _MAX_IMAGES or self._stop.is_set():
+            return []
+        name = f"from {self._tool}"
+        try:
+            data = base64.b64decode(encoded, validate=True)
+            actual = image_type(data[:12])
+            if actual is None:
+                return [f"[An image {name}, {mime_type}, cannot be shown: models take PNG, JPEG, GIF and WebP]"]
+            image, sizes = fit_image(data, name, stop=self._stop)
+        except ValueError as error:  # no base64
+            return [f"[An image {name} cannot be shown: {error}]"]
+        except ToolError as error:
+            return [f"[{error}]"]
+        return [f"Image {name} [{actual}]{sizes}", image]
 
 
 def _resource(
-    resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents, tool: str
+    resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents, images: _Images
 ) -> list[str | ImageContent]:
     label = f"[Resource {resource.uri}]"
     blob: str | None = getattr(resource, "blob", None)
     if blob is None:
         return [f"{label}\n{getattr(resource, 'text', '')}"]
     if (resource.mime_type or "").startswith("image/"):
-        return [label, *_image(blob, resource.mime_type or "", tool)]
+        return [label, *images.read(blob, resource.mime_type or "")]
     return [f"{label} {resource.mime_type or 'binary'}, {size_text(len(blob) * 3 // 4)}: cannot be shown"]
 
 

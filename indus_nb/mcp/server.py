@@ -17,7 +17,7 @@ from indus_nb.mcp.log import ServerLog
 from indus_nb.mcp.results import output_of
 from indus_nb.messages import TextContent
 from indus_nb.providers.tool_schemas import SchemaError, sound_schema
-from indus_nb.tools.tool import ToolContext, ToolError, text_output
+from indus_nb.tools.tool import ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import size_text
 from indus_nb.wire import JsonObject, clean_text, dump
 
@@ -86,7 +86,7 @@ class Server:
             result = await self._call(tool, arguments, context)
         except UnavailableError as error:
             raise ToolError(self._sentence(str(error))) from error
-        output = await asyncio.to_thread(output_of, result, tool)
+        output = await in_thread(lambda stop: output_of(result, tool, stop), patience=0.1)
         if not result.is_error:
             return output
         content = [

@@ -30,6 +30,8 @@ from indus_nb.wire import JsonObject, clean_text, field_problems
 if TYPE_CHECKING:
     import mcp_types
 
+    from indus_nb.sandbox import Sandbox
+
 _MAX_DESCRIPTION_CHARACTERS = 10_000
 _MAX_NAME_CHARACTERS = 64
 
@@ -54,7 +56,7 @@ class McpTool:
 
         It counts as one with effects: a server's own word is no proof.
         """
-        return by_arguments(self.spec.name, arguments)
+        return by_arguments(self.spec.name, arguments, origin=f"the MCP server {self.server.spec.name}")
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Have the server run the tool.
@@ -81,6 +83,7 @@ class McpServers:
         configs: The settings' ``mcpServers``, see ``McpServerConfig``; an entry that makes no sense is a problem.
         cwd: Where relative directories start.
         reserved: Names that are not given to tools.
+        sandbox: What confines the processes of servers; those that are reached over the network run elsewhere.
         on_change: Called, on the event loop, whenever ``tools`` became another mapping.
     """
 
@@ -90,6 +93,7 @@ class McpServers:
         cwd: Path,
         *,
         reserved: Collection[str] = (),
+        sandbox: Sandbox | None = None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.tools: Mapping[str, Tool] = {}
@@ -107,7 +111,7 @@ class McpServers:
             else:
                 if config.enabled:
                     directory = cwd / Path(config.cwd or ".").expanduser()
-                    self._servers[name] = Server(ServerSpec(name, config, directory), self._update_tools)
+                    self._servers[name] = Server(ServerSpec(name, config, directory, sandbox), self._update_tools)
 
     @property
     def problems(self) -> list[str]:

@@ -12,9 +12,9 @@ from indus_nb.errors import UsageError
 from indus_nb.files import expand_user
 from indus_nb.resources.context_files import ContextFile, find_context_files
 from indus_nb.resources.search import Diagnostic, Place, Search, Source, kind_of, sign_of
-from indus_nb.resources.settings import PROJECT_DIRECTORY
 from indus_nb.resources.skills import Skill, find_skills, skill_prompt
 from indus_nb.resources.templates import PromptTemplate, fill, find_templates
+from indus_nb.resources.trust import PROJECT_DIRECTORY
 
 __all__ = ["ContextFile", "Diagnostic", "PromptTemplate", "Resources", "Skill", "expand", "load_resources"]
 
@@ -47,6 +47,7 @@ def load_resources(  # noqa: PLR0913 - each is a flag or a setting of its own
     use_skills: bool = True,
     use_templates: bool = True,
     use_context_files: bool = True,
+    trusted: bool = False,
     home: Path | None = None,
 ) -> Resources:
     """Load all that holds for sessions in a directory. Does not raise: what cannot be used is among the diagnostics.
@@ -67,6 +68,7 @@ def load_resources(  # noqa: PLR0913 - each is a flag or a setting of its own
         use_skills: Whether to look for skills in other places than the extra paths.
         use_templates: Whether to look for prompt templates in other places than the extra paths.
         use_context_files: Whether to read context files.
+        trusted: Whether the user trusts the project in ``cwd``. If not, only the user's own places are looked at.
         home: The user's home directory, if not that of the environment.
 
     Returns:
@@ -79,25 +81,28 @@ def load_resources(  # noqa: PLR0913 - each is a flag or a setting of its own
             home = expand_user("~")
         except UsageError:
             home = agent_dir
-    search = Search(home)
-    base = _first_text(search, project_dir / "SYSTEM.md", agent_dir / "SYSTEM.md")
-    appended = _first_text(search, project_dir / "APPEND_SYSTEM.md", agent_dir / "APPEND_SYSTEM.md")
-    context_files = find_context_files(search, [agent_dir, *reversed(cwd.parents), cwd]) if use_context_files else []
+    search = Search(home, cwd, agent_dir)
+    above = [*reversed(cwd.parents), cwd] if trusted else []
+    texts = [project_dir, agent_dir] if trusted else [agent_dir]
+    base = _first_text(search, *(place / "SYSTEM.md" for place in texts))
+    appended = _first_text(search, *(place / "APPEND_SYSTEM.md" for place in texts))
+    read = [agent_dir, *above] if use_context_files else []
+    context_files = find_context_files(search, read, own=[agent_dir, cwd])
     prompt_sources = [Source("temporary", cwd, list(map(str, extra_prompt_paths)))]
     skill_sources = [Source("temporary", cwd, list(map(str, extra_skill_paths)))]
     if use_templates:
         projects, users = _by_scope(prompts, project_dir)
         prompt_sources += [
-            Source("project", project_dir, projects, [Place(project_dir / "prompts")]),
+            Source("project", project_dir, projects, [Place(project_dir / "prompts")] if trusted else []),
             Source("user", agent_dir, users, [Place(agent_dir / "prompts")]),
         ]
     if use_skills:
         projects, users = _by_scope(skills, project_dir)
         shared = home / ".agents" / "skills"
-        above = [directory / ".agents" / "skills" for directory in _up_to_repository(cwd)]
-        nearby = [Place(path, loose=False) for path in above if path != shared]
+        places = [directory / ".agents" / "skills" for directory in _up_to_repository(cwd)] if trusted else []
+        nearby = [Place(path, loose=False) for path in places if path != shared]
         skill_sources += [
-            Source("project", project_dir, projects, [Place(project_dir / "skills"), *nearby]),
+            Source("project", project_dir, projects, [Place(project_dir / "skills"), *nearby] if trusted else []),
             Source("user", agent_dir, users, [Place(agent_dir / "skills"), Place(shared, loose=False)]),
         ]
     return Resources(

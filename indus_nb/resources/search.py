@@ -82,10 +82,18 @@ class Ignored(NamedTuple):
 
 
 class Search:
-    """One look at all files: what it found wrong and what it may still spend."""
+    """One look at all files: what it found wrong and what it may still spend.
 
-    def __init__(self, home: Path) -> None:
+    Args:
+        home: The user's home directory.
+        cwd: The directory of the sessions.
+        agent_dir: The user's own directory; no file elsewhere may be a link into it.
+    """
+
+    def __init__(self, home: Path, cwd: Path, agent_dir: Path) -> None:
         self._home = home
+        self._here = Path(os.path.realpath(cwd))
+        self._agent_dir = agent_dir
         self._left = dict(_BUDGETS)
         self.diagnostics: list[Diagnostic] = []
 
@@ -121,6 +129,9 @@ class Search:
         """Read a file; ``None`` if it is not there, cannot be used, or the budget for files is spent."""
         if self._left["characters of files"] < 0:
             return None
+        if self._leads_to_secrets(path):
+            self.report(path, "is not used: it leads to a place that keys and passwords are kept in. Put a file there")
+            return None
         try:
             text = read_text(path)
         except UnusableFileError as error:
@@ -131,6 +142,16 @@ class Search:
                 self.report(path, f"cannot be read ({error.strerror}). Make it a file that you may read, or remove it")
             return None
         return text if self._spend("characters of files", len(text), path) else None
+
+    def _leads_to_secrets(self, path: Path) -> bool:
+        """Whether a file would be told to a model that is something else than it seems: a link to keys."""
+        real = os.path.realpath(path)
+        if real == str(path):
+            return False
+        from indus_nb.tools.reach import keeps_secrets  # most files are no links
+
+        private = [] if path.is_relative_to(self._agent_dir) else [Path(os.path.realpath(self._agent_dir))]
+        return keeps_secrets(Path(real), self._here, private)
 
     def files(self, sources: Iterable[Source], find: Callable[[Place], Iterator[Path]]) -> Iterator[tuple[Path, Scope]]:
         """Find the files in all places, without those that their scope's settings exclude.

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import pydantic_core
-from pydantic import Field, ValidationError
-
+from indus_nb import late_models
 from indus_nb._moved import Renamed
 from indus_nb.cassettes.environment import environment_cassette
 from indus_nb.errors import SettingsError
 from indus_nb.files import expand_user, read_file
+from indus_nb.late_models import Field
 from indus_nb.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers.registry import ModelRegistry
-from indus_nb.wire import JsonObject, WireModel, first_problem, usual
+from indus_nb.resources.trust import PROJECT_DIRECTORY, DefaultTrust
+from indus_nb.wire import JsonObject, WireModel, first_problem, from_json, to_camel, usual
 
-PROJECT_DIRECTORY = ".indusagi"
-RULES_DIRECTORY = "rules"
-"""Where stream rules are: in this directory of the project's and of the user's."""
+MAX_SETTINGS_BYTES = 1 << 20
 _RESOURCES = ("extensions", "skills", "prompts")
+_NEVER = ("sessionDir", "shellPath", "shellCommandPrefix", "defaultTrust", "ttsr", "secrets", "shellEnvironment")
+"""What no project can set, trusted or not."""
+_HARMLESS = ("defaultThinkingLevel", "steeringMode", "followUpMode", "interruptMode")
+"""What a project can set that is not trusted."""
+_STRICTER = ("approve", "defaultTools", "notebook", "sandbox")
+"""What such a project can make stricter: ask more, offer fewer tools, tell less, confine more."""
 
 
 class CompactionSettings(WireModel):
@@ -48,11 +53,36 @@ class ImageSettings(WireModel):
 
 
 class NotebookSettings(WireModel):
-    """What a notebook's model is shown unasked, and for how many seconds its code may run; ``None``: no limit."""
+    """What a notebook's model is shown unasked, and for how many seconds its code may run; ``None``: no limit.
+
+    With ``error_hint`` a line below the first traceback says how to ask about it. With ``undo`` what its code changes
+    can be taken back; to remember that may take so much time and memory each time.
+    With ``preview`` the question about its code says what that would do, which a copy of the kernel finds out in so
+    many seconds, or gives up.
+    ``rerun`` selects what becomes of the last turn when its cell is run again: the conversation goes on from before it,
+    or after it.
+    """
 
     tell_cells: bool = True
     tell_variables: bool = True
     python_timeout_seconds: float | None = Field(default=1800, gt=0, allow_inf_nan=False)
+    error_hint: bool = True
+    undo: bool = True
+    undo_milliseconds: float = Field(default=50, gt=0, allow_inf_nan=False)
+    undo_megabytes: int = Field(default=256, gt=0)
+    preview: bool = True
+    preview_seconds: float = Field(default=2, gt=0, le=60)
+    rerun: Literal["branch", "append"] = "branch"
+
+
+class JobSettings(WireModel):
+    """After how many seconds a tool call goes on as a job, ``0`` never; ``None`` leaves it to the interface.
+
+    With ``start_turn`` the model is told of a job's end at once, even if it is idle.
+    """
+
+    after_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    start_turn: bool = True
 
 
 class ExtensionHandlerSettings(WireModel):
@@ -78,12 +108,22 @@ class StreamRuleSettings(WireModel):
     """In answers, for ``after-gap``."""
 
 
+class SecretSettings(WireModel):
+    """Whether secrets are kept out of messages, files and what is shown."""
+
+    redact: bool = True
+
+
 class Settings(WireModel):
     """``settings.json``; unknown keys are kept. An absent value leaves the choice to the program.
 
     ``enabled_models`` are the ones to cycle through, as ``--models``. ``extensions``, ``skills`` and ``prompts`` are
     absolute paths and patterns, with a mark in front where there was one (``!``, ``+``, ``-``), the project's first.
-    ``approve`` selects the tool calls that the user is asked about. ``mcp_servers`` are objects as they stand, by name.
+    ``approve`` selects the tool calls that the user is asked about. ``default_trust`` is the answer about projects that
+    the user has not decided about (``indus_nb.resources.trust``). ``mcp_servers`` are objects as they stand, by name,
+    and ``sandbox`` is one (``indus_nb.resources.sandbox_settings``).
+    ``shell_environment`` are names of variables with keys that programs are given all the same; with ``!`` before it
+    what they are not given.
     """
 
     default_provider: str | None = None
@@ -106,21 +146,34 @@ class Settings(WireModel):
     branch_summary: BranchSummarySettings = usual(BranchSummarySettings)
     retry: RetrySettings = usual(RetrySettings)
     images: ImageSettings = usual(ImageSettings)
+    jobs: JobSettings = usual(JobSettings)
     notebook: NotebookSettings = usual(NotebookSettings)
     todo: TodoSettings = usual(TodoSettings)
     ttsr: StreamRuleSettings = usual(StreamRuleSettings)
+    sandbox: dict[str, Any] | None = None
+    secrets: SecretSettings = usual(SecretSettings)
+    shell_environment: list[str] = Field(default_factory=list[str])
     shell_path: str | None = None
     shell_command_prefix: str | None = None
     session_dir: str | None = None
+    default_trust: DefaultTrust = "ask"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The settings in force, a problem for each file that could not be used, and for each key the file it is from."""
+    """The settings in force, what could not be used of the files, and for each key the file it is from.
+
+    ``project_extensions`` are those entries of ``extensions`` that the project's file has. ``lost_sandbox`` is what is
+    wrong with a file of the user's own that says something of a sandbox and cannot be used, and ``own_sandbox`` what
+    the user's own file sets of it.
+    """
 
     settings: Settings
-    problems: list[SettingsError] = field(default_factory=list[SettingsError])
+    problems: list[SettingsError | str] = field(default_factory=list["SettingsError | str"])
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    project_extensions: Sequence[str] = ()
+    lost_sandbox: SettingsError | None = None
+    own_sandbox: object = None
 
     def place(self, key: str) -> str:
         """Name a key to the user: with its file, in the spelling of the file (``defaultModel``)."""
@@ -161,40 +214,116 @@ def model_registry(agent_dir: Path) -> ModelRegistry:
     return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json", cassette=environment_cassette)
 
 
-def load_settings(cwd: Path, agent_dir: Path) -> LoadedSettings:
+def load_settings(cwd: Path, agent_dir: Path, *, trusted: bool = False, project: bytes | None = None) -> LoadedSettings:
     """Load the user's settings and merge the project's over them, nested objects one level deep.
 
-    Lists of resources are concatenated, the project's first. A project can make approvals stricter only, and cannot
-    change stream rules. A file that cannot be used is ignored and reported among the problems.
+    Lists of resources are concatenated, the project's first. Of a project that is not trusted only what is harmless or
+    stricter counts. A file that cannot be used is ignored and reported among the problems; in the place of the user's
+    own what may have protected is as strict as it may have been.
 
     Args:
         cwd: The directory of the project.
         agent_dir: The user's own directory.
+        trusted: Whether the user trusts the project (``indus_nb.resources.trust``).
+        project: What the project's file held when that was decided; without it the file is read.
 
     Returns:
         The settings and where they are from. Does not raise.
     """
-    merged: JsonObject = {}
-    problems: list[SettingsError] = []
-    files: dict[str, Path] = {}
-    for path in (agent_dir / "settings.json", cwd / PROJECT_DIRECTORY / "settings.json"):
-        try:
-            settings = _read(path)
-        except SettingsError as problem:
-            problems.append(problem)
-            continue
-        is_project = path.parent.name == PROJECT_DIRECTORY
-        if is_project and "approve" in settings and _strictness(settings) <= max(_strictness(merged), 0):
-            del settings["approve"]  # a project may make approvals stricter, not looser
-        if is_project:
-            settings.pop("ttsr", None)  # nor may it switch off the user's own rules
-        for key in _RESOURCES:
-            if key in settings:
-                settings[key] = [*(_absolute(entry, path.parent) for entry in settings[key]), *merged.get(key, [])]
-        merged = _merge(merged, settings)
-        files.update(dict.fromkeys(settings, path))
+    problems: list[SettingsError | str] = []
+    path = agent_dir / "settings.json"
+    lost_sandbox = None
+    try:
+        merged = parsed_settings(path)
+    except SettingsError as problem:
+        merged, mentions_sandbox = _strictest(path)
+        meanwhile = f" Until then `approve` counts as `{merged['approve']}`."
+        problems.append(SettingsError(path, problem.problem, meanwhile))
+        lost_sandbox = problem if mentions_sandbox else None
+    files, own_sandbox = dict.fromkeys(merged, path), merged.get("sandbox")
+    for key in _RESOURCES:
+        if key in merged:
+            merged[key] = [absolute_entry(entry, path.parent) for entry in merged[key]]
+    path = cwd / PROJECT_DIRECTORY / "settings.json"
+    of_project = _admitted(_usable(path, project, problems), merged, path, problems, trusted=trusted)
+    for key in _RESOURCES:
+        if key in of_project:
+            of_project[key] = [absolute_entry(entry, path.parent) for entry in of_project[key]]
+    extensions: Sequence[str] = of_project.get("extensions", ())
+    of_project |= {key: [*of_project[key], *merged.get(key, [])] for key in _RESOURCES if key in of_project}
+    merged = _merge(merged, of_project)
+    files.update(dict.fromkeys(of_project, path))
     settings = Settings.model_validate(merged) if merged else Settings.model_construct()
-    return LoadedSettings(settings, problems, files)
+    return LoadedSettings(settings, problems, files, extensions, lost_sandbox, own_sandbox)
+
+
+def _usable(path: Path, content: bytes | None, problems: list[SettingsError | str]) -> JsonObject:
+    try:
+        return parsed_settings(path, content)
+    except SettingsError as problem:
+        problems.append(problem)
+        return {}
+
+
+def _strictest(path: Path) -> tuple[JsonObject, bool]:
+    """What protects as much as a file that cannot be used may have, and whether that speaks of a sandbox."""
+    try:
+        text = read_file(path)[:MAX_SETTINGS_BYTES].replace(b"\0", b"")  # in whatever encoding
+    except OSError:
+        text = b""
+    settings: JsonObject = {"approve": "always" if b"always" in text else "writes"}
+    if b"tell" in text:
+        settings["notebook"] = {"tellCells": False, "tellVariables": False}
+    if b"shellEnvironment" in text or b"shell_environment" in text:
+        names = re.findall(rb'"(![A-Za-z0-9_*?]{1,200})"', text)
+        settings["shellEnvironment"] = [name.decode() for name in dict.fromkeys(names)]
+    return settings, b"sandbox" in text
+
+
+def _admitted(
+    settings: JsonObject, own: JsonObject, path: Path, problems: list[SettingsError | str], *, trusted: bool
+) -> JsonObject:
+    """What of a project's settings counts besides the user's ``own``."""
+    if trusted and (rejected := [key for key in _NEVER if key in settings and key != "ttsr"]):
+        names = ", ".join(f"`{key}`" for key in rejected)
+        problems.append(f"{path}: {names} cannot be set by a project. Put it into your own settings if you want it.")
+    chosen = {key: value for key, value in settings.items() if key not in _NEVER}
+    if not trusted:
+        chosen = {key: value for key, value in chosen.items() if key in (*_HARMLESS, *_STRICTER)}
+        if (wanted := chosen.pop("defaultTools", None)) is not None:
+            from indus_nb.tools import DEFAULT_TOOLS
+
+            usual = DEFAULT_TOOLS if own.get("defaultTools") is None else own["defaultTools"]
+            chosen["defaultTools"] = [name for name in wanted if name in usual]
+        if "notebook" in chosen:
+            chosen["notebook"] = {
+                key: value for key, value in chosen["notebook"].items() if key.startswith("tell") and value is False
+            }
+    if "sandbox" in chosen:
+        from indus_nb.resources.sandbox_settings import stricter
+
+        chosen["sandbox"] = stricter(chosen["sandbox"], own.get("sandbox"))
+    if "approve" in chosen and _strictness(chosen) <= max(_strictness(own), 0):
+        del chosen["approve"]  # a project may make approvals stricter, not looser
+    return chosen
+
+
+def privileged(settings: JsonObject) -> JsonObject:
+    """Return those of a project's settings that count only if it is trusted.
+
+    Args:
+        settings: As ``parsed_settings`` returns them, with ``extensions`` as they stand.
+
+    Returns:
+        The settings that are known, are in effect and could harm.
+    """
+    known = set(map(to_camel, Settings.model_fields)) - {*_NEVER, *_HARMLESS, "approve", "sandbox"}
+    return {key: value for key, value in settings.items() if key in known}
+
+
+def own_settings(agent_dir: Path) -> Settings:
+    """Return the user's settings alone, those of no project; what cannot be used has its default."""
+    return Settings.model_validate(_usable(agent_dir / "settings.json", None, []))
 
 
 def _strictness(settings: JsonObject) -> int:
@@ -202,10 +331,17 @@ def _strictness(settings: JsonObject) -> int:
     return {"never": -1, "writes": 1, "always": 2}.get(settings.get("approve", ""), 0)
 
 
-def _absolute(entry: str, directory: Path) -> str:
-    """``entry`` with its path relative to ``directory`` made absolute, the mark in front of it kept.
+def absolute_entry(entry: str, directory: Path) -> str:
+    """Make the path of an entry of a list absolute, and keep the mark in front of it.
 
-    >>> _absolute("!skills/*", Path("/home/me"))
+    Args:
+        entry: A path or pattern, perhaps behind ``!``, ``+`` or ``-``.
+        directory: What it is relative to.
+
+    Returns:
+        The entry.
+
+    >>> absolute_entry("!skills/*", Path("/home/me"))
     '!/home/me/skills/*'
     """
     mark = entry[:1] if entry[:1] in ("!", "+", "-") else ""
@@ -216,15 +352,31 @@ def _absolute(entry: str, directory: Path) -> str:
     return f"{mark}{directory.absolute() / path}"
 
 
-def _read(path: Path) -> JsonObject:
+def parsed_settings(path: Path, content: bytes | None = None) -> JsonObject:
+    """Read a settings file, with its keys under their current names.
+
+    Args:
+        path: The file.
+        content: What it holds, if it was read already.
+
+    Returns:
+        The settings as they stand; empty without a file.
+
+    Raises:
+        SettingsError: It cannot be used.
+    """
     try:
-        text = read_file(path)
+        if content is None and path.stat().st_size > MAX_SETTINGS_BYTES:
+            raise SettingsError(path, f"is larger than {MAX_SETTINGS_BYTES >> 20} MB")
+        text = read_file(path, most=MAX_SETTINGS_BYTES) if content is None else content
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise SettingsError(path, f"cannot be read ({error.strerror})") from error
+    if b"\\u0000" in text:
+        raise SettingsError(path, "holds a NUL character, of which no path, program or name can be made")
     try:
-        value: object = pydantic_core.from_json(text)
+        value: object = from_json(text)
     except ValueError as error:
         raise SettingsError(path, f"is no JSON ({error})") from error
     if not isinstance(value, dict):
@@ -232,7 +384,7 @@ def _read(path: Path) -> JsonObject:
     settings = _migrated(cast("JsonObject", value))
     try:
         Settings.model_validate(settings)
-    except ValidationError as error:
+    except late_models.ValidationError as error:
         raise SettingsError(path, str(first_problem(error))) from error
     return settings
 
@@ -240,6 +392,9 @@ def _read(path: Path) -> JsonObject:
 def _migrated(settings: JsonObject) -> JsonObject:
     """``settings`` with current names; a key under its current name overrides the same under an old one."""
     new = dict(settings)
+    for name in [key for key in new if "_" in key and key in Settings.model_fields]:
+        new.setdefault(to_camel(name), new[name])
+        del new[name]  # what a project may not set, it may not set under any name
     if "queueMode" in new:
         new.setdefault("steeringMode", new.pop("queueMode"))
     if isinstance(websockets := new.get("websockets"), bool):

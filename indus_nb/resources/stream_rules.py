@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from indus_nb.messages import AssistantMessage, CustomMessage, Message
 from indus_nb.resources.frontmatter import UnusableFileError, read_fields, read_text, split_frontmatter
-from indus_nb.resources.settings import PROJECT_DIRECTORY, RULES_DIRECTORY, StreamRuleSettings
+from indus_nb.resources.settings import StreamRuleSettings
+from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY
 from indus_nb.streaming import (
     AssistantMessageEvent,
     StreamStart,
@@ -101,12 +102,13 @@ class FoundRules:
     problems: list[str] = field(default_factory=list[str])
 
 
-def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
+def load_rules(cwd: Path, agent_dir: Path, *, trusted: bool = False) -> FoundRules:
     """Find the stream rules for sessions in ``cwd``; never raises.
 
     Args:
         cwd: The directory of the project.
         agent_dir: The user's own directory.
+        trusted: Whether the user trusts the project; if not, its rules are left out.
 
     Returns:
         The rules, and a sentence about each file that holds none.
@@ -116,7 +118,9 @@ def load_rules(cwd: Path, agent_dir: Path) -> FoundRules:
         (cwd / PROJECT_DIRECTORY / RULES_DIRECTORY, "project"),
         (agent_dir / RULES_DIRECTORY, "user"),
     )
-    for directory, level in reversed(places):  # a project that asks for too much leaves the user's share
+    for directory, level in reversed(
+        places if trusted else places[1:]
+    ):  # a project that asks for too much leaves the user's share
         for path in _rule_files(directory, found.problems):
             try:
                 rule = _rule(path, level)

@@ -36,7 +36,7 @@ def texts(session: AgentSession) -> list[str]:
 
 RUN = """
 input before_agent_start agent_start message_start message_end turn_start context before_provider_request
-after_provider_response message_update tool_execution_start tool_call tool_execution_update tool_result
+after_provider_response message_update tool_execution_start tool_call tool_begin tool_execution_update tool_result
 tool_execution_end turn_end agent_end agent_settled
 """
 
@@ -58,7 +58,7 @@ async def test_the_events_of_a_prompt_come_in_their_order_with_their_fields(open
         "before_provider_request", "after_provider_response",
     ]  # fmt: skip
     tool = [name for name in order if name.startswith("tool_") and name != "tool_execution_update"]
-    assert tool == ["tool_execution_start", "tool_call", "tool_result", "tool_execution_end"]
+    assert tool == ["tool_execution_start", "tool_call", "tool_begin", "tool_result", "tool_execution_end"]
     assert order[-2:] == ["agent_end", "agent_settled"]
 
     def first(name: str) -> Any:
@@ -528,7 +528,7 @@ async def test_files_and_folders_are_extensions_and_a_reload_reads_them_again(op
     )
     (folder / "broken.py").write_text("def setup(api:\n")
     (folder / "_private.py").write_text("raise SystemExit\n")
-    session = open_session(SessionOptions(cwd=home / "work", provider="offline", no_session=True))
+    session = open_session(SessionOptions(cwd=home / "work", provider="offline", no_session=True, trust=True))
     events = watched(session)
     await session.start()
     assert {command["name"] for command in session.list_commands()} == {"one", "two", "three"}

@@ -21,6 +21,8 @@ from indus_nb.session.session import AgentSession
 from indus_nb.tools import Approval, CallDescription, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.tool import Arguments
 
+KEY = "sk-ant-api03-0123456789abcdefghij0123456789abcdefghij"
+
 
 class User:
     """Answers every question with the option that begins so, and remembers the questions."""
@@ -73,12 +75,12 @@ async def test_the_user_is_asked_about_what_other_extensions_made_of_the_call(op
     ("allowed", "other"),
     [
         ({"command": "bash -c 'ls'"}, {"command": "bash -c 'touch made'"}),
-        ({"command": "find . -name x"}, {"command": "find . -delete"}),
+        ({"command": "find .. -name x"}, {"command": "find .. -delete"}),
         ({"command": "env A=1"}, {"command": "env A=1 touch made"}),
         ({"command": "rm a"}, {"command": "rm ab"}),
         ({"command": "git status"}, {"command": "git statusx"}),
-        ({"command": "ls"}, {"command": "ls; touch made"}),
-        ({"command": "ls"}, {"command": "ls $(touch made)"}),
+        ({"command": "ls .."}, {"command": "ls ..; touch made"}),
+        ({"command": "ls .."}, {"command": "ls .. $(touch made)"}),
         ({"command": "*"}, {"command": "touch made"}),
     ],
 )
@@ -94,8 +96,8 @@ async def test_what_was_allowed_for_good_allows_no_other_command(opened, message
 
 async def test_harmless_programs_may_be_allowed_with_any_words(opened, messages_api) -> None:
     session = await opened()
-    user = User(session, "Yes, and always in this session: bash: git status …")
-    for command in ("git status", "git status --short", "git status -s src"):
+    user = User(session, "Yes, and always in this session: bash: ls …")
+    for command in ("ls ..", "ls -l ..", "ls -s ../src"):
         await call(session, messages_api, "bash", {"command": command})
     assert len(user.questions) == 1
 
@@ -138,15 +140,17 @@ async def test_a_change_is_shown_however_it_is_written(opened, messages_api, cha
     assert "+EVIL" in user.questions[0].title
 
 
-async def test_a_long_question_shows_beginning_and_end_and_is_never_allowed_for_good(opened, messages_api) -> None:
+async def test_a_question_too_long_to_be_shown_shows_beginning_and_end_and_cannot_be_allowed(
+    opened, messages_api
+) -> None:
     session = await opened()
     user = User(session, "No")
-    content = f"beginning\n{'x' * 20_000}\nthe end"
+    content = f"beginning\n{'x' * 200_000}\nthe end"
     await call(session, messages_api, "write", {"path": "long.txt", "content": content})
     (question,) = user.questions
     assert "beginning" in question.title
     assert "the end" in question.title
-    assert question.options == ["Yes, once", "No"]
+    assert not any(option.startswith("Yes") for option in question.options)
 
 
 async def test_a_file_that_is_none_does_not_hold_the_question_up(opened, messages_api) -> None:
@@ -173,6 +177,43 @@ async def test_a_tool_under_the_name_of_a_built_in_one_is_asked_about_as_it_is(o
     assert (len(user.questions), ran) == (1, [])
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_dry_run_is_told_to_the_user_alone_and_only_when_he_is_asked(
+    opened, messages_api, *, fails: bool
+) -> None:
+    class Target(Arguments):
+        target: str
+
+    tried: list[str] = []
+
+    async def run(arguments: Target, _context: ToolContext) -> ToolOutput:
+        return text_output("done")
+
+    def describe(default: CallDescription, arguments: Target) -> CallDescription:
+        async def dry_run() -> str:
+            tried.append(arguments.target)
+            if fails:
+                raise ValueError("by mistake")
+            return f"It would print \u202e, and password={KEY}"
+
+        return replace(default, approval=lambda: Approval("Deploy?", arguments.target, dry_run=dry_run))
+
+    tool = FunctionTool("deploy", "Deploy.", Target, run, describe=describe)
+    session = await opened(lambda api: api.register_tool(tool))
+    user = User(session, "Yes, once")
+    result = await call(session, messages_api, "deploy", {"target": "here"})
+    (asked,) = user.questions
+    assert ("It would print \\u202e" in plain(asked.title)) is not fails
+    assert KEY not in asked.title
+    assert asked.title.endswith("\n\nhere")
+    assert tried == ["here"]
+    assert "done" in str(result.content)
+    assert "It would print" not in str(messages_api.requests[-1].body)
+    session.settings.approve = "never"
+    await call(session, messages_api, "deploy", {"target": "there"})
+    assert tried == ["here"]
+
+
 async def test_a_tool_whose_question_fails_does_not_run_unasked(opened, messages_api) -> None:
     class Target(Arguments):
         target: str
@@ -196,7 +237,7 @@ async def test_a_tool_whose_question_fails_does_not_run_unasked(opened, messages
     assert (len(user.questions), ran) == (1, [])
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o660])
+@pytest.mark.parametrize("mode", [0o644, 0o640])
 async def test_rules_that_others_may_read_or_change_are_the_users_alone_after_one_is_added(
     opened, messages_api, tmp_path: Path, mode: int
 ) -> None:
@@ -236,8 +277,8 @@ async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": command})
     (question,) = user.questions
-    shown = plain(question.title).removeprefix("Run this command?\n\n")
-    assert shown == question.title.removeprefix("Run this command?\n\n")
+    shown = plain(question.title).partition("\n\n")[2]
+    assert shown == question.title.partition("\n\n")[2]
     assert shown.encode("raw_unicode_escape").decode("unicode_escape") == command
     assert question.options == ["Yes, once", "No"]
 
@@ -246,4 +287,4 @@ async def test_what_is_only_foreign_is_shown_as_it_is(opened, messages_api) -> N
     session = await opened()
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": "echo '\tnaïve 日本語 😀'"})
-    assert user.questions[0].title == "Run this command?\n\necho '\tnaïve 日本語 😀'"
+    assert user.questions[0].title.partition("\n\n")[2] == "echo '\tnaïve 日本語 😀'"

@@ -23,8 +23,10 @@ async def opened(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[C
     monkeypatch.delitem(sys.modules, "indus_nb.extensions.definitions", raising=False)
     sessions: list[AgentSession] = []
 
-    def open_one(approve: ApproveMode = "never") -> AgentSession:
-        options = SessionOptions(cwd=home / "work", model="claude-haiku-4-5", thinking="off", approve=approve)
+    def open_one(approve: ApproveMode = "never", *, trust: bool | None = None) -> AgentSession:
+        options = SessionOptions(
+            cwd=home / "work", model="claude-haiku-4-5", thinking="off", approve=approve, trust=trust
+        )
         sessions.append(open_session(options, definable=False))
         return sessions[-1]
 
@@ -64,7 +66,7 @@ async def test_an_extension_that_is_there_at_the_start_is_loaded(
 ) -> None:
     (home / where).mkdir(parents=True)
     (home / where / "hello.py").write_text("def setup(api):\n    api.register_command('hello', print)\n")
-    session = opened()
+    session = opened(trust=True)
     await session.start()
     assert [command["name"] for command in session.list_commands()] == ["hello"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import pytest_asyncio
+from living import lives
 from waiting import until
 
 from indus_nb.events import ToolOutput
@@ -162,13 +162,6 @@ def shown(output: ToolOutput) -> str:
     return "\n".join(block.text for block in output.content if isinstance(block, TextContent))
 
 
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def starts(folder: Path) -> list[int]:
     """The ids of the processes that were started, oldest first."""
     return [int(line) for line in (folder / "started").read_text().split()]
@@ -273,6 +266,15 @@ async def test_a_message_without_end_ends_the_connection_instead_of_us(reached: 
     assert await text(reached.servers, "test_echo", text="again") == "again"
 
 
+@in_one_loop
+async def test_a_message_of_too_many_values_ends_the_connection_instead_of_us(reached: Reached) -> None:
+    problem = await failure(reached.servers, "test_many")
+    assert re.search("holds more than 250,000 values of JSON|stream ended without a response", problem)
+    assert await text(reached.servers, "test_echo", text="again") == "again"
+    commas = "," * 300_000
+    assert await text(reached.servers, "test_echo", text=commas), "signs in a text are no values"
+
+
 # Processes
 
 
@@ -330,7 +332,7 @@ async def test_closing_leaves_no_process_behind_whatever_they_ignore(tmp_path: P
         await until((tmp_path / "block").exists)
     assert "was closed, while block was running" in await running
     for pid in map(int, (tmp_path / "block").read_text().split()):
-        await until(lambda pid=pid: not alive(pid))
+        await until(lambda pid=pid: not lives(pid))
 
 
 OWNER = """
@@ -364,7 +366,7 @@ async def test_no_process_outlives_ours(tmp_path: Path, end: str) -> None:
     assert "Traceback" not in complaints
     pids = (tmp_path / "block").read_text().split() if end == "kill" else starts(tmp_path)
     for pid in map(int, pids):
-        await until(lambda pid=pid: not alive(pid))
+        await until(lambda pid=pid: not lives(pid))
 
 
 # Addresses

@@ -37,7 +37,7 @@ class Disk:
             folder.mkdir(parents=True)
 
     def load(self, **wishes: Any) -> Resources:
-        return load_resources(self.cwd, self.agent, home=self.home, **wishes)
+        return load_resources(self.cwd, self.agent, home=self.home, trusted=True, **wishes)
 
     def load_with(
         self, *, user: dict[str, list[str]] | None = None, project: dict[str, list[str]] | None = None
@@ -45,7 +45,7 @@ class Disk:
         """What is found with these settings of the user and of the project."""
         write(self.agent / "settings.json", json.dumps(user or {}))
         write(self.project / "settings.json", json.dumps(project or {}))
-        loaded = load_settings(self.cwd, self.agent)
+        loaded = load_settings(self.cwd, self.agent, trusted=True)
         assert not loaded.problems
         return self.load(skills=loaded.settings.skills, prompts=loaded.settings.prompts)
 
@@ -503,7 +503,7 @@ def test_plain_frontmatter_needs_no_yaml_and_nothing_else_is_loaded_either(disk:
     write(disk.project / "skills" / ".gitignore", "x\n")
     script = (
         "import sys; from pathlib import Path; from indus_nb.resources.loading import load_resources\n"
-        "found = load_resources(Path(sys.argv[1]), Path(sys.argv[2]), home=Path(sys.argv[3]))\n"
+        "found = load_resources(Path(sys.argv[1]), Path(sys.argv[2]), home=Path(sys.argv[3]), trusted=True)\n"
         "print(len(found.skills), sorted({'yaml'} & set(sys.modules)))"
     )
     arguments = [sys.executable, "-c", script, disk.cwd, disk.agent, disk.home]

@@ -17,7 +17,7 @@ def load(tmp_path: Path):
             path.parent.mkdir(parents=True, exist_ok=True)
             if content is not None:
                 path.write_text(content if isinstance(content, str) else json.dumps(content))
-        return load_settings(tmp_path / "work", tmp_path / "agent")
+        return load_settings(tmp_path / "work", tmp_path / "agent", trusted=True)
 
     return load_both
 
@@ -134,5 +134,14 @@ def test_a_broken_file_is_named_with_its_field_ignored_and_left_alone(load, tmp_
     assert str(problem).startswith(f"{own_file(tmp_path)}: ")
     assert words in str(problem)
     assert problem.path == own_file(tmp_path)
-    assert loaded.settings == Settings(default_provider="offline")
+    assert loaded.settings == Settings(default_provider="offline", approve="writes")
     assert own_file(tmp_path).read_text() == before
+
+
+@pytest.mark.parametrize("rest", ['"defaultModel": ', '"steeringMode": 5}', '"defaultModel": "x"]'])
+def test_a_broken_file_protects_no_less_than_it_would_if_it_were_whole(load, rest: str) -> None:
+    shell = '"shellEnvironment": ["MY_KEY", "!AWS_*", "!OTHER_TOKEN"], '
+    settings = load('{"approve": "always", "notebook": {"tell_cells": false}, ' + shell + rest).settings
+    assert settings.approve == "always"
+    assert settings.shell_environment == ["!AWS_*", "!OTHER_TOKEN"]
+    assert not settings.notebook.tell_cells

@@ -63,7 +63,7 @@ def test_rules_of_the_user_and_the_project_are_found_side_by_side(tmp_path: Path
     project = rule(
         tmp_path / ".indusagi", "log", "---\nttsrTrigger: [TODO, FIXME]\nscope: thinking, text\n---\nFinish.\n"
     )
-    found = load_rules(tmp_path, tmp_path / "agent")
+    found = load_rules(tmp_path, tmp_path / "agent", trusted=True)
     assert found.problems == []
     assert [one.to_wire() for one in found.rules] == [
         {
@@ -102,7 +102,7 @@ def test_rules_of_the_user_and_the_project_are_found_side_by_side(tmp_path: Path
 def test_a_rule_that_cannot_be_used_is_named_among_the_problems(text: str, problem: str, tmp_path: Path):
     path = rule(tmp_path / "agent", "odd", text)
     rule(tmp_path / "agent", "good", NO_PRINT)
-    found = load_rules(tmp_path, tmp_path / "agent")
+    found = load_rules(tmp_path, tmp_path / "agent", trusted=True)
     assert [one.name for one in found.rules] == ["good"]
     [told] = found.problems
     assert told.startswith(f"{path} is not used: ")
@@ -113,7 +113,7 @@ def test_too_many_rules_of_a_project_leave_the_users_in_force(tmp_path: Path):
     rule(tmp_path / "agent", "mine", NO_PRINT)
     for number in range(120):
         rule(tmp_path / ".indusagi", f"r{number:03}", NO_PRINT)
-    found = load_rules(tmp_path, tmp_path / "agent")
+    found = load_rules(tmp_path, tmp_path / "agent", trusted=True)
     assert len(found.rules) == 100
     assert "mine" in {one.name for one in found.rules}
     assert "there are too many" in found.problems[0]
@@ -122,7 +122,7 @@ def test_too_many_rules_of_a_project_leave_the_users_in_force(tmp_path: Path):
 def test_a_project_cannot_let_the_users_rules_rest(tmp_path: Path):
     (tmp_path / ".indusagi").mkdir()
     (tmp_path / ".indusagi" / "settings.json").write_text('{"ttsr": {"enabled": false}}')
-    assert load_settings(tmp_path, tmp_path / "agent").settings.ttsr.enabled
+    assert load_settings(tmp_path, tmp_path / "agent", trusted=True).settings.ttsr.enabled
 
 
 async def test_an_answer_is_stopped_told_the_rule_and_asked_for_again(
@@ -212,7 +212,7 @@ def test_over_rpc_the_event_shows_the_rule(messages_api: MessagesApi, tmp_path: 
     path = rule(tmp_path / ".indusagi", "log", NO_PRINT)
     more = {"ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "sk-test"}
     messages_api.add(Reply("console.log(x)"), Reply("log.info(x)"))
-    with RpcProcess("--model", "claude-haiku-4-5", "--wire", "strict", home=tmp_path, more=more) as process:
+    with RpcProcess("--model", "claude-haiku-4-5", "--wire", "strict", "--trust", home=tmp_path, more=more) as process:
         process.ask("prompt", message="log x")
         triggered = process.wait("ttsr_triggered")
         process.wait("agent_end")
@@ -233,7 +233,7 @@ def fed(watch: RuleWatch, *pieces: str) -> list[list[str]]:
 def watching(tmp_path: Path, *conditions: str) -> RuleWatch:
     for number, condition in enumerate(conditions):
         rule(tmp_path, f"rule {number}", f"---\ncondition: '{condition}'\n---\nNo.\n")
-    return RuleWatch(load_rules(tmp_path, tmp_path).rules, StreamRuleSettings())
+    return RuleWatch(load_rules(tmp_path, tmp_path, trusted=True).rules, StreamRuleSettings())
 
 
 def test_a_condition_is_met_however_the_text_is_cut(tmp_path: Path):

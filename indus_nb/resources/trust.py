@@ -1,0 +1,219 @@
+"""Whether what a project brings is used: decided by the user for each directory, before any of it is read.
+
+What this module promises: a project is asked about only if it brings something, and finding that out takes calls of
+``stat`` alone. Until the user trusts it nothing of it is imported, run, or shown to a model; where nobody can be asked,
+it is not trusted. Decisions are kept outside of projects (``trust.json`` in the agent directory), by the real path of
+the directory and by what could run then: when that changes, the user is asked again.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from indus_nb.files import others_can_write
+
+if TYPE_CHECKING:
+    from indus_nb.resources.projects import Project
+    from indus_nb.resources.trust_file import TrustFile
+
+Decision: TypeAlias = Literal["directory", "parent", "session", "no", "ignore"]
+"""What a user decides: to trust the directory, its parent, it for this session; not to, or not in this session."""
+DefaultTrust: TypeAlias = Literal["ask", "always", "never"]
+
+PROJECT_DIRECTORY = ".indusagi"
+RULES_DIRECTORY = "rules"
+"""Where stream rules are: in this directory of the project's and of the user's."""
+CONTEXT_NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
+_OWN_NAMES = ("settings.json", "extensions", RULES_DIRECTORY, "SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts")
+
+
+class Input(NamedTuple):
+    """Something that a project brings: what it is, where it is, and the directory that it holds for."""
+
+    kind: str
+    path: str
+    directory: str
+
+
+def project_inputs(directory: str, agent_dir: Path) -> list[Input]:
+    """List what a directory and those above it bring to sessions there, by calls of ``stat`` alone.
+
+    Args:
+        directory: The real path of the sessions' working directory.
+        agent_dir: The user's own directory, which is no project's.
+
+    Returns:
+        What there is, the directory's own first.
+    """
+    found: list[Input] = []
+    own = os.path.join(directory, PROJECT_DIRECTORY)  # noqa: PTH118 - this is on the way of every start
+    if _kind(own) and not _is_same(own, agent_dir):
+        found += [Input(name, path, directory) for name in _OWN_NAMES if _kind(path := f"{own}/{name}")]
+    shared = os.path.realpath(os.path.expanduser("~/.agents/skills"))  # noqa: PTH111 - there may be no home
+    in_repository = True
+    above = directory
+    while True:
+        base = above.rstrip("/")
+        found += [Input(name, f"{base}/{name}", above) for name in CONTEXT_NAMES if _kind(f"{base}/{name}")][:1]
+        if in_repository:
+            skills = f"{base}/.agents/skills"
+            if _kind(skills) and os.path.realpath(skills) != shared:
+                found.append(Input("skills", skills, above))
+            in_repository = not _kind(f"{base}/.git")
+        parent = os.path.dirname(above)  # noqa: PTH120 - see above
+        if parent == above:
+            return found
+        above = parent
+
+
+def _kind(path: str) -> int:
+    try:
+        return stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116 - see above
+    except (OSError, ValueError):
+        return 0
+
+
+def _is_same(path: str, other: Path) -> bool:
+    try:
+        return os.path.samefile(path, other)  # noqa: PTH121 - of a string
+    except OSError:
+        return False
+
+
+class Trust:
+    """What the user decided about the projects of one session.
+
+    Args:
+        agent_dir: The user's own directory, where decisions are kept.
+        given: The answer to every question, if it is known: ``--trust`` and ``--no-trust``.
+    """
+
+    def __init__(self, agent_dir: Path, given: bool | None = None) -> None:  # noqa: FBT001 - an option of the user's
+        self._agent_dir = agent_dir
+        self._given = given
+        self._here: dict[str, bool] = {}
+        """Decisions for this session alone, by directory."""
+        self._projects: dict[str, Project | None] = {}
+        self._kept: TrustFile | None = None
+
+    def project(self, directory: Path, *, afresh: bool = False) -> Project | None:
+        """Return what the project in a directory brings, and whether it is trusted.
+
+        Args:
+            directory: The working directory of sessions.
+            afresh: Whether to look again at what was looked at before.
+
+        Returns:
+            The project; ``None`` if it brings nothing.
+        """
+        real = os.path.realpath(directory)
+        known = self._projects.get(real)
+        if known is None or afresh:
+            inputs = project_inputs(real, self._agent_dir)
+            known = self._projects[real] = self._examined(real, inputs) if inputs else None
+        return known
+
+    def allows(self, directory: Path) -> bool:
+        """Whether what the project in ``directory`` brings may be used; not if nothing was there to be looked at."""
+        project = self.project(directory)
+        return project is not None and project.trusted
+
+    def undecided(self, directories: Iterable[Path]) -> Project | None:
+        """Return the first project of these directories that the user is to be asked about."""
+        return next((each for place in directories if (each := self.project(place)) and each.undecided), None)
+
+    def decide(self, project: Project, decision: Decision) -> None:
+        """Record what the user decided, and keep it unless it is for this session.
+
+        Args:
+            project: As it was when the user was asked: what has come since is not decided about.
+            decision: The decision.
+        """
+        real = str(project.directory)
+        if decision in ("directory", "parent", "no"):
+            self._file().keep(project, decision)
+        if decision in ("session", "no", "ignore"):  # else it counts as long as nothing has changed
+            self._here[real] = decision == "session"
+        project.trusted, project.undecided = decision not in ("no", "ignore"), False
+        self._projects[real] = project
+
+    def problems(self, directories: Iterable[Path]) -> list[str]:
+        """Return sentences about projects that are ignored because nobody was asked, and about the file of decisions.
+
+        Args:
+            directories: Those that the session has to do with.
+        """
+        projects = filter(None, map(self.project, dict.fromkeys(directories)))
+        ignored = [project.ignored_sentence() for project in projects if project.undecided]
+        return [*ignored, *(project.problem for project in projects if project.problem), *self._file_problem()]
+
+    def _file_problem(self) -> Sequence[str]:
+        return (self._kept.problem,) if self._kept is not None and self._kept.problem else ()
+
+    def _file(self) -> TrustFile:
+        if self._kept is None:
+            from indus_nb.resources.trust_file import TrustFile
+
+            self._kept = TrustFile(self._agent_dir)
+        return self._kept
+
+    def _examined(self, real: str, inputs: Sequence[Input]) -> Project | None:
+        from indus_nb.resources.projects import examine
+
+        project = examine(Path(real), inputs)
+        if project is not None:
+            trusted = self._is_trusted(project)
+            project.trusted, project.undecided = bool(trusted), trusted is None
+        return project
+
+    def _is_trusted(self, project: Project) -> bool | None:
+        """Whether the user trusts it; ``None`` if that is to be asked."""
+        if self._given is not None:
+            return self._given
+        real = str(project.directory)
+        if real in self._here:
+            return self._here[real]
+        kept = self._file().read()
+        decision = kept.get(real)
+        if decision is not None:
+            project.changed = project.changes(decision.parts)
+            if not project.changed and not project.too_large:
+                return decision.trusted
+        if self._is_below_trusted(real):
+            return True
+        if decision is None and all(
+            self._is_below_trusted(each.directory) or (each.directory in kept and kept[each.directory].trusted)
+            for each in project.inputs
+        ):
+            return True  # text of directories above, each of which is trusted
+        return self._default()
+
+    def _is_below_trusted(self, directory: str) -> bool:
+        kept = self._file().read()
+        places = [Path(directory), *Path(directory).parents]
+        return any(
+            (decision := kept.get(str(place))) is not None and decision.below and may_be_trusted_whole(place)
+            for place in places
+        )
+
+    def _default(self) -> bool | None:
+        from indus_nb.resources.settings import own_settings, variable
+
+        chosen = variable("DEFAULT_TRUST") or own_settings(self._agent_dir).default_trust
+        return {"always": True, "never": False}.get(chosen)
+
+
+def may_be_trusted_whole(directory: Path) -> bool:
+    """Whether everything below a directory may be trusted: it is the user's own, and not all that the user has."""
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - there may be no home
+    if directory == directory.parent or Path(home).is_relative_to(directory):
+        return False
+    try:
+        state = directory.stat()
+    except OSError:
+        return False
+    return state.st_uid == os.geteuid() and not others_can_write(state)
