@@ -1,0 +1,106 @@
+"""Where every request of every row passes: retries, repairs and the turns after tools included.
+
+What this module promises: no request begins before the limiter lets it and the budget holds the most that it can cost.
+What a server asks to wait holds for all rows. A request that a server refused costs nothing, one that was answered what
+its usage says, and one that broke off as much as was reserved, for nobody knows better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from indus_nb.fanout.budget import Budget, BudgetExhaustedError, Reservation
+from indus_nb.fanout.limiter import Limiter
+from indus_nb.loop.retry import asked_delay, failed_status
+from indus_nb.messages import AssistantMessage
+from indus_nb.providers import Context, Model, Provider, StreamOptions
+from indus_nb.streaming import AssistantMessageEvent, StreamDone, StreamError
+from indus_nb.wire import dump
+
+_WAITS = (429, 503, 529)
+_USUAL_WAIT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Makes providers pass the limits; in the place of a registry's cassette.
+
+    Attributes:
+        limiter: When a request may begin.
+        budget: What it may cost.
+    """
+
+    limiter: Limiter
+    budget: Budget
+
+    def is_replaying(self) -> bool:
+        """Return ``False``: models are reached."""
+        return False
+
+    def provider_for(self, inner: Provider) -> Provider:
+        """Return ``inner`` behind the limits."""
+        return _Gated(inner, self.limiter, self.budget)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gated:
+    inner: Provider
+    limiter: Limiter
+    budget: Budget
+
+    def preload(self) -> None:
+        self.inner.preload()
+
+    async def stream(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> AsyncGenerator[AssistantMessageEvent]:
+        try:
+            # Money first: a request that waits for it holds no place of the limiter's.
+            async with (
+                self.budget.request(worst_cost(model, context)) as reservation,
+                self.limiter.request(),
+                aclosing(self.inner.stream(model, context, options)) as events,
+            ):
+                async for event in events:
+                    if isinstance(event, StreamDone):
+                        reservation.spend(event.message.usage.cost.total)
+                    elif isinstance(event, StreamError):
+                        self._failed(event.error, reservation)
+                    yield event
+        except BudgetExhaustedError as error:
+            from indus_nb.providers.failures import failed_answer
+
+            # With the status that says that another attempt changes nothing, whatever amounts the sentence holds.
+            for event in failed_answer(model, f"402 {error}"):
+                yield event
+
+    def _failed(self, answer: AssistantMessage, reservation: Reservation) -> None:
+        if (status := failed_status(answer)) is None:
+            return
+        if not answer.usage.input and not answer.content:  # else a status that came within an answer
+            reservation.spend(0)
+        if status in _WAITS:
+            self.limiter.pause(asked_delay(answer) or _USUAL_WAIT)
+
+
+def worst_cost(model: Model, context: Context) -> float:
+    """Return the most that a request can cost.
+
+    A token is a byte at least, and no answer is longer than the model's longest.
+
+    Args:
+        model: The model that is asked.
+        context: What it is shown.
+
+    Returns:
+        US dollars.
+    """
+    tools = [[tool.name, tool.description, tool.parameters] for tool in context.tools]
+    size = len(dump([context.system_prompt, tools])) + sum(len(dump(message)) for message in context.messages)
+    prices = model.cost
+    read = max(
+        prices.usage(input=size, output=0).cost.total, prices.usage(input=0, output=0, cache_write=size).cost.total
+    )
+    return read + prices.usage(input=0, output=model.max_tokens).cost.total

@@ -1,0 +1,203 @@
+"""What was asked and answered, row by row, in a file that survives whatever becomes of the process.
+
+What this module promises: a row that ``add`` returned for is read again by the next process, also after ``kill -9`` at
+any point and a power cut. Lines are only ever appended; one that is torn is cut off when the file is opened. Of several
+lines of a row the last counts. One process writes to a file at a time. A file that is no journal is left as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from indus_nb.errors import UsageError
+from indus_nb.files import current_directory, make_private_directory
+from indus_nb.wire import JsonObject, dump, from_json
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+_HEADER: JsonObject = {"type": "fanout-journal", "version": 1}
+
+
+def key_of(**parts: Any) -> str:
+    """Return what a row is found by: the same for the same prompt, row, model, tools, schema and version of code.
+
+    >>> key_of(prompt="a", row={"x": 1, "y": 2}) == key_of(row={"y": 2, "x": 1}, prompt="a")
+    True
+
+    Args:
+        **parts: JSON values that the answer depends on.
+
+    Returns:
+        A digest.
+    """
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a row.
+
+    Attributes:
+        value: The answer, as JSON; ``None`` if it failed.
+        error: Why it failed; ``None`` if it did not.
+        cost: What it has cost, in US dollars.
+        session: The file of its session, if it has one.
+    """
+
+    value: Any = None
+    error: str | None = None
+    cost: float = 0.0
+    session: str | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the row need not be asked again."""
+        return self.error is None
+
+
+class Journal:
+    """The rows of one file, open for writing. Use it as a context manager, or ``close`` it.
+
+    Args:
+        path: The file; it is made if there is none.
+
+    Raises:
+        UsageError: Another process writes to it, it is no journal, or it cannot be read or written.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = current_directory() / path
+        self._rows: dict[str, Done] = {}
+        self.cost = 0.0
+        """What all rows in the file have cost together, those that were asked again included."""
+        try:
+            make_private_directory(self.path.parent)
+            self._lock = _locked(self.path)
+            try:
+                self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    self._read()
+                except BaseException:
+                    os.close(self._descriptor)
+                    raise
+            except BaseException:
+                self._lock.release()
+                raise
+        except OSError as error:
+            raise UsageError(f"The journal {self.path} cannot be used: {error.strerror}.") from error
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, key: str) -> Done | None:
+        """Return what came of a row; ``None`` if it was not asked, or not to its end."""
+        return self._rows.get(key)
+
+    def add(self, key: str, done: Done) -> None:
+        """Write down what came of a row; it is on the disk when this returns.
+
+        Args:
+            key: What it is found by.
+            done: What came of it.
+
+        Raises:
+            OSError: It could not be written; nothing of it is in the file then, or what is torn is cut off later.
+        """
+        line: JsonObject = {"key": key, "value": done.value, "cost": done.cost}
+        line |= {name: value for name, value in (("error", done.error), ("session", done.session)) if value is not None}
+        self._append(line)
+        self._keep(key, done)
+
+    def close(self) -> None:
+        """Let another process write; does nothing the second time."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _keep(self, key: str, done: Done) -> None:
+        self._rows[key] = done
+        self.cost += done.cost
+
+    def _append(self, line: JsonObject) -> None:
+        left = memoryview(dump(line) + b"\n")
+        end = os.fstat(self._descriptor).st_size
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            os.fsync(self._descriptor)
+        except BaseException:
+            os.ftruncate(self._descriptor, end)
+            raise
+
+    def _read(self) -> None:
+        with open(self._descriptor, "rb", closefd=False) as file:
+            content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        lines = iter(whole.splitlines())
+        header = _object(next(lines, b""))
+        if content and (header is None or header.get("type") != _HEADER["type"]):
+            if whole or not dump(_HEADER).startswith(content):  # else the header itself is torn
+                raise UsageError(f"{self.path} is no journal of this program. It is left as it is; name another file.")
+        elif header is not None and header.get("version") != _HEADER["version"]:
+            raise UsageError(f"The journal {self.path} is of another version of this program. Name another file.")
+        if len(whole) < len(content):
+            os.ftruncate(self._descriptor, len(whole))
+        if not whole:
+            self._append(_HEADER)
+        for key, done in _rows(lines):
+            self._keep(key, done)
+
+
+def _rows(lines: Iterator[bytes]) -> Iterator[tuple[str, Done]]:
+    for line in lines:
+        match _object(line):
+            case {"key": str(key), **fields}:
+                yield key, _done(fields)
+            case _:
+                continue  # damaged: the row is asked again
+
+
+def _done(fields: Mapping[str, Any]) -> Done:
+    error, cost, session = fields.get("error"), fields.get("cost"), fields.get("session")
+    return Done(
+        fields.get("value"),
+        error if isinstance(error, str) else None,
+        float(cost) if isinstance(cost, int | float) else 0.0,
+        session if isinstance(session, str) else None,
+    )
+
+
+def _object(line: bytes) -> JsonObject | None:
+    try:
+        value: object = from_json(line)
+    except ValueError:
+        return None
+    return cast("JsonObject", value) if isinstance(value, dict) else None
+
+
+def _locked(path: Path) -> FileLock:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path.with_name(f".{path.name}.lock"), mode=0o600)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise UsageError(
+            f"Another process writes to the journal {path}. Wait for its end, or name another file."
+        ) from error
+    return lock

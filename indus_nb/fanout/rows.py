@@ -1,0 +1,159 @@
+"""Data of any kind as rows of JSON values, in their order; imports none of the libraries that it comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, cast
+
+from indus_nb.errors import UsageError
+from indus_nb.wire import JsonObject
+
+ITEM = "item"
+"""The column of values that are no rows themselves, such as texts."""
+
+_MAX_DEPTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows with the names of their columns.
+
+    Attributes:
+        columns: The names; where rows differ all that occur, in the order in which they come.
+        rows: The values by column, as JSON knows them. A row need not have every column.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[JsonObject, ...]
+
+
+def table_of(data: object) -> Table:
+    """Return the rows of a frame, of a list of rows, or of anything that can be iterated over.
+
+    A frame of pandas or polars and a table of pyarrow give their rows; a mapping of columns to lists of the same length
+    too. Of anything else each element is a row if it is a mapping, a dataclass, a named tuple or a model of pydantic,
+    and otherwise a row with the one column ``item``; a named column of a frame gives its name to that.
+
+    Args:
+        data: The data. It is iterated over once.
+
+    Returns:
+        The table.
+
+    Raises:
+        UsageError: There are no rows in it, or two columns have the same name.
+    """
+    if isinstance(data, str | bytes | bytearray):
+        raise UsageError("The data is one text; give a list of rows, or [text] for a single one.")
+    if hasattr(data, "dask") or (hasattr(data, "collect") and hasattr(data, "collect_schema")):
+        raise UsageError(f"A {_kind(data)} holds no rows yet. Give what its compute() or collect() returns.")
+    if isinstance(data, Mapping):
+        return _of_columns(cast("Mapping[object, object]", data))
+    if (frame := _of_frame(data)) is not None:
+        return frame
+    if not hasattr(data, "__iter__"):
+        raise UsageError(f"A {_kind(data)} is no data: give a frame, a list of rows, or anything to iterate over.")
+    name = getattr(data, "name", None)
+    column = name if isinstance(name, str) and name and hasattr(data, "dtype") else ITEM
+    rows = tuple(_row(element, column) for element in cast("Iterable[object]", data))
+    return Table(tuple(dict.fromkeys(name for row in rows for name in row)), rows)
+
+
+def _of_frame(data: object) -> Table | None:
+    source: Any = data
+    if hasattr(source, "itertuples") and hasattr(source, "columns"):  # pandas
+        return _table(source.columns, source.itertuples(index=False, name=None))
+    if hasattr(source, "iter_rows") and hasattr(source, "columns"):  # polars
+        return _table(source.columns, source.iter_rows())
+    if hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # pyarrow
+        return _table(source.column_names, zip(*(column.to_pylist() for column in source.columns), strict=True))
+    return None
+
+
+def _of_columns(data: Mapping[object, object]) -> Table:
+    lists = [cast("Sequence[object]", column) for column in data.values() if isinstance(column, list | tuple)]
+    if len(lists) < len(data) or len({len(column) for column in lists}) > 1:
+        raise UsageError("A mapping is data if each value is a list, all of one length. A single row is [row].")
+    return _table(data, zip(*lists, strict=True))
+
+
+def _table(columns: Iterable[object], rows: Iterable[Sequence[object]]) -> Table:
+    names = [str(name) for name in columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"The data has more than one column {twice[0]!r}. Give them names of their own.")
+    return Table(tuple(names), tuple(dict(zip(names, map(plain_value, row), strict=True)) for row in rows))
+
+
+def _row(element: object, column: str) -> JsonObject:
+    fields_of = _fields(element)
+    if fields_of is None:
+        return {column: plain_value(element)}
+    return {str(name): plain_value(value) for name, value in fields_of.items()}
+
+
+def _fields(element: object) -> Mapping[object, object] | None:
+    if isinstance(element, Mapping):
+        return cast("Mapping[object, object]", element)
+    kind = type(element)
+    if is_dataclass(kind):
+        return {field.name: getattr(element, field.name) for field in fields(kind)}
+    name = "_asdict" if issubclass(kind, tuple) else "model_dump" if hasattr(kind, "model_fields") else None
+    as_dict = None if name is None else _method(element, name)
+    return None if as_dict is None else cast("Mapping[object, object]", as_dict())
+
+
+def plain_value(value: object, depth: int = 0) -> Any:
+    """Return ``value`` as JSON knows it.
+
+    What is missing in a frame is ``None``, and so are infinite numbers; dates are texts in ISO format, and what JSON
+    does not know is the text that it prints as.
+
+    Args:
+        value: Any value.
+        depth: How deep it lies in another.
+
+    Returns:
+        ``None``, a boolean, number, text, list or dictionary.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return _scalar(value)
+    if depth < _MAX_DEPTH:
+        if (fields_of := _fields(value)) is not None:
+            return {str(name): plain_value(inner, depth + 1) for name, inner in fields_of.items()}
+        if (elements := _elements(value)) is not None:
+            return [plain_value(inner, depth + 1) for inner in elements]
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas
+        return None
+    scalar = _method(value, "isoformat") or (_method(value, "item") if hasattr(value, "dtype") else None)
+    return _scalar(str(value) if scalar is None else scalar())
+
+
+def _scalar(value: object) -> Any:
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, bool) or value is None:
+        return value
+    return int(value) if isinstance(value, int) else str(value)
+
+
+def _elements(value: object) -> Iterable[object] | None:
+    if isinstance(value, list | tuple):
+        return cast("Sequence[object]", value)
+    if isinstance(value, AbstractSet):
+        # In one order, for that of a set differs from one process to the next, and a row is found by its values.
+        return sorted(cast("AbstractSet[object]", value), key=repr)
+    if getattr(value, "shape", None) and (to_list := _method(value, "tolist")) is not None:  # an array
+        return cast("list[object]", to_list())
+    return None
+
+
+def _method(value: object, name: str) -> Callable[[], object] | None:
+    method = getattr(value, name, None)
+    return cast("Callable[[], object]", method) if callable(method) else None
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

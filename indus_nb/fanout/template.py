@@ -1,0 +1,98 @@
+"""The prompt of a row: a text in which ``{column}`` stands for a value of the row.
+
+What this module promises: what stands in a row is data. It is inserted once and never looked at again, so a value that
+holds braces adds no placeholder, and a placeholder names a column and reaches nothing inside of its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, cast
+
+from indus_nb import textcut
+from indus_nb.errors import UsageError
+from indus_nb.wire import dump
+
+if TYPE_CHECKING:
+    from indus_nb.wire import JsonObject
+
+_PIECE = re.compile(r"\{\{|\}\}|\{([^{}]+)\}|[{}]")
+_MAX_NAMED_COLUMNS = 20
+
+
+class Template:
+    """A text with placeholders, looked through once.
+
+    ``{{`` and ``}}`` stand for single braces, as in Python's formats.
+
+    Args:
+        text: The prompt with its placeholders.
+
+    Raises:
+        UsageError: A brace is left open, or a placeholder names no column.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._literals = [""]
+        self._names: list[str] = []
+        end = 0
+        for piece in _PIECE.finditer(text):
+            self._literals[-1] += text[end : piece.start()]
+            end = piece.end()
+            if (name := piece[1]) is not None:
+                self._names.append(name.strip())
+                self._literals.append("")
+            elif len(piece[0]) == 2:
+                self._literals[-1] += piece[0][0]
+            else:
+                line = text.count("\n", 0, piece.start()) + 1
+                raise UsageError(
+                    f"The prompt has a lone {piece[0]!r} in line {line}. A placeholder is the name of a column in "
+                    "braces; a brace that is meant as such is written twice."
+                )
+        self._literals[-1] += text[end:]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it names, each once."""
+        return tuple(dict.fromkeys(self._names))
+
+    def check(self, columns: Iterable[str]) -> None:
+        """Raise ``UsageError`` if it names a column that is not among these."""
+        known = list(columns)
+        if not (missing := [name for name in self.columns if name not in known]):
+            return
+        asked = ", ".join(textcut.one_line(f"{{{name}}}", 100) for name in missing)
+        shown = ", ".join(textcut.one_line(name, 100) for name in known[:_MAX_NAMED_COLUMNS]) or "none"
+        more = f" and {len(known) - _MAX_NAMED_COLUMNS} more" if len(known) > _MAX_NAMED_COLUMNS else ""
+        raise UsageError(f"The prompt names {asked}, which the data does not have. Its columns are: {shown}{more}.")
+
+    def fill(self, row: Mapping[str, object]) -> str:
+        """Return the prompt of a row.
+
+        Args:
+            row: The values by column: those of ``Table.rows``.
+
+        Returns:
+            The text.
+
+        Raises:
+            UsageError: The row lacks a column that is named.
+        """
+        self.check(row)
+        parts = [self._literals[0]]
+        for name, literal in zip(self._names, self._literals[1:], strict=True):
+            parts += (_shown(row[name]), literal)
+        return "".join(parts)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list):
+        return dump(cast("JsonObject | list[object]", value)).decode()
+    return str(value)

@@ -1,0 +1,129 @@
+"""The journal: what survives, what is asked again, and what is left alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from indus_nb.errors import UsageError
+from indus_nb.fanout import Done, Journal, key_of
+
+WRITER = """
+import sys
+from indus_nb.fanout import Done, Journal
+with Journal("rows.jsonl") as journal:
+    for number in range(len(journal), 100_000):
+        journal.add(f"row {number}", Done({"text": "é" * (number % 300)}, cost=0.01))
+        print(number, flush=True)
+"""
+
+
+def test_rows_are_read_again_with_all_that_came_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "rows.jsonl"
+    rows = {"a": Done([1, "é"], cost=0.25, session="a.jsonl"), "b": Done(None, "It failed.", 0.5), "c": Done(None)}
+    with Journal(path) as journal:
+        for key, done in rows.items():
+            journal.add(key, done)
+        journal.add("b", Done("better", cost=0.25))
+    assert path.stat().st_mode & 0o077 == 0
+    with Journal(path) as journal:
+        assert (journal.get("a"), journal.get("b"), journal.get("c")) == (rows["a"], Done("better", cost=0.25), Done())
+        assert (journal.get("d"), len(journal), journal.cost) == (None, 3, 1.0)
+    assert (rows["a"].is_good, rows["b"].is_good) == (True, False)
+
+
+def test_what_was_added_survives_kill_9_at_any_time(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    kept = 0
+    for _ in range(10):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        ) as writer:
+            assert writer.stdout is not None
+            for _ in range(chance.randint(1, 40)):
+                told = int(writer.stdout.readline())
+            writer.send_signal(signal.SIGKILL)
+        with Journal(tmp_path / "rows.jsonl") as journal:
+            assert len(journal) > told >= kept
+            assert all(journal.get(f"row {number}") is not None for number in range(told + 1))
+            kept = len(journal)
+            assert journal.cost == pytest.approx(kept * 0.01)
+
+
+@pytest.mark.parametrize("cut", range(1, 30, 4))
+def test_a_torn_line_is_cut_off_and_the_row_is_asked_again(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "rows.jsonl"
+    with Journal(path) as journal:
+        journal.add("a", Done("é"))
+        journal.add("b", Done("é"))
+    path.write_bytes(path.read_bytes()[:-cut])
+    with Journal(path) as journal:
+        assert (journal.get("a"), journal.get("b")) == (Done("é"), None)
+        journal.add("b", Done(2))
+    with Journal(path) as journal:
+        assert (journal.get("a"), journal.get("b")) == (Done("é"), Done(2))
+
+
+def test_a_torn_header_is_written_anew_and_damaged_lines_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"type":"fanout-jo')
+    with Journal(path) as journal:
+        journal.add("a", Done(1))
+    with path.open("ab") as file:
+        file.write(b'\xff\x00garbage\n[1]\n{"key": 3}\n{"key": "b", "value": 2, "cost": "dear", "error": 7}\n')
+    with Journal(path) as journal:
+        assert (journal.get("a"), journal.get("b"), len(journal)) == (Done(1), Done(2), 2)
+
+
+@pytest.mark.parametrize(
+    "content", [b"a,b\n1,2\n", b'{"type":"session"}\n', b"no line", b'{"type":"fanout-journal","version":9}\n']
+)
+def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"[Nn]ame another file"):
+        Journal(path)
+    assert path.read_bytes() == content
+
+
+def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
+    with Journal(tmp_path / "rows.jsonl"):
+        done = subprocess.run(
+            [sys.executable, "-c", WRITER], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        )
+    assert "Another process writes to the journal" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_disk_that_is_full_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rows.jsonl"
+    with Journal(path) as journal:
+        journal.add("a", Done(1))
+        before = path.read_bytes()
+        write = os.write
+        monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:10]) if len(data) > 10 else _full())
+        with pytest.raises(OSError, match="full"):
+            journal.add("b", Done(2))
+        monkeypatch.undo()
+        assert path.read_bytes() == before
+        assert journal.get("b") is None
+        journal.add("b", Done(2))
+    with Journal(path) as journal:
+        assert journal.get("b") == Done(2)
+
+
+def _full() -> int:
+    raise OSError(28, "the disk is full")
+
+
+def test_a_key_changes_with_each_of_its_parts() -> None:
+    one = key_of(prompt="a", row={"x": 1}, model="m")
+    assert one == key_of(model="m", row={"x": 1}, prompt="a")
+    others = [key_of(prompt="b", row={"x": 1}, model="m"), key_of(prompt="a", row={"x": "1"}, model="m")]
+    assert len({one, *others, key_of(prompt="a", row={"x": 1})}) == 4
