@@ -14,10 +14,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from pydantic import Field
-
 from indus_nb import textcut
 from indus_nb.errors import CompactionError
+from indus_nb.late_models import Field
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import (
     AssistantMessage,

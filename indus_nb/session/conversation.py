@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from pydantic import ConfigDict
-
+from indus_nb.late_models import ConfigDict
 from indus_nb.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.providers import Model
 from indus_nb.providers.protocol import ToolSpec
 from indus_nb.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.storage.entries import Entry
 from indus_nb.storage.format import StoredContext
-from indus_nb.storage.store import SessionStore, collection_paused
-from indus_nb.wire import WireModel, dump
+from indus_nb.storage.store import SessionStore
+from indus_nb.wire import WireModel, collection_paused, dump
 
 
 class ContextUsage(WireModel):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
-from uuid import uuid4
 
 from indus_nb.loop import AbortSignal, RunAborted
+from indus_nb.session.questions import Decision, Question
 from indus_nb.wire import JsonObject, WireModel
 
 NotifyType = Literal["info", "warning", "error"]
@@ -145,6 +145,8 @@ clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
 @dataclass(slots=True)
 class _Open:
     frame: Dialog
+    question: Question | None = None
+    reason: str = ""
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     by_user: bool = False
     until: float | None = None
@@ -233,6 +235,11 @@ class Ui(_TerminalUi):
         waiting = [dialog for dialog in self._open.values() if not dialog.answer.done()]
         return [(each.frame, None if each.until is None else max(0.0, each.until - _now())) for each in waiting]
 
+    def question(self, dialog_id: str) -> Question | None:
+        """Return the parts of an open dialog's question, if it was asked in parts."""
+        dialog = self._open.get(dialog_id)
+        return None if dialog is None else dialog.question
+
     def attach(self, host: Host, *, asks: bool = True, place: str | None = None) -> Callable[[], None]:
         """Send ``host`` every request from now on, and the signs and dialogs that are there already.
 
@@ -280,6 +287,22 @@ class Ui(_TerminalUi):
         frame = Select(id=_new_id(), title=title, options=list(options), timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) and answer in frame.options else None
+
+    async def choose(self, question: Question, *, signal: AbortSignal | None = None) -> Decision:
+        """Ask a question that is made of parts; hosts that know nothing of parts are sent a ``Select``.
+
+        Args:
+            question: its parts.
+            signal: dismisses it when an abort is requested.
+
+        Returns:
+            What the user chose.
+        """
+        frame = Select(id=_new_id(), title=question.text(), options=question.options)
+        dialog = _Open(frame, question)
+        answer = await self._wait(dialog, None, signal)
+        chosen = answer if isinstance(answer, str) and answer in frame.options else None
+        return Decision(chosen, dialog.reason if question.takes_reason and chosen is not None else "")
 
     async def confirm(
         self,
@@ -340,12 +363,13 @@ class Ui(_TerminalUi):
         answer = await self._ask(Editor(id=_new_id(), title=title, prefill=prefill), None, signal)
         return answer if isinstance(answer, str) else None
 
-    def answer(self, dialog_id: str, answer: Answer) -> bool:
+    def answer(self, dialog_id: str, answer: Answer, reason: str | None = None) -> bool:
         """Answer an open dialog.
 
         Args:
             dialog_id: its id.
             answer: what the user chose or wrote; ``None`` to dismiss it.
+            reason: why, where the question takes a reason.
 
         Returns:
             Whether it was still open.
@@ -354,6 +378,7 @@ class Ui(_TerminalUi):
         if dialog is None or dialog.answer.done():
             return False
         dialog.by_user = True
+        dialog.reason = (reason or "").strip()
         dialog.answer.set_result(answer)
         return True
 
@@ -376,9 +401,18 @@ class Ui(_TerminalUi):
         timeout: float | None,  # noqa: ASYNC109 - the dialog shows it
         signal: AbortSignal | None,
     ) -> Answer:
+        return await self._wait(_Open(frame, until=None if timeout is None else _now() + timeout), timeout, signal)
+
+    async def _wait(
+        self,
+        dialog: _Open,
+        timeout: float | None,  # noqa: ASYNC109 - the dialog shows it
+        signal: AbortSignal | None,
+    ) -> Answer:
         if not self._hosts or (signal is not None and signal.requested):
             return None
-        dialog = self._open[frame.id] = _Open(frame, until=None if timeout is None else _now() + timeout)
+        frame = dialog.frame
+        self._open[frame.id] = dialog
         running = clock.get()
         self._show(frame)
         try:
@@ -477,6 +511,8 @@ def _now() -> float:
 
 
 def _new_id() -> str:
+    from uuid import uuid4  # with what no start needs
+
     return str(uuid4())
 
 

@@ -94,6 +94,9 @@ class SessionHooks(RunHooks):
     async def event(self, event: SessionEvent) -> None:
         """Handle an event, before it is saved and published."""
 
+    async def reload(self) -> None:
+        """Load what there is anew."""
+
     def problems(self) -> list[str]:
         """Return what is wrong with the extensions, a sentence each."""
         return []

@@ -136,6 +136,7 @@ class ModelChoice:
         state.model = model
         self.preload()
         if state.run is not None and options is not None:
+            options = replace(options, must_call=state.run.options.must_call)
             state.run.model, state.run.provider, state.run.options = model, provider, options
         await self._publisher.emit(ModelChanged(provider=model.provider, model_id=model.id))
         await self.set_thinking_level(state.thinking_level)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from indus_nb import textcut
@@ -40,6 +41,7 @@ from indus_nb.session.replacing import Equip, NewStore, Replacing
 from indus_nb.session.runs import Runs
 from indus_nb.session.state import SessionSettings, SessionState
 from indus_nb.session.toolbox import Equipment, Toolbox
+from indus_nb.session.trusting import Trusting
 from indus_nb.session.turns import Turns
 from indus_nb.session.user_input import UserInput
 from indus_nb.session.user_shell import UserShell
@@ -47,8 +49,10 @@ from indus_nb.storage.store import SessionStore
 from indus_nb.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from indus_nb.session.prompting import Prompting
     from indus_nb.session.stats import SessionStats, Tally
 
+_T = TypeVar("_T")
 _log = logging.getLogger("indus_nb")
 
 
@@ -91,6 +95,7 @@ class SessionParts:
         self.watchers: list[RunWatcher] = []
         self.ui = Ui()
         self.turns = Turns(self._on_idle, self._abort_activity, self.start)
+        self.trusting = Trusting(state, self.ui, self.turns)
         self.recorder = Recorder(state)
         self.publisher = Publisher(state, self.recorder)
         self.models = ModelChoice(state, self.publisher)
@@ -134,6 +139,19 @@ class SessionParts:
         state.thinking_level = self.models.clamped(thinking_level)
         self.models.record_start(stored)
         self.publisher.watch(store)
+
+    @cached_property
+    def _prompting(self) -> Prompting:
+        from indus_nb.session.prompting import Prompting
+
+        return Prompting(
+            self.state,
+            turns=self.turns,
+            runs=self._runs,
+            user_input=self._input,
+            queues=self.queues,
+            publisher=self.publisher,
+        )
 
     # What a session is
 
@@ -333,9 +351,11 @@ class SessionParts:
             self._starting = asyncio.create_task(self._start(), name="indus_nb start")
         if asyncio.current_task() is not self._starting:
             await asyncio.shield(self._starting)
+            await self.trusting.settle()
 
     async def _start(self) -> None:
         self._move(Stage.STARTING)
+        await self.trusting.settle(starting=True)
         self.state.hooks = self._make_hooks()
         await self.hooks.started("startup")
         self._move(Stage.STARTED)
@@ -348,6 +368,8 @@ class SessionParts:
         """Let extensions end, then ``close``."""
         if self._starting is not None and self._starting.done():
             await self.hooks.shutdown(reason)
+        if self.settings.jobs is not None:
+            await self.settings.jobs.close()
         await self.publisher.announce()
         self.close()
 
@@ -358,6 +380,8 @@ class SessionParts:
         afterwards what the session's own file does not hold.
         """
         self.turns.request_abort()
+        if self.settings.jobs is not None:
+            self.settings.jobs.cancel()
         if self._runner is not None:
             self._runner.close()
             self._runner = None
@@ -376,6 +400,19 @@ class SessionParts:
         if queued := [*self.steering.texts, *self.follow_up_queue.texts]:
             shown = "; ".join(f'"{textcut.one_line(text, 80)}"' for text in queued[:5])
             _log.warning("The session ended before %d queued messages were delivered: %s", len(queued), shown)
+
+    def _run_here(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Wait for work from plain synchronous code, also where a loop runs: that goes on meanwhile."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            if self._runner is None:
+                self._runner = asyncio.Runner()
+            return self._runner.run(work)
+        import nest_asyncio2  # pyright: ignore[reportMissingTypeStubs]
+
+        nest_asyncio2.apply(loop)  # pyright: ignore[reportUnknownMemberType]
+        return loop.run_until_complete(work)
 
     def __enter__(self) -> Self:
         return self

@@ -194,6 +194,8 @@ class Replacing:
         state = self._state
         previous = state.store.path
         await self._shell.abort()
+        if state.settings.jobs is not None:
+            await state.settings.jobs.close()
         self._shell.add_held_back()
         if problem := self._recorder.rescue():  # raises before anything has changed
             state.problems.append(problem)

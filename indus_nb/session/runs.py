@@ -5,13 +5,17 @@ What this module promises:
 - A prompt is one activity (``Activity.RUNNING``): runs, retries, compactions and queued messages included. It ends with
   one ``agent_settled``, whatever happens.
 - Nothing refuses a prompt after ``accept`` was called; what goes wrong then is in the events.
+- What a run is to end with (``FinalAnswer``) is offered in that run only, retries and compactions included.
 - ``agent_end`` holds whether another attempt follows. Where none does, a subscriber that gets it may prompt at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from indus_nb import loop
 from indus_nb.events import AgentEnd, AgentEvent, AgentSettled, MessageEnd
@@ -28,6 +32,9 @@ from indus_nb.session.toolbox import Toolbox
 from indus_nb.session.turns import Activity, Turns
 from indus_nb.session.user_input import images_of
 from indus_nb.session.user_shell import UserShell
+
+if TYPE_CHECKING:
+    from indus_nb.answers import FinalAnswer
 
 
 class Runs:
@@ -72,13 +79,17 @@ class Runs:
         self._watchers = watchers
 
     def begin(
-        self, message: UserMessage | CustomMessage, accept: Callable[[], None] = lambda: None
+        self,
+        message: UserMessage | CustomMessage,
+        accept: Callable[[], None] = lambda: None,
+        answer: FinalAnswer | None = None,
     ) -> asyncio.Task[None]:
         """Begin to answer a message; the session must be idle.
 
         Args:
             message: what the model is asked.
             accept: called when nothing can refuse it any more, before the first event.
+            answer: what the model is to answer with.
 
         Returns:
             The activity; ``Turns.outcome`` waits for it.
@@ -86,21 +97,34 @@ class Runs:
         Raises:
             CredentialsError: There is no model, or no key for it. Nothing has happened then.
         """
-        run = self._prepare()
+        try:
+            run = self._prepare(answer)
+        except BaseException:
+            self._toolbox.end_with(None)
+            raise
         accept()
         self._state.run = run
         return self._turns.begin(Activity.RUNNING, self._drive(run, message))
 
-    def _prepare(self) -> loop.Run:
+    def _prepare(self, answer: FinalAnswer | None) -> loop.Run:
         model = self._models.required
         settings = self._state.settings
+        options = self._models.stream_options(model)
+        watchers: Sequence[RunWatcher] = self._watchers
+        if answer is not None:
+            others = self._toolbox.active
+            tool = answer.tool(self._toolbox.all, settings.vault.hide_in)
+            self._toolbox.end_with(tool)
+            answer.on_missing = partial(self._require, tool.spec.name)
+            options = options if others else replace(options, must_call=tool.spec.name)
+            watchers = [*watchers, answer]
         return loop.Run(
             model=model,
             provider=self._state.registry.provider_of(model),
             system_prompt=self._toolbox.system_prompt,
             messages=self._state.messages,
             tools=self._toolbox.active,
-            options=self._models.stream_options(model),
+            options=options,
             emit=self._emit,
             tool_execution=settings.tool_execution,
             interrupt_mode=settings.interrupt_mode,
@@ -110,8 +134,14 @@ class Runs:
             will_retry=self._recovery.will_retry,
             hooks=self._state.hooks,
             images=self._images,
-            watchers=self._watchers,
+            watchers=watchers,
+            vault=settings.vault,
         )
+
+    def _require(self, tool: str) -> None:
+        """Have the model call a tool with its next answer, and those that follow."""
+        if self._state.run is not None:
+            self._state.run.options = replace(self._state.run.options, must_call=tool)
 
     async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
         try:
@@ -120,7 +150,7 @@ class Runs:
             start = await self._state.hooks.before_run(
                 UserPrompt(text_of(prompt.content), images_of(prompt)), run.system_prompt
             )
-            run.system_prompt = start.system_prompt
+            run.system_prompt = self._state.settings.vault.hide(start.system_prompt)
             added = self._queues.pop_for_next_prompt()
             await loop.run(run, [*start.before, prompt, *added, *start.messages])
             while await self._recovery.goes_on(run) or self._has_queued(run):
@@ -135,6 +165,7 @@ class Runs:
             raise
         finally:
             self._state.run = None
+            self._toolbox.end_with(None)
 
     async def _emit(self, event: AgentEvent) -> None:
         """Publish what happens in a run."""

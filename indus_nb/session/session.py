@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
-from indus_nb.errors import CompactionError, SessionBusyError, UsageError
-from indus_nb.events import MessageEnd, MessageStart, SessionEvent, SessionInfoChanged
+from indus_nb.errors import CompactionError, UsageError
+from indus_nb.events import SessionEvent, SessionInfoChanged
 from indus_nb.loop import InterruptMode
 from indus_nb.messages import (
     Attachment,
@@ -20,7 +20,6 @@ from indus_nb.messages import (
     ImageContent,
     ThinkingLevel,
     UserMessage,
-    text_of,
 )
 from indus_nb.providers import Model
 from indus_nb.providers.registry import ModelRegistry
@@ -53,6 +52,11 @@ __all__ = [
     "StreamingBehavior",
 ]
 
+if TYPE_CHECKING:
+    from indus_nb.answers import FinalAnswer
+
+T = TypeVar("T")
+Images: TypeAlias = Sequence[ImageContent]
 MAX_NAME_CHARACTERS = 1000
 
 
@@ -104,12 +108,13 @@ class AgentSession(SessionParts):
     async def prompt(
         self,
         text: str,
-        images: Sequence[ImageContent] = (),
+        images: Images = (),
         *,
         attachments: Sequence[Attachment] = (),
         streaming_behavior: StreamingBehavior | None = None,
         on_accepted: Callable[[], None] | None = None,
         source: InputSource = "interactive",
+        answer: FinalAnswer | None = None,
     ) -> None:
         """Send a user message and wait until the session is idle.
 
@@ -126,23 +131,25 @@ class AgentSession(SessionParts):
                 delivers it after the tool call at hand, ``followUp`` when the model has nothing more to do.
             on_accepted: called when nothing can refuse the prompt any more, before its first event.
             source: where the message comes from.
+            answer: asks for a typed answer, and keeps it; see ``ask``.
 
         Raises:
             SessionBusyError: A run is going on, or an abort came before this had begun.
             CredentialsError: There is no model, or no key for it.
             UsageError: The message cannot be used. In each case nothing has happened.
         """
-        await self._submit(
+        await self._prompting.submit(
             user_message(text, images, attachments),
             streaming_behavior=streaming_behavior,
             on_accepted=on_accepted,
             source=source,
+            answer=answer,
         )
 
     async def abort_and_prompt(
         self,
         text: str,
-        images: Sequence[ImageContent] = (),
+        images: Images = (),
         *,
         attachments: Sequence[Attachment] = (),
         on_accepted: Callable[[], None] | None = None,
@@ -162,44 +169,7 @@ class AgentSession(SessionParts):
         """
         message = await self._input.admit(user_message(text, images, attachments))
         self.turns.request_abort()
-        await self._submit(message, on_accepted=on_accepted, when_idle=True)
-
-    async def _submit(
-        self,
-        message: UserMessage,
-        *,
-        streaming_behavior: StreamingBehavior | None = None,
-        on_accepted: Callable[[], None] | None = None,
-        source: InputSource = "interactive",
-        when_idle: bool = False,
-    ) -> None:
-        text = text_of(message.content)
-        accept = on_accepted or (lambda: None)
-        ticket = self.turns.ticket
-        async with self.turns.admission():
-            if when_idle:
-                await self.turns.wait_until_idle()
-            if source != "extension" and self.hooks.is_command(text):
-                processed = running = None
-            elif (processed := await self._input.process(await self._input.admit(message), source)) is None:
-                accept()
-                return
-            else:
-                await self.turns.wait_for_turn(ticket)
-                running = self._runs.begin(processed, accept) if self.turns.idle else None
-        if processed is None:
-            accept()
-            await self.hooks.command(text)
-        elif running is not None:
-            await self.turns.outcome(running)
-        elif streaming_behavior is not None:
-            accept()
-            await self.queues.add(streaming_behavior, processed)
-        else:
-            raise SessionBusyError(
-                "The agent is running. Say how the message joins the run with streamingBehavior: "
-                '"steer" (after the tool call at hand) or "followUp" (when it has finished).'
-            )
+        await self._prompting.submit(message, on_accepted=on_accepted, when_idle=True)
 
     async def send_message(
         self,
@@ -221,25 +191,9 @@ class AgentSession(SessionParts):
             SessionBusyError: An abort came before its run had begun.
             CredentialsError: There is no model for its run, or no key for it.
         """
-        message = await self._input.admit_custom(message)
-        if deliver_as == "nextTurn":
-            self.queues.keep_for_next_prompt(message)
-            return
-        await self.turns.wait_for_turn(self.turns.ticket if trigger_turn else None)
-        if not self.turns.idle:
-            await self.queues.add(deliver_as, message)
-        elif trigger_turn:
-            await self.turns.outcome(self._runs.begin(message))
-        else:
-            await self.turns.outcome(self.turns.begin(Activity.ADDING, self._add(message)))
+        await self._prompting.send(message, deliver_as, trigger_turn=trigger_turn)
 
-    async def _add(self, message: CustomMessage) -> None:
-        await self.emit(MessageStart(message=message))
-        final = await self.hooks.message_end(message)
-        self.messages.append(final)
-        await self.emit(MessageEnd(message=final))
-
-    async def events(self, text: str, images: Sequence[ImageContent] = ()) -> AsyncGenerator[SessionEvent]:
+    async def events(self, text: str, images: Images = ()) -> AsyncGenerator[SessionEvent]:
         """Prompt, and yield every event until the session has settled.
 
         Leaving the loop early aborts the run.
@@ -279,8 +233,53 @@ class AgentSession(SessionParts):
                 await self.abort()
                 await prompting
 
-    def run(self, text: str, images: Sequence[ImageContent] = ()) -> str:
-        """Prompt from plain synchronous code and return the answer's text.
+    @overload
+    async def ask(self, text: str, images: Images = (), *, repairs: int | None = ...) -> str: ...
+
+    @overload
+    async def ask(self, text: str, images: Images = (), *, result: type[T], repairs: int | None = ...) -> T: ...
+
+    @overload
+    async def ask(self, text: str, images: Images = (), *, result: Any, repairs: int | None = ...) -> Any: ...
+
+    async def ask(self, text: str, images: Images = (), *, result: Any = None, repairs: int | None = None) -> Any:
+        """Prompt and return the answer: its text, or a value of the type that is asked for.
+
+        Args:
+            text: what the user wrote.
+            images: pictures shown to the model.
+            result: what to answer with: any type that pydantic's ``TypeAdapter`` takes, such as a model, a dataclass
+                or ``list[int]``, a JSON schema as a mapping, or ``"frame"`` for a data frame of pandas.
+            repairs: how often the model may correct a value that is not valid; by default twice.
+
+        Returns:
+            The text, or the value.
+
+        Raises:
+            RunFailedError: The answer ended badly; as ``InvalidAnswerError`` with the attempts if none was valid. What
+                ``prompt`` raises comes as well.
+        """
+        if result is None:
+            await self.prompt(text, images)
+            return self.answer_or_raise().text
+        from indus_nb.answers import FinalAnswer, answer_kind
+
+        answer = FinalAnswer(answer_kind(result), repairs)
+        await self.prompt(text, images, answer=answer)
+        self.answer_or_raise()
+        return answer.value()
+
+    @overload
+    def run(self, text: str, images: Images = (), *, repairs: int | None = ...) -> str: ...
+
+    @overload
+    def run(self, text: str, images: Images = (), *, result: type[T], repairs: int | None = ...) -> T: ...
+
+    @overload
+    def run(self, text: str, images: Images = (), *, result: Any, repairs: int | None = ...) -> Any: ...
+
+    def run(self, text: str, images: Images = (), *, result: Any = None, repairs: int | None = None) -> Any:
+        """``ask`` from plain synchronous code.
 
         Works where no event loop runs, and inside one that does (a notebook cell, a callback), by letting that loop go
         on meanwhile.
@@ -288,31 +287,20 @@ class AgentSession(SessionParts):
         Args:
             text: what the user wrote.
             images: pictures shown to the model.
+            result: what to answer with; see ``ask``.
+            repairs: how often the model may correct it.
 
         Returns:
-            The text of the answer.
+            The text of the answer, or the value.
 
         Raises:
             RunFailedError: The answer ended badly. What ``prompt`` raises comes as well.
         """
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            if self._runner is None:
-                self._runner = asyncio.Runner()
-            self._runner.run(self.prompt(text, images))
-        else:
-            import nest_asyncio2  # pyright: ignore[reportMissingTypeStubs]
-
-            nest_asyncio2.apply(loop)  # pyright: ignore[reportUnknownMemberType]
-            loop.run_until_complete(self.prompt(text, images))
-        return self.answer_or_raise().text
+        return self._run_here(self.ask(text, images, result=result, repairs=repairs))
 
     # Queues
 
-    async def steer(
-        self, text: str, images: Sequence[ImageContent] = (), attachments: Sequence[Attachment] = ()
-    ) -> None:
+    async def steer(self, text: str, images: Images = (), attachments: Sequence[Attachment] = ()) -> None:
         """Queue a message for after the tool call at hand.
 
         While idle it waits for the next run.
@@ -327,9 +315,7 @@ class AgentSession(SessionParts):
         """
         await self.queues.add("steer", await self._input.queueable(user_message(text, images, attachments)))
 
-    async def follow_up(
-        self, text: str, images: Sequence[ImageContent] = (), attachments: Sequence[Attachment] = ()
-    ) -> None:
+    async def follow_up(self, text: str, images: Images = (), attachments: Sequence[Attachment] = ()) -> None:
         """Queue a message for when the model has nothing more to do.
 
         While idle it waits for the next run.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from indus_nb.loop import InterruptMode, Run, ToolExecution
 from indus_nb.loop.retry import RetrySettings
@@ -20,8 +20,13 @@ from indus_nb.session.conversation import Conversation
 from indus_nb.session.hooks import SessionHooks
 from indus_nb.storage.store import SessionStore
 from indus_nb.tools import Shell
+from indus_nb.vault import Vault
+
+if TYPE_CHECKING:
+    from indus_nb.tools.jobs import Jobs
 
 ApproveMode = Literal["never", "writes", "always"]
+SandboxMode = Literal["off", "workspace", "read-only"]
 
 
 @dataclass(slots=True)
@@ -40,6 +45,12 @@ class SessionSettings:
     """Whether images that are too large for a model are scaled; otherwise they are rejected."""
     approve: ApproveMode = "never"
     """Which tool calls the user is asked about: none, those with effects, or all."""
+    sandbox: SandboxMode = "off"
+    """What confines the session's programs. Chosen at its start: changing it here has no effect."""
+    vault: Vault = field(default_factory=Vault)
+    """Knows secrets, and keeps them out of messages and of tools' outputs."""
+    jobs: Jobs | None = None
+    """The tool calls that go on in the background; without it every call is waited for."""
 
 
 @dataclass(slots=True)

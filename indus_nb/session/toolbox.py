@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from indus_nb.errors import UsageError
 from indus_nb.providers.tool_schemas import check_tools
 from indus_nb.session.state import SessionState
-from indus_nb.tools.tool import Tool
+from indus_nb.tools.tool import JOB, Tool
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Toolbox:
         self._state = state
         self._lent: Mapping[str, Tool] = {}
         self._chosen: Sequence[str] | None = None
+        self._final: Tool | None = None
 
     @property
     def all(self) -> dict[str, Tool]:
@@ -94,7 +95,8 @@ class Toolbox:
 
         They are the session's own, those of extensions, and those lent.
         """
-        return {**self.equipment.tools, **self._state.hooks.tools(), **self._lent}
+        final = {} if self._final is None else {self._final.spec.name: self._final}
+        return {**self.equipment.tools, **self._state.hooks.tools(), **self._lent, **final}
 
     @property
     def active(self) -> dict[str, Tool]:
@@ -102,7 +104,12 @@ class Toolbox:
         everything = self.all
         usual = dict.fromkeys([*self.equipment.active, *self._state.hooks.tools(), *self._lent])
         names = self._chosen if self._chosen is not None else usual
-        return {name: everything[name] for name in names if name in everything}
+        active = {name: everything[name] for name in names if name in everything}
+        if JOB in everything and any(getattr(tool, "starts_jobs", False) for tool in active.values()):
+            active.setdefault(JOB, everything[JOB])
+        if self._final is not None:
+            active[self._final.spec.name] = self._final
+        return active
 
     @property
     def chosen(self) -> Sequence[str] | None:
@@ -112,7 +119,7 @@ class Toolbox:
     @property
     def system_prompt(self) -> str:
         """The system prompt with the active tools."""
-        return self.equipment.system_prompt(self.active.values())
+        return self._state.settings.vault.hide(self.equipment.system_prompt(self.active.values()))
 
     def choose(self, names: Sequence[str] | None) -> None:
         """Offer only these tools from the next request on, with ``None`` the usual ones.
@@ -138,6 +145,10 @@ class Toolbox:
             raise UsageError(f"The session has a tool named {', '.join(in_use)} of its own. Choose another name.")
         self._lent = tools
         self.refresh()
+
+    def end_with(self, tool: Tool | None) -> None:
+        """Offer a tool that ends the run besides all others, whatever is chosen; with ``None`` no more."""
+        self._final = tool
 
     def refresh(self) -> None:
         """Offer the current tools to the active run, from its next request on."""

@@ -8,6 +8,7 @@ are expanded afterwards.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from indus_nb.errors import UsageError
 from indus_nb.images import Admission, admit_attachments, admit_blocks
@@ -16,6 +17,8 @@ from indus_nb.session.hooks import InputSource, UserPrompt
 from indus_nb.session.state import SessionState
 from indus_nb.session.toolbox import Toolbox
 from indus_nb.wire import JsonObject
+
+InputT = TypeVar("InputT", UserMessage, CustomMessage)
 
 
 def user_message(
@@ -36,7 +39,9 @@ def user_message(
     """
     if not text.strip() and not images and not attachments:
         raise UsageError("The message is empty. Write something, or attach an image.")
-    return UserMessage(content=[TextContent(text=text), *images], attachments=list(attachments or ()) or None)
+    content = [TextContent(text=text), *images]
+    # A field that is given has its validator called, for which pydantic would be imported.
+    return UserMessage(content=content, attachments=list(attachments)) if attachments else UserMessage(content=content)
 
 
 def images_of(message: UserMessage | CustomMessage) -> list[ImageContent]:
@@ -72,10 +77,10 @@ class UserInput:
         return message.model_copy(update=admitted)
 
     async def admit_custom(self, message: CustomMessage) -> CustomMessage:
-        """Do the same with a message that is not the user's."""
-        if isinstance(message.content, str):
-            return message
-        return message.model_copy(update={"content": await admit_blocks(self._images, message.content)})
+        """Do the same with a message that is not the user's, and hide the secrets in it."""
+        if not isinstance(message.content, str):
+            message = message.model_copy(update={"content": await admit_blocks(self._images, message.content)})
+        return self._hidden(message)
 
     async def process(self, message: UserMessage, source: InputSource) -> UserMessage | None:
         """Ask the extensions for their view of a message, and expand it.
@@ -96,7 +101,7 @@ class UserInput:
             return None
         admitted = images if prompt.images is images else await self._images.admit(prompt.images)
         processed = user_message(prompt.text, admitted, message.attachments)
-        return processed if source == "extension" else self._expanded(processed)
+        return self._hidden(processed if source == "extension" else self._expanded(processed))
 
     async def queueable(self, message: UserMessage) -> UserMessage:
         """Admit and expand a message that waits in a queue.
@@ -107,7 +112,13 @@ class UserInput:
         text = text_of(message.content)
         if self._state.hooks.is_command(text):
             raise UsageError(f"{text.split(maxsplit=1)[0]} is a command and cannot be queued. Send it as a prompt.")
-        return self._expanded(message)
+        return self._hidden(self._expanded(message))
+
+    def _hidden(self, message: InputT) -> InputT:
+        """The message without secrets: also its place in a queue is shown."""
+        from indus_nb.vault.messages import hidden_message  # with what only a text needs
+
+        return hidden_message(self._state.settings.vault, message)
 
     def _expanded(self, message: UserMessage) -> UserMessage:
         text = text_of(message.content)

@@ -7,6 +7,7 @@ tool call and its result, and in the order in which the commands ended.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from indus_nb.errors import UsageError
@@ -62,12 +63,18 @@ class UserShell:
         """
         store = self._state.store
         given = await self._state.hooks.user_bash(command, store.cwd, exclude_from_context=exclude_from_context)
+        vault = self._state.settings.vault
         if isinstance(given, ShellResult):
             result = given
         else:
-            result = await self._execute(given or self._state.settings.shell, command, store.cwd, command_id)
+            shell = given or self._state.settings.shell
+            shell = shell if shell.vault is not None else replace(shell, vault=vault)
+            result = await self._execute(shell, command, store.cwd, command_id)
+        # Once more, for the whole of it: a name may stand in another piece of the output than its value.
+        shown = result.truncation.model_copy(update={"content": vault.hide(result.output)})
+        result = replace(result, truncation=shown)
         message = BashExecutionMessage(
-            command=command,
+            command=vault.hide(command),
             output=result.output,
             exit_code=result.exit_code,
             cancelled=result.cancelled,

@@ -6,10 +6,12 @@ from indus_nb._moved import Renamed
 from indus_nb.storage.entries import Entry
 from indus_nb.storage.listing import (
     SessionInfo,
+    describe_session,
     find_session,
     list_sessions,
     most_recent_session,
     session_directory,
+    session_with_id,
 )
 from indus_nb.storage.store import SessionStore, TreeNode
 from indus_nb.storage.text import content_text, entry_text, user_text
@@ -20,11 +22,13 @@ __all__ = [
     "SessionStore",
     "TreeNode",
     "content_text",
+    "describe_session",
     "entry_text",
     "find_session",
     "list_sessions",
     "most_recent_session",
     "session_directory",
+    "session_with_id",
     "user_text",
 ]
 

@@ -11,22 +11,35 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import SchemaValidator, core_schema
-
-from indus_nb.messages import Message, parse_message, parse_message_json
+from indus_nb.messages import (
+    AssistantMessage,
+    Message,
+    TextContent,
+    ToolResultMessage,
+    UserMessage,
+    parse_message,
+    parse_message_json,
+)
 from indus_nb.wire import JsonObject, dump, load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import EllipsisType
 
+    from pydantic_core import core_schema
+
 _MISSING_IMAGE = "[An image stood here. It is kept outside of the session file and cannot be shown.]"
 _ROLES_WITH_CONTENT = ("user", "assistant", "toolResult", "custom")
 _ROLES_WITHOUT_CONTENT = ("bashExecution", "branchSummary", "compactionSummary")
 
 _PLAIN = rb'"([ !#-\[\]-~]*)"'  # a string in ASCII without escapes
-_HEAD = re.compile(rb'\{"type":"message","id":%b,"parentId":(?:null|%b),"timestamp":%b,"message":' % ((_PLAIN,) * 3))
-"""How a line with a message begins, as this program and its peers write it."""
+
+
+@cache
+def _head() -> Callable[[bytes], re.Match[bytes] | None]:
+    """What matches the beginning of a line with a message, as this program and its peers write it."""
+    pattern = rb'\{"type":"message","id":%b,"parentId":(?:null|%b),"timestamp":%b,"message":' % ((_PLAIN,) * 3)
+    return re.compile(pattern).match
 
 
 def as_text(value: object) -> str:
@@ -125,7 +138,7 @@ class _LineEntry(Entry):
 
     @property
     def timestamp(self) -> str:
-        return cast("re.Match[bytes]", _HEAD.match(self._line))[3].decode()
+        return cast("re.Match[bytes]", _head()(self._line))[3].decode()
 
     def _made_message(self) -> Message:
         return parse_message_json(self.message_json())
@@ -155,10 +168,11 @@ def entry_of(line: bytes, message: Message | None = None, *, odd: bool = False) 
     Raises:
         ValueError: The line is nothing of that.
     """
-    head = None if odd else _HEAD.match(line)
+    head = None if odd else _head()(line)
     if head is not None and line.endswith(b"}"):
         try:
-            _usual_message()(line[head.end() : -1])
+            if message is None or not _is_usual(message):
+                _usual_message()(line[head.end() : -1])
         except ValueError:
             pass
         else:
@@ -178,9 +192,18 @@ def has_oddities(content: bytes) -> bool:
     return b"\r" in content or b"NaN" in content or b"Infinity" in content
 
 
+def _is_usual(message: Message) -> bool:
+    """Whether a message that was just written need not be checked for what its line is to hold."""
+    return isinstance(message, AssistantMessage) or (
+        isinstance(message, UserMessage | ToolResultMessage)
+        and (isinstance(message.content, str) or all(isinstance(block, TextContent) for block in message.content))
+    )
+
+
 @cache
 def _usual_message() -> Callable[[bytes], Any]:
     """What raises ``ValueError`` for JSON that is no message, or one with images or of an unknown kind."""
+    from pydantic_core import SchemaValidator, core_schema
 
     def with_fields(**fields: core_schema.CoreSchema) -> core_schema.CoreSchema:
         needed = {name: core_schema.typed_dict_field(schema, required=True) for name, schema in fields.items()}

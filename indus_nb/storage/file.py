@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import socket
@@ -133,10 +134,8 @@ class WriterLock:
             file.close()
 
     def _lock(self, file: io.FileIO, session_file: Path) -> bool:
-        from filelock import lock_descriptor
-
         try:
-            locked = lock_descriptor(file.fileno(), blocking=False)
+            locked = _try_to_lock(file.fileno())
         except OSError as error:
             self.warning = (
                 f"this file system offers no locks ({_reason(error)}), so nothing keeps another "
@@ -180,6 +179,15 @@ def _drop_inherited() -> None:
 
 
 os.register_at_fork(after_in_child=_drop_inherited)
+
+
+def _try_to_lock(descriptor: int) -> bool:
+    """Lock a file as filelock does, which takes longer to import than most sessions to be read."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # systems do not agree on how to say that another one has it
+        return False
+    return True
 
 
 def _own_name() -> str:

@@ -5,18 +5,19 @@ Everything here turns values into values; ``indus_nb.storage.file`` is where a d
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from indus_nb import late_models
 from indus_nb.messages import Message
 from indus_nb.storage.entries import Entry, as_text, entry_of, has_oddities
-from indus_nb.wire import JsonObject, dump, load_object
+from indus_nb.wire import JsonObject, dump, load_object, random_hex
 
 FORMAT_VERSION = 3
+_MANY_MESSAGES = 64
 
 
 def format_line(data: JsonObject) -> bytes:
@@ -37,7 +38,7 @@ def now() -> str:
 
 def new_entry_id(used: Container[str]) -> str:
     """Eight hexadecimal digits that are not in ``used``."""
-    while (entry_id := secrets.token_hex(4)) in used:
+    while (entry_id := random_hex(4)) in used:
         pass
     return entry_id
 
@@ -187,6 +188,13 @@ def join_parents(entries: dict[str, Entry]) -> list[str]:
 
 def _in_order(entries: dict[str, Entry]) -> bool:
     """Whether every parent stands before its children, as in a file that one program wrote."""
+    last: str | None = None
+    for entry in entries.values():
+        if entry.parent_id != last:
+            break
+        last = entry.id
+    else:  # nearly always
+        return True
     before: set[str] = set()
     for entry in entries.values():
         if entry.parent_id is not None and entry.parent_id not in before:
@@ -209,6 +217,8 @@ class StoredContext:
 
     def messages(self) -> list[Message]:
         """The messages, those that cannot be understood left out."""
+        if len(self.entries) > _MANY_MESSAGES:
+            late_models.load()  # which takes its time, and then reads each of them faster
         return [*self._understood(self.entries)]
 
     def newest_first(self) -> Iterator[Message]:

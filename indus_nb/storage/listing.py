@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-
-from pydantic.alias_generators import to_camel
 
 from indus_nb.errors import SessionFileError, SessionNotFoundError, UsageError
 from indus_nb.storage.entries import as_text, milliseconds
 from indus_nb.storage.file import open_session, read_header
 from indus_nb.storage.text import content_text
-from indus_nb.wire import JsonObject, load_object
+from indus_nb.wire import JsonObject, load_object, to_camel
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +112,26 @@ def find_session(wanted: str, directory: Path) -> Path:
     return candidates[0]
 
 
+def session_with_id(session_id: str, directories: Iterable[Path]) -> Path | None:
+    """Return the session file with an id, whoever gives that id.
+
+    Args:
+        session_id: the whole id; nothing else is found, no path either.
+        directories: where session files are.
+
+    Returns:
+        The path of the file; ``None`` if there is none.
+    """
+    for directory in directories:
+        with suppress(SessionFileError):
+            for _, path in _session_files(directory):
+                if path.name.endswith(f"_{session_id}.jsonl"):
+                    with suppress(SessionFileError):
+                        if read_header(path).get("id") == session_id:
+                            return path
+    return None
+
+
 def list_sessions(directory: Path, limit: int | None = None) -> list[SessionInfo]:
     """List the sessions in a directory, the one with the latest message first.
 
@@ -132,7 +151,7 @@ def list_sessions(directory: Path, limit: int | None = None) -> list[SessionInfo
     for modified, path in sorted(_session_files(directory), reverse=True)[:limit]:
         # One may vanish while the others are read.
         with suppress(SessionFileError, OSError):
-            found.append(_describe(path, modified // 1_000_000))
+            found.append(_described(path, modified // 1_000_000))
     return sorted(found, key=lambda info: info.modified, reverse=True)
 
 
@@ -153,7 +172,17 @@ def _session_files(directory: Path) -> list[tuple[int, Path]]:
     return files
 
 
-def _describe(path: Path, file_modified: int) -> SessionInfo:
+def describe_session(path: Path) -> SessionInfo:
+    """Return what a list shows of one session file.
+
+    Raises:
+        SessionFileError: It is none.
+        OSError: It cannot be read.
+    """
+    return _described(path, path.stat().st_mtime_ns // 1_000_000)
+
+
+def _described(path: Path, file_modified: int) -> SessionInfo:
     file, header = open_session(path)
     name: str | None = None
     spoken = 0

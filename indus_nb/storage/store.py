@@ -7,19 +7,14 @@ so entry types and keys that are unknown here survive.
 
 from __future__ import annotations
 
-import gc
 import re
-import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Self
-from uuid import UUID
-
-from pydantic.alias_generators import to_camel
 
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.messages import (
@@ -42,7 +37,7 @@ from indus_nb.storage.format import (
     now,
     parse_content,
 )
-from indus_nb.wire import JsonObject, load_object
+from indus_nb.wire import JsonObject, collection_paused, load_object, random_hex, to_camel
 
 
 @dataclass(slots=True)
@@ -230,14 +225,25 @@ class SessionStore:
         try:
             return self._by_id[entry_id]
         except KeyError:
-            raise UsageError(f"Entry {entry_id} not found in session {self.session_id}.") from None
+            raise self._unknown(entry_id) from None
+
+    def _unknown(self, entry_id: str | None) -> UsageError:
+        return UsageError(f"Entry {entry_id} not found in session {self.session_id}.")
 
     def branch(self, leaf_id: str | EllipsisType | None = ...) -> list[Entry]:
         """The path from a root to ``leaf_id``, by default to the leaf; none to ``None``.
 
         Raises ``UsageError`` for an unknown id.
         """
-        path = list(self.newest_first(leaf_id))
+        path: list[Entry] = []
+        entry_id = self.leaf_id if leaf_id is ... else leaf_id
+        try:
+            while entry_id is not None:
+                entry = self._by_id[entry_id]
+                path.append(entry)
+                entry_id = entry.parent_id
+        except KeyError:
+            raise self._unknown(entry_id) from None
         path.reverse()
         return path
 
@@ -452,18 +458,6 @@ class SessionStore:
         self.warnings.append(f"{self.path or 'This session'}: {what}")
 
 
-@contextmanager
-def collection_paused() -> Generator[None]:
-    """Make many objects without looking for garbage among them, which would take longer than making them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _ends_a_step(message: Message | None) -> bool:
     """Whether the user would miss it most: their own words, and the answer that a run ends with."""
     return isinstance(message, UserMessage) or (
@@ -490,7 +484,9 @@ def _path(header: JsonObject, directory: Path) -> Path:
 def _new_session_id() -> str:
     """A UUID of version 7 (RFC 9562, section 5.7): the time in ms, then random bits."""
     time_bits = (time.time_ns() // 1_000_000) & (2**48 - 1)
-    return str(UUID(int=time_bits << 80 | 7 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)))
+    digits = f"{time_bits:012x}7{random_hex(2)[:3]}{random_hex(8)}"
+    variant = "89ab"[int(digits[16], 16) % 4]
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _listed(what: str, names: list[str]) -> str:

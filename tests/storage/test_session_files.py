@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import filelock
 import pytest
 
 from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
@@ -154,10 +153,10 @@ def test_a_symlink_in_the_place_of_the_lock_is_not_followed(path: Path) -> None:
 def test_without_locks_in_the_file_system_a_session_opens_with_a_warning(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_locks(descriptor: int, *, blocking: bool) -> bool:
+    def no_locks(*_: object, **__: object) -> bool:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(filelock, "lock_descriptor", no_locks)
+    monkeypatch.setattr("fcntl.flock", no_locks)
     with SessionStore.open(path) as store:
         assert len(store.warnings) == 1
         assert "no locks (No locks available)" in store.warnings[0]

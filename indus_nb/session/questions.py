@@ -1,0 +1,68 @@
+"""A question with its parts: what a front end needs to lay it out, beside the text that every host is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+ChoiceKind = Literal["yes", "again", "no"]
+"""Whether an answer allows this once, allows more than this, or allows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An answer: ``option`` is its text in a list of options, ``label`` what a button says (by default the option)."""
+
+    option: str
+    kind: ChoiceKind
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question in parts, in the order in which they are shown.
+
+    Attributes:
+        heading: The question itself, in one line.
+        warnings: What the user should know, a line each.
+        outcome: What would happen, if that was found out; lines of text.
+        body: What is asked about: code, a command, a difference.
+        choices: The answers; the first one is what Enter gives.
+        names: Words of the warnings that are code.
+        language: The language of ``body``, as it stands behind a fence; empty for plain text.
+        diff: A difference with numbered lines, which a front end may show in the place of ``body``.
+        takes_reason: Whether a no may come with a reason.
+    """
+
+    heading: str
+    choices: Sequence[Choice]
+    warnings: Sequence[str] = ()
+    outcome: str = ""
+    body: str = ""
+    names: Sequence[str] = ()
+    language: str = ""
+    diff: str = ""
+    takes_reason: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        """The answers as a list of options."""
+        return [choice.option for choice in self.choices]
+
+    def text(self) -> str:
+        r"""All parts but the answers, as one text.
+
+        >>> Question("Run this?", [], warnings=["It runs in /tmp."], body="ls").text()
+        'Run this?\nIt runs in /tmp.\n\nls'
+        """
+        head = "\n".join([self.heading, *self.warnings])
+        return "\n\n".join([head, *([self.outcome] if self.outcome else []), self.body])
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the user chose: one of the options, ``None`` when it was dismissed, and a reason if one was given."""
+
+    option: str | None
+    reason: str = ""
