@@ -10,10 +10,17 @@ from __future__ import annotations
 import html
 import re
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from indus_nb import textcut
+from indus_nb.render import formulas
+from indus_nb.terminal import plain
 from indus_nb.wire import clean_text
 
 if TYPE_CHECKING:
@@ -22,74 +29,73 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _MUTED = "var(--jp-ui-font-color2,#808080)"
-_LINE = "var(--jp-border-color2,rgba(128,128,128,0.35))"
-_MONO = (
-    "margin:0;padding:8px 12px;background:none;border:0;overflow-x:auto;overflow-y:auto;max-height:24em;"
-    "white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.4;font-size:12px;"
-    "font-family:var(--jp-code-font-family,ui-monospace,monospace);"
+_RULE = "border-top:1px solid #8885;"
+# Saved notebooks repeat these in every output, so they are short: what is as good by default is left out. A viewer that
+# drops variables (JupyterLab does, in notebooks that it does not trust) drops the property.
+_PRE = (
+    "margin:0;padding:8px 12px;background:none;border:0;max-height:24em;overflow:auto;white-space:pre-wrap;"
+    "font-size:12px;"
 )
-_COMMAND = "background:none;padding:0;font-size:12px;font-family:var(--jp-code-font-family,ui-monospace,monospace);"
 _CARD = (
-    # The plain colours are for viewers that drop variables, as JupyterLab does in notebooks that it does not trust.
-    f"border:1px solid rgba(128,128,128,0.35);border-color:{_LINE};border-radius:6px;margin:4px 0;overflow:hidden;"
-    "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px;line-height:1.4;"
-)
-_CODE = (
-    "margin:8px 0;padding:8px 12px;border-radius:4px;"
-    "background-color:rgba(128,128,128,0.1);background-color:var(--jp-cell-editor-background,rgba(128,128,128,0.1));"
-    "overflow-x:auto;white-space:pre;line-height:1.4;font-size:13px;"
-    "font-family:var(--jp-code-font-family,ui-monospace,monospace);"
+    "border:1px solid #8885;border-radius:6px;margin:4px 0;overflow:hidden;overflow-wrap:anywhere;"
+    "font-size:13px;line-height:1.4;"
 )
 
 STYLES = {
     "answer": "margin:8px 0 -4px 0;",
     "link": "text-decoration:underline;",  # front ends mark links by colour only, which not every reader can see
-    "quiet": f"color:{_MUTED};font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px;",
+    "quiet": f"color:{_MUTED};font-size:12px;",
     "card": _CARD,
-    "head": "padding:6px 12px;cursor:pointer;overflow-wrap:anywhere;",
-    "command": _COMMAND,
+    "head": "padding:6px 12px;cursor:pointer;",
+    "steps": "margin:4px 0;font-size:13px;",
+    "command": "background:none;padding:0;font-size:12px;",
     "aside": f"float:right;margin-left:12px;color:{_MUTED};font-size:12px;",
-    "arguments": f"{_MONO}border-top:1px solid {_LINE};color:{_MUTED};",
-    "output": f"{_MONO}border-top:1px solid {_LINE};",
-    "failed-output": f"{_MONO}border-top:1px solid {_LINE};color:var(--jp-error-color1,#d9534f);",
-    "listing": _MONO,
-    "inner": f"border-top:1px solid {_LINE};padding:0 12px;",
+    "result": f"color:{_MUTED};",
+    "arguments": f"{_PRE}{_RULE}color:{_MUTED};",
+    "output": f"{_PRE}{_RULE}",
+    # Its end says what went wrong: it is in sight before anybody scrolls.
+    "failed-output": f"{_PRE}{_RULE}display:flex;flex-direction:column-reverse;color:var(--jp-error-color1,#d9534f);",
+    "changed": f"{_RULE}padding:6px 12px;color:{_MUTED};font-size:12px;",
+    "listing": _PRE,
+    "told": "margin:0;padding:8px 12px;background:none;border:0;white-space:pre-wrap;font-size:12px;",
+    "shown": "padding:0 12px;overflow-x:auto;",
+    "inner": f"{_RULE}padding:0 12px;",
     "said": "margin:12px 0 4px 0;padding:6px 12px;border-left:3px solid var(--jp-brand-color1,#3b82c4);"
     "white-space:pre-wrap;overflow-wrap:anywhere;",
     "thinking": f"padding:0 12px 6px 12px;color:{_MUTED};font-size:13px;",
-    "box": f"{_CARD}border-left:4px solid var(--jp-error-color1,#d9534f);padding:8px 12px;white-space:pre-wrap;"
-    "overflow-wrap:anywhere;",
-    "code": _CODE,
-    "good": "color:var(--jp-success-color1,#2e9e5b);font-weight:600;",
-    "bad": "color:var(--jp-error-color1,#d9534f);font-weight:600;",
-    "busy": "color:var(--jp-brand-color1,#3b82c4);font-weight:600;",
-    "added": "display:inline-block;width:100%;background:rgba(46,160,67,0.2);",
-    "removed": "display:inline-block;width:100%;background:rgba(248,81,73,0.2);",
+    "box": f"{_CARD}border-left:4px solid var(--jp-error-color1,#d9534f);padding:8px 12px;white-space:pre-wrap;",
+    "code": "margin:8px 0;padding:8px 12px;border-radius:4px;background:#8882;overflow-x:auto;white-space:pre;"
+    "font-size:13px;",
+    "good": "color:var(--jp-success-color1,#2e9e5b);",
+    "bad": "color:color-mix(in srgb,var(--jp-error-color1,#d9534f) 85%,currentcolor);",
+    "busy": "color:var(--jp-brand-color1,#3b82c4);",
+    "added": "display:inline-block;width:100%;background:#2ea04333;",
+    "removed": "display:inline-block;width:100%;background:#f8514933;",
 }
-CLASSES = ("answer", "said", "thinking", "call", "code", "error", "notice", "waiting", "usage")
+_CLASS_NAMES = "answer said thinking call code error notice waiting usage shown steps context"
+CLASSES = tuple(_CLASS_NAMES.split())
 
 
-def _ink(name: str, fallback: str) -> str:
-    """A colour of the front end's editor, nearer to that of the text: some of them are too pale to be read by all."""
-    return f"color:color-mix(in srgb,var(--jp-mirror-editor-{name}-color,{fallback}) 75%,currentcolor);"
+def _ink(colour: str) -> str:
+    """A colour nearer to that of the text around it: by itself it is too pale to be read by all, on either ground."""
+    return f"color:color-mix(in srgb,{colour} 75%,currentcolor);"
 
 
+_TOKEN_TAGS = {"Comment": "em", "Keyword": "b"}
 _TOKEN_STYLES = {
-    "Comment": _ink("comment", "#7a8a8a") + "font-style:italic;",
-    "Keyword": _ink("keyword", "#3a9a3a") + "font-weight:600;",
-    "Name.Function": _ink("def", "#3b82c4"),
-    "Name.Class": _ink("def", "#3b82c4"),
-    "Name.Builtin": _ink("builtin", "#3a9a3a"),
-    "Name.Decorator": _ink("meta", "#a25fd0"),
-    "Name.Tag": _ink("tag", "#3a9a3a"),
-    "Name.Attribute": _ink("attribute", "#3b82c4"),
-    "Literal.String": _ink("string", "#c9605d"),
-    "Literal.Number": _ink("number", "#2e9e5b"),
-    "Operator": _ink("operator", "#a25fd0"),
-    "Generic.Inserted": "background:rgba(46,160,67,0.2);",
-    "Generic.Deleted": "background:rgba(248,81,73,0.2);",
+    "Name.Function": _ink("#3b82c4"),
+    "Name.Class": _ink("#3b82c4"),
+    "Literal.String": _ink("#c9605d"),
+    "Literal.Number": _ink("#2e9e5b"),
+    "Generic.Inserted": "background:#2ea04333;",
+    "Generic.Deleted": "background:#f8514933;",
 }
+"""Few, for each coloured word is as much text again in the saved notebook."""
 _MAX_FENCE_CHARACTERS = 200
+_MAX_SWELLING = 4
+_MAX_SWOLLEN = 10_000
+_DELIMITERS = re.compile(r"[\s>|:0-9.)*+-]+")
+"""A row that may stand below the head of a table, in a list or a quote too."""
 # Of a lexer that is not named here a single step may take minutes on text that is made for it, and nothing else runs in
 # the process meanwhile. These were tried with such text, of that many characters.
 _COLOURED = {
@@ -105,39 +111,25 @@ _TAG_NAMES = (
     "a b blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong summary "
     "table tbody td th thead tr ul"
 )
-_TAGS = frozenset(_TAG_NAMES.split())
+_TAGS = frozenset(_TAG_NAMES.split()) | formulas.TAGS
 _ATTRIBUTES = {
     "a": {"href", "title"},
     "ol": {"start"},
     "details": {"open"},
-    **{tag: {"style"} for tag in ("code", "pre", "span", "summary")},
+    **{tag: {"style"} for tag in ("code", "pre", "span", "summary", "td", "th")},
     "div": {"style", "class"},
+    **formulas.ATTRIBUTES,
 }
-_ALLOWED_STYLES = frozenset([*STYLES.values(), *_TOKEN_STYLES.values()])
+_SIDES = ("text-align:left", "text-align:center", "text-align:right")
+_ALLOWED_STYLES = frozenset([*STYLES.values(), *_TOKEN_STYLES.values(), *_SIDES])
 _ALLOWED_CLASSES = frozenset(f"indus-{name}" for name in CLASSES)
 
-_TERMINAL_CODES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links
-    r"|\x1b[ -/]*[0-~]?"
-)
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_drawn_formulas: ContextVar[formulas.Formulas | None] = ContextVar("drawn_formulas", default=None)
+
+_SENTENCE_END = re.compile("[.!?] |[\u3002\uff01\uff1f]")
 _WEB_LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
-_TAG_OR_IMAGE = re.compile(r"<(?=[A-Za-z/!?])(?!https?://[^\s<>]*>)|!(?=\[)")
 _PICTURE = re.compile(r"image/(?:png|jpeg|gif|webp)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
-_BACKTICKS = re.compile("`+")
-
-
-def plain(text: str) -> str:
-    r"""``text`` without what a terminal would obey, marks that turn the direction of writing, and half characters.
-
-    >>> plain("\x1b[31mred\x1b[0m\r\nnext\x07\u202e")
-    'red\nnext'
-    """
-    text = _TERMINAL_CODES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return clean_text(_CONTROLS.sub("", text))
 
 
 def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
@@ -186,7 +178,7 @@ def page(*pieces: str) -> str:
 
 def is_base64(text: str) -> bool:
     """Whether it is bytes in base64: pages and other viewers write those into their text as they stand."""
-    return _BASE64.fullmatch(text) is not None
+    return len(text) % 4 == 0 and _BASE64.fullmatch(text) is not None
 
 
 def picture(kind: str, data: str) -> str:
@@ -241,18 +233,19 @@ def preformatted(text: str, style: str) -> str:
     return element("pre", html.escape(plain(text)), style)
 
 
-def highlighted(code: str, info: str) -> str:
+def highlighted(code: str, info: str, style: str = "code") -> str:
     """A block of code, coloured if its language is known and colouring does not take long.
 
     Args:
         code: The code, which may be hostile.
         info: What stands behind a fence; its first word is the language.
+        style: One of ``STYLES``.
 
     Returns:
         HTML.
     """
     words = info.split(maxsplit=1)
-    plainly = element("pre", html.escape(code), "code")
+    plainly = element("pre", html.escape(code), style)
     if not words or len(code) > max(_COLOURED):
         return plainly
     from pygments import lexers
@@ -265,81 +258,77 @@ def highlighted(code: str, info: str) -> str:
         return plainly
     if len(code) > max(_LANGUAGES.get(alias, 0) for alias in lexer.aliases):
         return plainly
-    pieces: list[str] = []
+    pieces: list[tuple[tuple[str, str], str]] = []
     began = time.thread_time()
     for kind, value in lexer.get_tokens(code):
         if time.thread_time() - began > _COLOUR_SECONDS:
             return plainly
-        style = _token_style(str(kind).removeprefix("Token."))
-        shown = html.escape(value)
-        pieces.append(f'<span style="{style}">{shown}</span>' if style and not value.isspace() else shown)
-    return element("pre", "".join(pieces), "code")
+        marks = ("", "") if value.isspace() else _token_marks(str(kind).removeprefix("Token."))
+        pieces.append((marks, html.escape(value)))
+    marked = ((marks, "".join(text for _, text in same)) for marks, same in groupby(pieces, key=itemgetter(0)))
+    return element("pre", "".join(f"{start}{text}{end}" for (start, end), text in marked), style)
 
 
 def coloured_diff(diff: str) -> str:
     """A diff as a block of code, its added and removed lines on coloured ground."""
-    rows: list[str] = []
-    for row in plain(diff).split("\n"):
-        style = {"+": "added", "-": "removed"}.get(row[:1])
-        rows.append(element("span", html.escape(row), style) if style else html.escape(row))
-    return element("pre", "\n".join(rows), "output")
+    parts: list[str] = []
+    for sign, rows in groupby(plain(diff).split("\n"), key=lambda row: row[:1]):
+        style = {"+": "added", "-": "removed"}.get(sign)
+        text = html.escape("\n".join(rows))
+        parts.append(element("span", text, style) if style else text)
+    return element("pre", "\n".join(parts), "output")
+
+
+@contextmanager
+def drawn_formulas() -> Generator[None]:
+    """Have ``markdown_html`` draw formulas, as far as that does not take long; notebooks do so themselves."""
+    token = _drawn_formulas.set(formulas.Formulas())
+    try:
+        yield
+    finally:
+        _drawn_formulas.reset(token)
 
 
 def markdown_html(text: str) -> str:
     """The HTML of Markdown in which tags are text, images are links, and links lead to the web or to mail."""
-    return _parser().render(plain(text))
+    parser = _parser()
+    return parser.renderer.render(markdown_tokens(text), parser.options, {})
 
 
-def tame_markdown(text: str) -> str:
-    r"""Markdown that looks the same and does nothing but that where a viewer would run tags and load images.
+def markdown_tokens(text: str) -> list[Token]:
+    """What ``markdown_html`` finds in Markdown.
 
-    An invisible word joiner parts what would begin a tag or an image. Only in fences it does not, where code shall stay
-    as it is: in those that begin at the margin and so are fences in whatever place, for all that is shown before them
-    ends there too. The last one is closed.
-
-    >>> tame_markdown("![x](http://a) <b>\n\n~~~\n<b>\n~~~").replace("\u2060", "|")
-    '!|[x](http://a) <|b>\n\n~~~\n<b>\n~~~'
+    A few signs can stand for many: cells that are left out in rows of a wide table, and the address of a reference that
+    is used over and over. Where they would stand for far more than there is, they are text.
     """
     text = plain(text)
-    rows = text.split("\n")
-    if "```" not in text and "~~~" not in text:  # so most answers are parsed only once
-        return "\n".join(map(tame_line, rows))
-    _, with_formulas = _fences(_block_parser(), text)
-    last, code = _fences(_plain_block_parser(), text)
-    code &= with_formulas  # what stands between dollar signs is a formula to one viewer, and text to the other
-    shown = [row if number in code and not _FENCE.match(row) else tame_line(row) for number, row in enumerate(rows)]
-    if last is not None and not _is_closed(last, rows):
-        shown.append(last.markup)
-    return "\n".join(shown)
+    without = _without_tables(text)
+    tokens = _parser(without).parse(text)
+    addresses = (
+        len(str(child.attrs.get("href") or child.attrs.get("src") or ""))
+        for token in tokens
+        for child in token.children or ()
+    )
+    if sum(addresses) > _MAX_SWELLING * len(text) + _MAX_SWOLLEN:
+        tokens = _parser((*without, "reference")).parse(text)
+    return tokens
 
 
-def tame_line(text: str) -> str:
-    """``tame_markdown`` for a part of a line."""
-    return _TAG_OR_IMAGE.sub(lambda match: match[0] + "\u2060", plain(text))
+def _without_tables(text: str) -> tuple[str, ...]:
+    """The rule for tables, if those in the text would have far more cells than it has characters."""
+    cells = columns = 0
+    for row in text.split("\n"):
+        if "|" in row and "-" in row and _DELIMITERS.fullmatch(row):
+            columns = row.count("|") + 1
+        elif not row.strip():
+            columns = 0
+        cells += columns
+    return ("table",) if cells > _MAX_SWELLING * len(text) + _MAX_SWOLLEN else ()
 
 
-def fenced(text: str, info: str = "text") -> str:
-    """A text as a Markdown block of code that it cannot break out of.
-
-    Args:
-        text: The text, which may be hostile.
-        info: The language.
-
-    Returns:
-        Markdown.
-    """
-    text = plain(text)
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{info}\n{text}\n{fence}"
-
-
-def code_span(text: str) -> str:
-    """``text`` as Markdown code within a line."""
-    text = " ".join(plain(text).split())
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-    ticks = "`" * (longest + 1)
-    return f"{ticks} {text} {ticks}" if longest else f"`{text}`"
+def known_language(name: str) -> bool:
+    """Whether code of that language is coloured; of others a viewer might make a picture."""
+    return name in _LANGUAGES
 
 
 def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[str, str]:
@@ -360,7 +349,11 @@ def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[s
         return "", text
     whole = text[: 2 * hard].rpartition("\n")[0]  # a bit of it, for the whole may have come at once
     rows = whole.split("\n")
-    blocks = [token for token in _block_parser().parse(whole) if token.level == 0 and token.map and token.nesting >= 0]
+    blocks = [
+        token
+        for token in _block_parser(_without_tables(whole)).parse(whole)
+        if token.level == 0 and token.map and token.nesting >= 0
+    ]
     start = blocks[-1].map[0] if blocks and blocks[-1].map else 0
     if start > 0:
         at = sum(map(len, rows[:start])) + start
@@ -384,54 +377,33 @@ def _cut_block(block: Token | None, rows: list[str], head: str, rest: str) -> tu
     return head, rest
 
 
-def _fences(parser: MarkdownIt, text: str) -> tuple[Token | None, set[int]]:
-    """The fence that the text ends in, if it does, and the rows of all that begin at the margin."""
-    rows = text.split("\n")
-    last: Token | None = None
-    inside: set[int] = set()
-    for token in parser.parse(text):
-        if token.level == 0 and token.map:
-            last = token if token.type == "fence" else None
-            if token.type == "fence" and not rows[token.map[0]].startswith(" "):
-                inside.update(range(*token.map))
-    return last, inside
-
-
-def _is_closed(fence: Token, rows: list[str]) -> bool:
-    first, end = fence.map or (0, 0)
-    closing = rows[end - 1].strip()
-    return end - first > 1 and closing.startswith(fence.markup) and not closing.strip(fence.markup[0])
-
-
 def _end_of_line(text: str, low: int, high: int) -> int:
-    """Where to cut ``text`` between the two positions: after a line, else after a word, else anywhere."""
-    return text.rfind("\n", low, high) + 1 or text.rfind(" ", low, high) + 1 or high
+    """Where to cut ``text`` between the two positions: after a line, a sentence or a word, else anywhere."""
+    sentence = max((end.end() for end in _SENTENCE_END.finditer(text, low, high)), default=0)
+    cuts = (text.rfind("\n", low, high) + 1, sentence, text.rfind(" ", low, high) + 1)
+    return next(filter(None, cuts), high)
 
 
 @cache
-def _plain_block_parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"html": False}).disable("inline")
-
-
-@cache
-def _block_parser() -> MarkdownIt:
+def _block_parser(without: tuple[str, ...] = ()) -> MarkdownIt:
     """``_parser`` for where blocks begin and end: what stands within a paragraph takes most of the time."""
-    return _made_parser().disable("inline")
+    return _made_parser(without).disable("inline")
 
 
-def _made_parser() -> MarkdownIt:
+def _made_parser(without: tuple[str, ...]) -> MarkdownIt:
     from markdown_it import MarkdownIt
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
+    from indus_nb.render.dialect import dialect
+
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    return parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True).use(dialect)
+    return parser.disable([*without])
 
 
 @cache
-def _parser() -> MarkdownIt:
-    parser = _made_parser()
+def _parser(without: tuple[str, ...] = ()) -> MarkdownIt:
+    parser = _made_parser(without)
     parser.validateLink = lambda url: _WEB_LINK.match(url) is not None  # type: ignore[method-assign]
 
     def text(_: Any, tokens: Any, index: int, *__: Any) -> str:
@@ -445,18 +417,23 @@ def _parser() -> MarkdownIt:
         return f'<a href="{source}">[image: {escape(tokens[index].content) or source}]</a>'
 
     def formula(_: Any, tokens: Any, index: int, *__: Any) -> str:
-        return f"${html.escape(tokens[index].content)}$"
+        return _formula(tokens[index].content, "$")
 
     def displayed_formula(_: Any, tokens: Any, index: int, *__: Any) -> str:
-        return f"<div>$${html.escape(tokens[index].content)}$$</div>"
+        return f"<div>{_formula(tokens[index].content, '$$')}</div>"
+
+    def cell(renderer: Any, tokens: Any, index: int, options: Any, _: Any) -> str:
+        tokens[index].attrs.setdefault("style", _SIDES[0])  # else front ends put texts to the right, like numbers
+        return renderer.renderToken(tokens, index, options, {})
 
     def inline_displayed_formula(_: Any, tokens: Any, index: int, *__: Any) -> str:
-        return f"$${html.escape(tokens[index].content)}$$"
+        return _formula(tokens[index].content, "$$")
 
     for names, rule in (
         (("text",), text),
         (("fence", "code_block"), code),
         (("image",), image),
+        (("td_open", "th_open"), cell),
         (("math_inline",), formula),
         (("math_block", "math_block_label"), displayed_formula),
         (("math_inline_double",), inline_displayed_formula),
@@ -466,10 +443,20 @@ def _parser() -> MarkdownIt:
     return parser
 
 
+def _formula(latex: str, sign: str) -> str:
+    """A formula as what notebooks draw, or drawn."""
+    formulas_of_page = _drawn_formulas.get()
+    drawn = formulas_of_page.drawn(latex, display=sign == "$$") if formulas_of_page else None
+    return drawn or f"{sign}{html.escape(latex)}{sign}"
+
+
 @cache
-def _token_style(kind: str) -> str | None:
+def _token_marks(kind: str) -> tuple[str, str]:
+    """What stands before and behind such a token."""
     while kind:
-        if kind in _TOKEN_STYLES:
-            return _TOKEN_STYLES[kind]
+        if tag := _TOKEN_TAGS.get(kind):
+            return f"<{tag}>", f"</{tag}>"
+        if style := _TOKEN_STYLES.get(kind):
+            return f'<span style="{style}">', "</span>"
         kind = kind.rpartition(".")[0]
-    return None
+    return "", ""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import html
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from indus_nb import textcut
 from indus_nb.errors import SessionFileError, UsageError
-from indus_nb.files import write_atomically
+from indus_nb.files import write_export
 from indus_nb.messages import (
     IMAGE_TYPES,
     AssistantMessage,
@@ -30,15 +31,19 @@ from indus_nb.messages import (
     UserMessage,
     text_of,
 )
-from indus_nb.render import markup
+from indus_nb.render import cards, markup
+from indus_nb.render.cards import Call, Steps
+from indus_nb.render.context import context, is_context
 from indus_nb.session.stats import session_stats
 from indus_nb.storage.entries import milliseconds
 from indus_nb.storage.store import SessionStore, TreeNode
 from indus_nb.storage.text import user_text
+from indus_nb.tools.description import by_arguments
 from indus_nb.tools.todo import list_of_result
-from indus_nb.wire import dump
 
 _MAX_TITLE_CHARACTERS = 100
+_MAX_SECONDS = 1e9
+"""A session file may hold any number, infinity among them."""
 # The colours that the styles of markup ask for, which a notebook's front end sets otherwise.
 _PAGE_STYLE = """
 :root{color-scheme:light dark;--ground:#fff;--ink:#1f2328;--quiet:#656d76;--line:#d0d7de;--raised:#f6f8fa;
@@ -62,10 +67,20 @@ summary{cursor:pointer}
 .error{color:#d1242f}
 img{max-width:100%;height:auto}
 pre{max-width:100%}
+math[display="block"]{margin:.75rem 0;overflow-x:auto}
 table{border-collapse:collapse}td,th{border:1px solid var(--line);padding:.2rem .5rem}
 @media print{body{max-width:none;padding:0;font-size:11pt}pre{max-height:none!important;white-space:pre-wrap!important}
 article{break-inside:avoid-page}details.branch{display:none}}
 """
+
+
+_HEAD = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width,initial-scale=1">'
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
+    "style-src 'unsafe-inline';img-src data:\">"
+)
+"""How every page begins; a file that does not is never replaced by one."""
 
 
 def page_name(store: SessionStore) -> str:
@@ -74,24 +89,24 @@ def page_name(store: SessionStore) -> str:
 
 
 def export_html(store: SessionStore, path: Path) -> Path:
-    """Write a session as a page; the file appears whole or not at all.
+    """Write a session as a page, which its owner alone can read; it appears whole or not at all.
 
     Args:
         store: The session.
-        path: The file; missing directories are made, and a file that is there is replaced.
+        path: The file; missing directories are made, and such a page that is there is replaced.
 
     Returns:
         The absolute path of the file.
 
     Raises:
         UsageError: The session holds no message.
-        SessionFileError: The file cannot be written.
+        SessionFileError: The file cannot be written, or something else is there.
     """
     page = session_page(store)
     path = path.expanduser().absolute()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, page.encode(errors="replace"))
+        write_export(path, page.encode(errors="replace"), lambda head: head.startswith(_HEAD.encode()))
     except (OSError, ValueError) as error:  # a ValueError is a zero byte in the path
         reason = error.strerror if isinstance(error, OSError) else error
         raise SessionFileError(path, f"the page cannot be written ({reason}). Choose another path") from error
@@ -104,13 +119,12 @@ def session_page(store: SessionStore) -> str:
         raise UsageError("Nothing to export yet: start a conversation first.")
     title = store.name or next((text for text in map(_user_text, store.tree()) if text), "") or "Session"
     head = html.escape(_one_line(title))
+    with markup.drawn_formulas():
+        tree = "".join(_tree(store))
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
-        "style-src 'unsafe-inline';img-src data:\">"
+        f'{_HEAD}<meta name="generator" content="indus_nb">'
         f"<title>{head}</title><style>{_PAGE_STYLE}</style></head><body><header><h1>{head}</h1>{_facts(store)}</header>"
-        f"<main>{''.join(_tree(store))}</main></body></html>\n"
+        f"<main>{tree}</main></body></html>\n"
     )
 
 
@@ -129,10 +143,30 @@ def _facts(store: SessionStore) -> str:
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{_escaped(fact)}</dd>" for name, fact in facts.items()) + "</dl>"
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of the session, and what it shows of itself beside its content."""
+
+    node: TreeNode
+    message: Message | None
+
+    @property
+    def label(self) -> str:
+        return f'<span class="label">{_escaped(self.node.label)}</span>' if self.node.label else ""
+
+    def article(self, kind: str, who: str, body: str, paid: str = "") -> str:
+        """An article that begins with this entry."""
+        stamp = self.node.entry.timestamp
+        when = f" · {stamp[:16].replace('T', ' ')} UTC" if milliseconds(stamp) else ""
+        label = f" {self.label}" if self.label else ""
+        return f'<article class="{kind}"><h2>{_escaped(who)}{when}{paid}{label}</h2>{body}</article>'
+
+
 def _tree(store: SessionStore) -> Iterator[str]:
     """The conversation up to the leaf, every branch that was left folded away where it begins."""
     active = {entry.id for entry in store.branch()}
     waiting: list[TreeNode | str] = []
+    turn: list[_Entry] = []
 
     def follow(siblings: list[TreeNode]) -> None:
         if not siblings:
@@ -148,82 +182,162 @@ def _tree(store: SessionStore) -> Iterator[str]:
     follow(store.tree())
     while waiting:
         item = waiting.pop()
-        if isinstance(item, str):
-            yield item
-        else:
-            yield _entry(item)
+        entry = None if isinstance(item, str) else _Entry(item, _message(item))
+        if entry is not None and isinstance(entry.message, AssistantMessage | ToolResultMessage):
+            turn.append(entry)
+        elif entry is None or entry.message is not None or entry.label:
+            yield _turn(turn)
+            turn.clear()
+            yield item if isinstance(item, str) else _single(entry) if entry else ""
+        if not isinstance(item, str):
             follow(item.children)
+    yield _turn(turn)
 
 
-def _entry(node: TreeNode) -> str:
+def _message(node: TreeNode) -> Message | None:
+    """The message of an entry, if it is one that is shown."""
     try:
         message = node.entry.message
     except ValueError:
-        return ""  # of a kind unknown here
-    label = f' <span class="label">{_escaped(node.label)}</span>' if node.label else ""
-    if message is None or (isinstance(message, CustomMessage) and not message.display):
-        return f"<p>{label}</p>" if label else ""
-    kind, who, body = _shown(message)
-    moment = milliseconds(node.entry.timestamp)
-    when = f" · {node.entry.timestamp[:16].replace('T', ' ')} UTC" if moment else ""
-    return f'<article class="{kind}"><h2>{_escaped(who)}{when}{label}</h2>{body}</article>'
+        return None  # of a kind unknown here
+    return None if isinstance(message, CustomMessage) and not (message.display or is_context(message)) else message
 
 
-def _shown(message: Message) -> tuple[str, str, str]:  # noqa: PLR0911 - one for each kind
-    """Its class, whose it is, and its body."""
-    match message:
-        case UserMessage():
-            return "user", "User", _content(message.content) + "".join(map(_attachment, message.attachments or ()))
-        case AssistantMessage():
-            body = "".join(map(_block, message.content))
-            if message.error_message:
-                body += f'<p class="error">{_escaped(message.error_message)}</p>'
-            return "assistant", f"{message.model}{_paid(message.usage)}", body
-        case ToolResultMessage():
-            return "tool", message.tool_name, _result(message)
+def _single(entry: _Entry) -> str:
+    """An entry that is no part of an answer."""
+    match entry.message:
+        case UserMessage(content=content, attachments=attachments):
+            return entry.article("user", "User", _content(content) + "".join(map(_attachment, attachments or ())))
         case BashExecutionMessage():
-            ended = "cancelled" if message.cancelled else f"exit code {message.exit_code}"
-            return "tool", "Shell", _folded(message.command, markup.preformatted(message.output, "output"), ended)
-        case CustomMessage():
-            return "user", message.custom_type, _content(message.content)
-        case BranchSummaryMessage():
-            return "summary", "Summary of a branch", _markdown(message.summary)
-        case CompactionSummaryMessage():
-            return "summary", "Summary of what came before", _markdown(message.summary)
+            return entry.article("tool", "Shell", _shell(entry.message))
+        case CustomMessage() as message:
+            told = context(message)["text/html"] if is_context(message) else None
+            return told or entry.article("user", message.custom_type, _content(message.content))
+        case BranchSummaryMessage(summary=summary):
+            return entry.article("summary", "Summary of a branch", cards.answer_html(summary))
+        case CompactionSummaryMessage(summary=summary):
+            return entry.article("summary", "Summary of what came before", cards.answer_html(summary))
+        case _:
+            return f"<p>{entry.label}</p>"
 
 
-def _block(block: TextContent | ThinkingContent | ToolCall) -> str:
-    match block:
-        case TextContent():
-            return _markdown(block.text)
-        case ThinkingContent():
-            body = markup.element("div", markup.markdown_html(block.thinking), "thinking")
-            return _folded("Thinking", body) if block.thinking else ""
-        case ToolCall():
-            arguments = dump(block.arguments).decode()
-            return _folded(f"{block.name} {_one_line(arguments)}", markup.preformatted(arguments, "arguments"))
+def _turn(entries: Sequence[_Entry]) -> str:
+    """The answers that follow a message of the user's, and the results of their calls, as one article."""
+    answers = [entry.message for entry in entries if isinstance(entry.message, AssistantMessage)]
+    body = _Body([entry.message for entry in entries if isinstance(entry.message, ToolResultMessage)])
+    for entry in entries:
+        if entry.label and entry is not entries[0]:
+            body.add(f"<p>{entry.label}</p>")
+        if isinstance(entry.message, AssistantMessage):
+            body.add_answer(entry.message)
+        elif isinstance(entry.message, ToolResultMessage):
+            body.add_result(entry.message)
+    who = ", ".join(dict.fromkeys(answer.model for answer in answers)) or "Results"
+    paid = _paid(sum((answer.usage for answer in answers), Usage()))
+    return entries[0].article("assistant", who, body.html(), paid) if entries else ""
 
 
-def _result(message: ToolResultMessage) -> str:
-    details: object = message.details
-    diff: object = details.get("diff") if isinstance(details, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if isinstance(diff, str):
-        inner = markup.coloured_diff(diff)
-    else:
-        inner = markup.preformatted(text_of(message.content), "failed-output" if message.is_error else "output")
-    title = f"{'✗' if message.is_error else '✓'} {message.tool_name}"
-    if (todos := list_of_result(message.tool_name, message.details)) is not None:
-        title += f" · {todos.summary}"
-        return _folded(title, markup.preformatted(todos.checklist(), "output"), opened=True)
-    return _folded(title, inner) + "".join(
-        _image(block) for block in message.content if isinstance(block, ImageContent)
-    )
+class _Body:
+    """What stands in an article, calls that follow each other as one line."""
+
+    def __init__(self, results: Sequence[ToolResultMessage]) -> None:
+        """Begin empty; ``results`` are those of the calls that will come."""
+        self._results: dict[str, deque[ToolResultMessage]] = {}
+        for result in results:
+            self._results.setdefault(result.tool_call_id, deque()).append(result)
+        self._pieces: list[str] = []
+        self._row: list[cards.MimeBundle] = []
+        """From the first card to the last one, with what was said between them."""
+        self._remarks: list[cards.MimeBundle] = []
+        """What was said since."""
+        self._amount = Steps()
+
+    def html(self) -> str:
+        self._end_row()
+        return "".join(self._pieces)
+
+    def add(self, piece: str) -> None:
+        """Add HTML that ends a row of calls."""
+        self._end_row()
+        self._pieces.append(piece)
+
+    def add_answer(self, message: AssistantMessage) -> None:
+        for block in message.content:
+            match block:
+                case TextContent():
+                    self._add_text(cards.answer_html(block.text), is_remark=cards.is_remark(block.text))
+                case ThinkingContent():
+                    inner = markup.element("div", markup.markdown_html(block.thinking), "thinking")
+                    self._add_text(_folded("Thinking", inner) if block.thinking else "", is_remark=True)
+                case ToolCall():
+                    results = self._results.get(block.id)
+                    self._add_call(block, results.popleft() if results else None)
+        if message.error_message:
+            self.add(f'<p class="error">{_escaped(message.error_message)}</p>')
+
+    def add_result(self, result: ToolResultMessage) -> None:
+        """Add a result whose call is not here, but on another branch."""
+        results = self._results[result.tool_call_id]
+        if results and results[0] is result:
+            self._add_call(ToolCall(id=result.tool_call_id, name=result.tool_name, arguments={}), results.popleft())
+
+    def _add_text(self, shown: str, *, is_remark: bool) -> None:
+        if is_remark and self._row:
+            self._remarks.append({"text/html": shown, "text/markdown": "", "text/plain": ""})
+        else:
+            self.add(shown)
+
+    def _add_call(self, call: ToolCall, result: ToolResultMessage | None) -> None:
+        shown = _call(call, result)
+        self._row += [*self._remarks, cards.call(shown)]
+        self._remarks = []
+        self._amount += shown.steps()
+        for block in result.content if result else ():
+            if isinstance(block, ImageContent):
+                self.add(_image(block))
+
+    def _end_row(self) -> None:
+        row = [cards.steps(self._amount, self._row)] if self._amount.count > 1 else self._row
+        self._pieces += [bundle["text/html"] for bundle in (*row, *self._remarks)]
+        self._row, self._remarks, self._amount = [], [], Steps()
+
+
+def _call(call: ToolCall, result: ToolResultMessage | None) -> Call:
+    """A call as a notebook shows it when it is over."""
+    shown = Call(call.name, cards.arguments_of(call), state="not run", folded=True, whole=True)
+    shown.described = by_arguments(shown.name, shown.arguments)
+    if result is None:
+        return shown
+    shown.state = "failed" if result.is_error else "done"
+    shown.output, shown.changed = text_of(result.content), cards.changed(result.details)
+    if (job := cards.goes_on(result.details)) is not None:
+        shown.output, shown.changed = job[0], "\n".join(filter(None, (f"It went on as {job[1]}.", shown.changed)))
+    shown.diff, shown.outcome = cards.diff_of(result.details), cards.outcome_of(result.details)
+    shown.checklist = list_of_result(result.tool_name, result.details)
+    told = cards.told_by(result.details)
+    code, seconds = told.get("code"), told.get("executionSeconds")
+    if isinstance(code, str):  # what ran in a kernel, which the tool knows and its arguments do not say
+        others = {name: value for name, value in shown.arguments.items() if value != code}
+        shown.described = replace(shown.described, summary="", text="", code=code, details=others)
+    if isinstance(seconds, int | float) and 0 <= seconds < _MAX_SECONDS:
+        shown.seconds = seconds
+    return shown
+
+
+def _shell(message: BashExecutionMessage) -> str:
+    """A command of the user's."""
+    state = "failed" if message.exit_code or message.cancelled else "done"
+    ended = "cancelled" if message.cancelled else f"exit code {message.exit_code}"
+    call = Call("!", {"command": message.command}, state=state, output=message.output, changed=ended, whole=True)
+    return cards.call(call)["text/html"]
 
 
 def _content(content: str | list[TextContent | ImageContent]) -> str:
     if isinstance(content, str):
-        return _markdown(content)
-    return "".join(_markdown(block.text) if isinstance(block, TextContent) else _image(block) for block in content)
+        return cards.answer_html(content)
+    return "".join(
+        cards.answer_html(block.text) if isinstance(block, TextContent) else _image(block) for block in content
+    )
 
 
 def _attachment(attachment: Attachment) -> str:
@@ -241,25 +355,16 @@ def _image(image: ImageContent) -> str:
         return f"<p>[image: {_escaped(image.source.url)}]</p>"
     try:
         data = base64.b64decode(image.data or "", validate=True)
-    except binascii.Error:
+    except ValueError:
         data = b""
     if not data or image.mime_type not in IMAGE_TYPES:
         return "<p>[an image that cannot be shown]</p>"
     return f'<p><img alt="" src="data:{image.mime_type};base64,{base64.b64encode(data).decode()}"></p>'
 
 
-def _markdown(text: str) -> str:
-    return markup.page(markup.element("div", markup.markdown_html(text), "answer", "answer"))
-
-
-def _folded(title: str, body: str, aside: str = "", *, opened: bool = False) -> str:
-    shown = markup.escape(_one_line(title))
-    if aside:
-        shown = markup.element("span", markup.escape(aside), "aside") + shown
-    summary = markup.element("summary", shown, "head")
-    return markup.page(
-        markup.element("div", f"<details{' open' if opened else ''}>{summary}{body}</details>", "card", "call")
-    )
+def _folded(title: str, body: str) -> str:
+    summary = markup.element("summary", markup.escape(_one_line(title)), "head")
+    return markup.page(markup.element("div", cards.unfolding(summary, body, opened=False), "card", "call"))
 
 
 def _paid(usage: Usage) -> str:

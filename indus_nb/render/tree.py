@@ -63,7 +63,7 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
         for entry, depth in found[-limit:]
     ]
     if missing := len(found) - len(rows):
-        text = f"{missing:,} earlier entries are not listed."
+        text = f"{missing:,} earlier {'entry is' if missing == 1 else 'entries are'} not listed."
         note = {"id": None, "depth": 0, "role": "note", "text": text, "leaf": False, "here": False, "label": None}
         return [note, *rows]
     return rows

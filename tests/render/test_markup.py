@@ -13,6 +13,8 @@ from work import cpu_stays_in_proportion, grows_with
 from indus_nb.messages import Usage
 from indus_nb.notebook.view import blocks
 from indus_nb.render import markup
+from indus_nb.render.markdown import rendition
+from indus_nb.render.markup import markdown_html
 
 STYLES = {*markup.STYLES.values()}
 
@@ -199,7 +201,9 @@ def test_tables_lists_and_emphasis_are_drawn() -> None:
 def test_code_is_coloured_and_keeps_its_text() -> None:
     code = 'def f(x):  # half\n    return f"{x}" + "<b>"\n'
     page = blocks.answer(f"```python\n{code}```")["text/html"]
-    assert page.count("<span") > 5
+    assert page.count("<span") == 4
+    assert "<b>def</b>" in page
+    assert "<em># half</em>" in page
     assert Auditor(page).text.strip() == code.strip()
 
 
@@ -241,6 +245,13 @@ def test_a_growing_answer_is_split_without_losing_or_repeating_anything(part: st
         assert len(rest) <= 12_000 + 500
     assert "".join(heads) + rest == text
     assert len(heads) >= 3
+
+
+@pytest.mark.parametrize("sentence", ["The mean of this group is larger than that of all others! ", "平均值更大。"])
+def test_a_long_paragraph_is_cut_after_a_sentence(sentence: str) -> None:
+    head, rest = markup.split_answer(sentence * 1_000, soft=0, hard=2_000)
+    assert head == sentence * (len(head) // len(sentence))
+    assert rest.startswith(sentence)
 
 
 def test_a_long_block_of_code_is_continued_in_a_block_of_code() -> None:
@@ -331,7 +342,7 @@ def test_a_call_with_a_diff_shows_it_instead_of_the_texts_to_replace() -> None:
 def test_output_cannot_break_out_of_its_fence_in_markdown() -> None:
     bundle = blocks.call(blocks.Call("bash", {"command": "x`y"}, state="done", output="```\n# not a heading\n````"))
     assert bundle["text/markdown"].endswith("`````text\n```\n# not a heading\n````\n`````")
-    assert "`` x`y ``" in bundle["text/markdown"]
+    assert "`x`&#96;`y`" in bundle["text/markdown"]
 
 
 def test_long_output_is_folded_away_and_failures_stay_open() -> None:
@@ -345,3 +356,36 @@ def test_every_bundle_says_the_same_in_three_forms() -> None:
     for bundle in everything_made_of("plainly said"):
         assert set(bundle) == {"text/html", "text/markdown", "text/plain"}
         assert all("plainly said" in form for form in bundle.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "html", "markdown"),
+    [
+        (r"Let \(x_1\) be", "<p>Let $x_1$ be</p>", "Let $x_1$ be"),
+        (r"so \[ a\,b = \tfrac12 \] is", r"<p>so $$ a\,b = \tfrac12 $$ is</p>", r"so $$a\,b = \tfrac12$$ is"),
+        ("so\n\\[\na\n- b\n\\]\nis", "<p>so</p>\n<div>$$\na\n- b\n$$</div><p>is</p>", "so\n\n$$a - b$$\n\nis"),
+        ("> \\[ a\n> = b \\]", "<blockquote>\n<div>$$ a\n= b $$</div></blockquote>", "> $$a = b$$"),
+        (r"see \[1\]", "<p>see [1]</p>", "see &#91;1&#93;"),
+        (r"\[x_1\](http://a.example)", "<p>[x_1](http://a.example)</p>", None),
+        (r"\(costs $5\)", "<p>(costs <span>$</span>5)</p>", None),
+        (r"\[ without an end", "<p>[ without an end</p>", None),
+        (r"`\(a\)`", r"<p><code>\(a\)</code></p>", None),
+    ],
+)
+def test_formulas_in_brackets_are_formulas(text: str, html: str, markdown: str | None) -> None:
+    assert markdown_html(text).strip() == html
+    assert markdown is None or rendition(text) == markdown
+
+
+def test_tasks_have_boxes() -> None:
+    text = "- [ ] one\n- [x] two\n- [link](http://a.example)\n\n[ ] three"
+    shown = markdown_html(text)
+    assert "<li>☐ one</li>\n<li>☑ two</li>" in shown
+    assert ">link</a></li>" in shown
+    assert "<p>[ ] three</p>" in shown
+    assert rendition(text).startswith("- ☐ one\n- ☑ two\n")
+
+
+@pytest.mark.parametrize("piece", ["\\(", "\\[", "\\[\n", "> \\[\n", "\\[ a\n"])
+def test_formulas_that_never_end_are_looked_for_once(piece: str) -> None:
+    assert grows_with(1_000, lambda length: markdown_html(piece * length)) < 2.5

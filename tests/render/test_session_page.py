@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -82,10 +83,151 @@ def test_a_page_shows_the_conversation_with_its_tools_images_and_price(store: Se
     assert tags.open == []
     assert {"details", "summary", "pre", "strong", "img"} <= tags.found
     assert ("src", f"data:image/png;base64,{PIXEL}") in tags.attributes
-    for words in ("A &lt;drawing&gt;", "Thinking", "$0.0125", "1,000 tokens in, 50 out", "exit code 0", "a.py"):
+    for words in (
+        "A &lt;drawing&gt;",
+        "Thinking",
+        "$0.0125",
+        "1,000 tokens in, 50 out",
+        "exit code 0",
+        "a.py",
+        "+1 \N{MINUS SIGN}1",
+    ):
         assert words in page, words
     assert "script" not in tags.found
     assert not re.search(r"(?:src|href)=.?https?:", page)
+
+
+def shown_code(page: str) -> list[str]:
+    """The blocks of code of a page, as a reader sees them."""
+    blocks = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+    return [unescape(re.sub(r"<[^>]*>", "", block)) for block in blocks]
+
+
+def test_a_call_is_shown_once_with_its_code_and_what_it_changed(store: SessionStore) -> None:
+    code = "total = sales['units'].sum()\nprint(total)"
+    store.append_message(user("How many?"))
+    store.append_message(answer(ToolCall(id="1", name="python", arguments={"code": code, "timeout": 5})))
+    details = {"code": code, "executionSeconds": 2.04, "changed": "total new"}
+    content = [TextContent(text="1200")]
+    store.append_message(ToolResultMessage(tool_call_id="1", tool_name="python", content=content, details=details))
+    page = session_page(store)
+    assert shown_code(page) == [f"{code}\n", "timeout: 5", "1200"]
+    assert "Changed: total new" in page.rpartition("</pre>")[2]
+    assert "2.0 s" in page
+    assert r"\n" not in page
+
+
+@pytest.mark.parametrize("seconds", ["1e999", "-1e999", "NaN", "1" + "0" * 400, '"2"'])
+def test_a_time_that_is_none_keeps_no_session_from_being_exported(tmp_path: Path, seconds: str) -> None:
+    store = SessionStore.create(tmp_path, tmp_path)
+    store.append_message(user("How many?"))
+    store.append_message(answer(ToolCall(id="1", name="python", arguments={"code": "1"})))
+    details = {"code": "1", "executionSeconds": "SECONDS"}
+    store.append_message(ToolResultMessage(tool_call_id="1", tool_name="python", content=[], details=details))
+    assert store.path is not None
+    text = store.path.read_text()
+    assert text.count('"SECONDS"') == 1
+    store.close()
+    store.path.write_text(text.replace('"SECONDS"', seconds))
+    again = SessionStore.open(store.path)
+    assert "How many?" in session_page(again)
+    again.close()
+
+
+def test_a_page_has_one_header_for_an_answer_however_many_calls_it_took(store: SessionStore) -> None:
+    store.append_message(user("Look around"))
+    for number in range(3):
+        store.append_message(answer(ToolCall(id=f"{number}", name="bash", arguments={"command": f"echo {number}"})))
+        content = [TextContent(text=f"{number}")]
+        failed = number == 2
+        store.append_message(
+            ToolResultMessage(tool_call_id=f"{number}", tool_name="bash", content=content, is_error=failed)
+        )
+    store.append_message(answer(TextContent(text="That is all.")))
+    page = session_page(store)
+    assert [unescape(title).split(" · ")[0] for title in re.findall("<h2>(.*?)</h2>", page)] == ["User", "claude"]
+    assert "4,000 tokens in, 200 out" in page
+    assert "<summary" in page
+    assert page.index("3 steps · 1 failed") < page.index("echo 0") < page.index("That is all.")
+
+
+def test_what_was_called_on_another_branch_or_never_answered_is_shown(store: SessionStore) -> None:
+    store.append_message(user("Go"))
+    store.append_message(answer(ToolCall(id="1", name="bash", arguments={"command": "sleep 9"})))
+    store.append_message(
+        ToolResultMessage(tool_call_id="elsewhere", tool_name="read", content=[TextContent(text="some text")])
+    )
+    page = session_page(store)
+    assert "not run" in page
+    assert "some text" in page
+
+
+def test_nothing_of_a_long_output_is_left_out(store: SessionStore) -> None:
+    output = "\n".join(f"line {number}" for number in range(2000))
+    store.append_message(user("Go"))
+    store.append_message(answer(ToolCall(id="1", name="bash", arguments={"command": "seq"})))
+    store.append_message(ToolResultMessage(tool_call_id="1", tool_name="bash", content=[TextContent(text=output)]))
+    assert shown_code(session_page(store)) == [output]
+
+
+def test_tables_keep_their_sides_and_formulas_what_was_typed(store: SessionStore) -> None:
+    store.append_message(user("Tell me"))
+    store.append_message(
+        answer(TextContent(text="| a | b |\n|---|---:|\n| x | 1 |\n\nLet $x_1$ be\n\n\\[ \\int_0^1 x\\,dx \\]"))
+    )
+    page = session_page(store)
+    assert '<td style="text-align:left">x</td>' in page
+    assert '<td style="text-align:right">1</td>' in page
+    assert '<math display="inline" alttext="x_1"><mrow><msub><mi>x</mi><mn>1</mn></msub></mrow></math>' in page
+    assert '<math display="block" alttext=" \\int_0^1 x\\,dx ">' in page
+
+
+@pytest.mark.parametrize(
+    "latex",
+    [
+        r"\unknown{x}",
+        r"\frac{a",
+        "{" * 1000,
+        r"\frac{" * 400 + "x" + "}{y}" * 400,
+        r"\sqrt" * 700 + "x",
+        "x+" * 1600,
+    ],
+)
+def test_a_formula_that_cannot_be_drawn_stays_what_was_typed(store: SessionStore, latex: str) -> None:
+    store.append_message(user("Tell me"))
+    store.append_message(answer(TextContent(text=f"Let $$ {latex} $$ be")))
+    page = session_page(store)
+    assert "<math" not in page
+    assert f"$$ {latex} $$" in page
+
+
+def test_the_brackets_of_a_matrix_are_as_high_as_it(store: SessionStore) -> None:
+    store.append_message(user("Tell me"))
+    store.append_message(answer(TextContent(text=r"$$A = \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}$$")))
+    page = session_page(store)
+    assert '<mo form="prefix" stretchy="true">(</mo><mtable>' in page
+    assert '</mtable><mo form="postfix" stretchy="true">)</mo>' in page
+
+
+def test_a_formula_brings_no_links_styles_or_tags_of_its_own(store: SessionStore) -> None:
+    latex = r"\href{javascript:alert(1)}{x} \style{color:red}{y} \class{a}{z} \text{</math><script>}"
+    store.append_message(user("Tell me"))
+    store.append_message(answer(TextContent(text=f"Let ${latex}$ be")))
+    (drawn,) = re.findall(r"<math.*?</math>", session_page(store))
+    elements = drawn.partition(">")[2]
+    assert "<mi>x</mi>" in elements
+    assert "&lt;script&gt;" in elements
+    for unwanted in ("href", "javascript", "color", "class", "<script"):
+        assert unwanted not in elements
+
+
+def test_formulas_of_a_page_are_drawn_up_to_a_size_of_all(store: SessionStore) -> None:
+    store.append_message(user("Tell me"))
+    text = "\n\n".join(f"$$x_{{{number}}} + {'y' * 2000}$$" for number in range(120))
+    store.append_message(answer(TextContent(text=text)))
+    page = session_page(store)
+    assert 50 < page.count("<math") < 120
+    assert "$$x_{119} + y" in page
 
 
 def test_other_branches_are_folded_where_they_begin_and_labels_are_shown(store: SessionStore) -> None:

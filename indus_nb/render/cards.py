@@ -1,0 +1,385 @@
+"""Tool calls as cards, for notebooks and exported pages.
+
+A card that is finished folds to a line with what came of it, and several that follow each other fold into one line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal, TypeAlias, cast
+
+from indus_nb import textcut
+from indus_nb.messages import ToolCall
+from indus_nb.render import markdown, markup
+from indus_nb.tools.description import CallDescription, describe_call, title_of
+from indus_nb.tools.todo import TodoList
+from indus_nb.wire import JsonObject
+
+MimeBundle: TypeAlias = dict[str, str]
+CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"]
+
+_OUTPUT_TAIL = 4_000
+_OPEN_LINES = 20
+_NOTABLE = 0.1
+_MAX_RESULT_CHARACTERS = 100
+_MAX_SHOWN_TITLES = 3
+_MAX_REMARK_CHARACTERS = 300
+_ICONS: dict[CallState, tuple[str, str]] = {
+    "writing": ("…", "busy"),
+    "waiting": ("…", "busy"),
+    "running": ("●", "busy"),
+    "done": ("✓", "good"),
+    "failed": ("✗", "bad"),
+    "not run": ("\u2013", "quiet"),
+}
+
+
+@dataclass
+class Call:
+    """A tool call as far as it is known: what was asked for, and its outcome.
+
+    Attributes:
+        name: The tool.
+        arguments: Its arguments, once they are complete.
+        written: How many characters of arguments have arrived, while they do.
+        state: Where the call is in its life cycle.
+        begun: Whether it has reported something.
+        output: Its output so far.
+        shows: What it shows outside of its output, such as tables, in a few words each.
+        changed: What it changed, beside its output.
+        diff: What it changed in a file, shown in the place of arguments and output.
+        outcome: What became of it in words for people, shown in the place of its output.
+        checklist: The task list that it changed, shown in their place.
+        seconds: How long it has run so far.
+        described: The tool's description of it; without that its name and arguments describe it.
+        folded: Whether it is shown as one line until the user opens it.
+        whole: Whether nothing is left out of what is long.
+    """
+
+    name: str
+    arguments: JsonObject
+    described: CallDescription | None = None
+    written: int = 0
+    state: CallState = "writing"
+    begun: bool = False
+    output: str = ""
+    shows: Sequence[str] = ()
+    changed: str = ""
+    diff: str | None = None
+    outcome: str = ""
+    checklist: TodoList | None = None
+    seconds: float | None = None
+    folded: bool = False
+    whole: bool = False
+
+    def steps(self) -> Steps:
+        """What it counts for in a row of calls."""
+        return Steps(1, int(self.state == "failed"), int(self.state == "not run"), self.seconds or 0)
+
+    def cut(self, text: str, *, lines: int = 120, characters: int = 12_000) -> str:
+        """A text as far as the card shows it.
+
+        Args:
+            text: The text.
+            lines: How many of its lines, unless it is shown whole.
+            characters: How many characters of these.
+
+        Returns:
+            The text or its ends.
+        """
+        return text if self.whole else markup.cut(text, lines=lines, characters=characters)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What calls that follow each other amount to."""
+
+    count: int = 0
+    failed: int = 0
+    not_run: int = 0
+    seconds: float = 0
+
+    def __add__(self, other: Steps) -> Steps:
+        """Put two rows of calls together."""
+        return Steps(
+            self.count + other.count,
+            self.failed + other.failed,
+            self.not_run + other.not_run,
+            self.seconds + other.seconds,
+        )
+
+    def title(self) -> str:
+        """Describe them in a few words.
+
+        >>> Steps(14, failed=1, seconds=9.06).title()
+        '14 steps · 1 failed · 9.1 s'
+        """
+        parts = [textcut.counted(self.count, "step")]
+        parts += [f"{self.failed} failed"] if self.failed else []
+        parts += [f"{self.not_run} not run"] if self.not_run else []
+        parts += [duration(self.seconds)] if self.seconds >= _NOTABLE else []
+        return " · ".join(parts)
+
+
+def call(shown: Call) -> MimeBundle:
+    """Draw the card of a tool call.
+
+    It has the name, the arguments, and the output or the end of that so far; a folded one says what came of it.
+    """
+    icon, icon_style = _ICONS[shown.state]
+    described = shown.described or describe_call(shown.name, shown.arguments)
+    code = shown.cut((described.code or "").strip("\n"))
+    arguments = _details(shown, described)
+    written = shown.cut(described.text.rstrip("\n"))
+    if _may_be_asked_about(shown, described):
+        code = arguments = written = ""  # a dialog below shows them
+    if shown.diff is not None:
+        written = ""
+    output = _output(shown)
+    below = f"{shown.outcome}\n{shown.changed}"
+    changed = [row for row in markup.cut(markup.plain(below)).split("\n") if row]
+    aside = _aside(shown)
+    name = " ".join(markup.cut(shown.name, characters=100).split())
+    lines = sum(text.count("\n") for text in (code, arguments, output, written))
+    is_change = shown.diff is not None or shown.checklist is not None
+    opened = not shown.folded and (shown.state != "done" or is_change or lines < _OPEN_LINES)
+
+    main = described.summary
+    head = [markup.element("span", icon, icon_style), " ", markup.element("b", markup.escape(name))]
+    if line := main or ("" if opened else title_of(code or _longer_text(described))):
+        head += [" ", markup.element("code", markup.escape(line), "command")]
+    if not opened and (result := _result(shown)):
+        head.append(markup.element("span", f" · {markup.escape(result)}", "result"))
+    if aside:
+        head.insert(0, markup.element("span", markup.escape(aside), "aside"))
+    body = markup.element("div", markup.highlighted(code, "python", "output"), kind="code") if code else ""
+    body += markup.preformatted(arguments, "arguments") if arguments else ""
+    body += markup.highlighted(written, _language(described), "output") if written else ""
+    if shown.diff is not None:
+        body += markup.coloured_diff(shown.cut(shown.diff))
+    elif output:
+        body += markup.preformatted(output, "failed-output" if shown.state == "failed" else "output")
+    body += markup.element("div", "<br>".join(map(markup.escape, changed)), "changed") if changed else ""
+    summary = markup.element("summary", "".join(head), "head")
+    card = unfolding(summary, body, opened=opened) if body else markup.element("div", "".join(head), "head")
+
+    shown_output = shown.cut(shown.diff) if shown.diff is not None else output
+    title = f"{icon} **{markdown.literal(name)}**" + (f" {markdown.code_span(main)}" if main else "")
+    parts = [title + (f" · {aside}" if aside else "")]
+    parts += [markdown.fenced(code, "python")] if code else []
+    parts += [markdown.fenced(arguments)] if arguments else []
+    parts += [markdown.fenced(written, _language(described))] if written else []
+    if shown.checklist is not None:
+        parts.append(_task_list(shown.checklist))
+    elif shown_output:
+        parts.append(markdown.fenced(shown_output, "text" if shown.diff is None else "diff"))
+    parts += [f"*{markdown.literal(row)}*" for row in changed]
+    rows = [
+        f"{icon} {markup.plain(name)}" + (f"  {markup.plain(main)}" if main else "") + (f"  ({aside})" if aside else "")
+    ]
+    rows += [indented(markup.plain(text)) for text in (code, arguments, written, shown_output, *changed) if text]
+    return {
+        "text/html": markup.page(markup.element("div", card, "card", "call")),
+        "text/markdown": "\n\n".join(parts),
+        "text/plain": "\n".join(rows),
+    }
+
+
+def steps(amount: Steps, bundles: Iterable[MimeBundle]) -> MimeBundle:
+    """Fold calls that follow each other into one line.
+
+    Args:
+        amount: What they amount to.
+        bundles: Their cards.
+
+    Returns:
+        HTML, in which they are folded away, Markdown and plain text.
+    """
+    kept = list(bundles)
+    summary = markup.element("summary", markup.escape(amount.title()), "head")
+    html = unfolding(summary, "".join(bundle["text/html"] for bundle in kept), opened=False)
+    return {
+        "text/html": markup.page(markup.element("div", html, "steps", "steps")),
+        "text/markdown": "\n\n".join([f"*{amount.title()}*", *(bundle["text/markdown"] for bundle in kept)]),
+        "text/plain": "\n".join([amount.title(), *(bundle["text/plain"] for bundle in kept)]),
+    }
+
+
+def answer_html(text: str) -> str:
+    """Draw a piece of an answer, where nothing but HTML is needed."""
+    return markup.page(markup.element("div", markup.markdown_html(text), "answer", "answer"))
+
+
+def is_remark(text: str) -> bool:
+    """Whether a text of the model's may stand between two calls of a row: it is a sentence or two."""
+    text = text.strip()
+    return len(text) <= _MAX_REMARK_CHARACTERS and "\n\n" not in text
+
+
+def arguments_of(call: ToolCall) -> JsonObject:
+    """The arguments of a call, or what came in their place."""
+    return call.arguments if call.malformed is None else {"arguments (not JSON)": call.malformed}
+
+
+def told_by(details: object) -> JsonObject:
+    """The details of a result, which come from tools, if they are an object."""
+    return cast("JsonObject", details) if isinstance(details, dict) else {}
+
+
+def diff_of(details: object) -> str | None:
+    """What a call says that it changed in a file, if it does."""
+    diff = told_by(details).get("diff")
+    return diff if isinstance(diff, str) else None
+
+
+def outcome_of(details: object) -> str:
+    """What became of a call in words for people, in the place of what the model reads; empty if it does not say."""
+    outcome = told_by(details).get("outcomeInWords")
+    return outcome if isinstance(outcome, str) else ""
+
+
+def changed(details: object, *, remedy: str = "") -> str:
+    """Return what a call says that it changed, which the model is not told.
+
+    A difference, where there is one, says it better.
+
+    Args:
+        details: Those of its result.
+        remedy: How that is taken back.
+
+    Returns:
+        Lines for the user.
+    """
+    line, problem = told_by(details).get("changed"), told_by(details).get("notUndoable")
+    shows_difference = diff_of(details) is not None and not outcome_of(details)
+    lines = [f"Changed: {line}{remedy}"] if isinstance(line, str) and line and not shows_difference else []
+    lines += [f"This call cannot be undone ({problem})"] if isinstance(problem, str) and problem else []
+    return "\n".join(lines)
+
+
+def goes_on(details: object) -> tuple[str, str] | None:
+    """Return the last lines of a call that goes on as a job, and its handle, if its result says so."""
+    job = told_by(told_by(details).get("job"))
+    lines, handle = job.get("lastLines"), job.get("id")
+    return (lines, handle) if isinstance(lines, str) and isinstance(handle, str) else None
+
+
+def unfolding(summary: str, body: str, *, opened: bool) -> str:
+    """HTML that the user can fold.
+
+    Args:
+        summary: HTML that is always shown.
+        body: HTML that is shown when it is unfolded.
+        opened: Whether it is unfolded at first.
+
+    Returns:
+        HTML.
+    """
+    return f"<details{' open' if opened else ''}>{summary}{body}</details>"
+
+
+def indented(text: str) -> str:
+    """The text with two spaces before each of its lines."""
+    return "\n".join(f"  {row}".rstrip() for row in text.split("\n"))
+
+
+def duration(seconds: float) -> str:
+    """A time that something took, in words."""
+    if seconds >= 60:
+        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+    return f"{seconds:.1f} s"
+
+
+def _details(shown: Call, described: CallDescription) -> str:
+    """The arguments that nothing else shows, one below the other."""
+    if shown.checklist is not None or shown.diff is not None:
+        return ""  # which shows better what was done
+    rows: list[str] = []
+    for key, value in described.details.items():
+        if not isinstance(value, str):
+            rows.append(f"{key}: {json.dumps(value, ensure_ascii=False, default=str)}")
+        elif "\n" in value:
+            rows += [f"{key}:", indented(value.rstrip("\n"))]
+        else:
+            rows.append(f"{key}: {value}")
+    return shown.cut("\n".join(rows), lines=60, characters=6_000)
+
+
+def _language(described: CallDescription) -> str:
+    """The language of the text that a call writes, by the name of its file."""
+    return PurePath(described.summary).suffix.lstrip(".") or "python"
+
+
+def _may_be_asked_about(shown: Call, described: CallDescription) -> bool:
+    """Whether it was not allowed yet, for all that is known."""
+    return described.announces_start and shown.state in ("waiting", "running") and not shown.begun
+
+
+def _task_list(todos: TodoList) -> str:
+    """The list as Markdown: viewers draw boxes for brackets."""
+    rows: list[str] = []
+    for phase in todos.phases:
+        rows += [f"{markdown.literal(phase.name)}", ""]
+        for task in phase.tasks:
+            text = markdown.literal(task.content)
+            mark = {"abandoned": "~~", "in_progress": "**"}.get(task.status, "")
+            rows.append(f"- [{' ' if task.is_open else 'x'}] {mark}{text}{mark}")
+        rows.append("")
+    return "\n".join(rows).rstrip()
+
+
+def _output(shown: Call) -> str:
+    if shown.outcome:
+        return ""
+    if shown.checklist is not None:
+        return markup.plain(shown.checklist.checklist())
+    if shown.state != "running":
+        return shown.cut(markup.plain(shown.output).rstrip())
+    end = markup.plain(shown.output[-_OUTPUT_TAIL:]).rstrip()
+    return "\n".join(end.split("\n")[-_OPEN_LINES:])
+
+
+def _longer_text(described: CallDescription) -> str:
+    """The first argument of several lines, such as a command: it has no place in the title as a whole."""
+    texts = (value for value in described.details.values() if isinstance(value, str) and "\n" in value)
+    return next(texts, "")
+
+
+def _result(shown: Call) -> str:
+    """What came of a finished call, in a few words."""
+    if shown.outcome:
+        return textcut.one_line(markup.plain(shown.outcome), _MAX_RESULT_CHARACTERS)
+    if shown.state == "failed":
+        rows = [row for row in markup.plain(shown.output).split("\n") if row.strip()]
+        return textcut.one_line(rows[-1], _MAX_RESULT_CHARACTERS) if rows else ""
+    if shown.state != "done":
+        return ""
+    if shown.checklist is not None:
+        return shown.checklist.summary
+    if shown.diff is not None:
+        rows = shown.diff.split("\n")
+        return " ".join(
+            f"{name}{sum(row.startswith(sign) for row in rows)}" for sign, name in (("+", "+"), ("-", "\u2212"))
+        )
+    told = {*(f"↓ {title}" for title in shown.shows), *(["(no output)"] if shown.changed else [])}
+    rows = [row for row in markup.plain(shown.output).split("\n") if row.strip() and row.strip() not in told]
+    parts = [rows[0] if len(rows) == 1 else f"{len(rows):,} lines"] if rows else []
+    if len(shown.shows) > _MAX_SHOWN_TITLES:
+        parts.append(f"{len(shown.shows)} outputs")
+    else:
+        parts += shown.shows
+    parts += [shown.changed] if shown.changed else []
+    return textcut.one_line(" · ".join(parts), _MAX_RESULT_CHARACTERS)
+
+
+def _aside(shown: Call) -> str:
+    match shown.state:
+        case "writing":
+            return f"{shown.written:,} characters …" if shown.written else ""
+        case "waiting" | "not run":
+            return shown.state
+        case "running" | "done" | "failed":
+            return duration(shown.seconds) if shown.seconds is not None and shown.seconds >= _NOTABLE else ""

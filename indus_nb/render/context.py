@@ -1,0 +1,48 @@
+"""What the model was told besides a prompt, of cells and variables, as a line that unfolds to the very text."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from indus_nb.messages import CustomMessage, Message, text_of
+from indus_nb.render import cards, markdown, markup
+from indus_nb.session.compaction import estimated_text_tokens
+
+CONTEXT_TYPE = "cells"
+"""The ``custom_type`` of the messages."""
+_MAX_LINES = 10_000
+_MAX_CHARACTERS = 20_000
+
+
+def is_context(message: Message | None) -> TypeGuard[CustomMessage]:
+    """Whether a message tells the model of cells and variables."""
+    return isinstance(message, CustomMessage) and message.custom_type == CONTEXT_TYPE
+
+
+def context(message: CustomMessage) -> cards.MimeBundle:
+    """Draw a message that tells the model of cells and variables.
+
+    Viewers that cannot fold show the line alone: what it stands for is in the notebook already.
+    """
+    text = text_of(message.content)
+    title = _title(message, estimated_text_tokens(len(text)))
+    shown = markup.preformatted(markup.cut(text, lines=_MAX_LINES, characters=_MAX_CHARACTERS), "told")
+    details = cards.unfolding(markup.element("summary", markup.escape(title), "head"), shown, opened=False)
+    return {
+        "text/html": markup.page(markup.element("div", details, "quiet", "context")),
+        "text/markdown": f"*{markdown.literal(title)}*",
+        "text/plain": title,
+    }
+
+
+def _title(message: CustomMessage, tokens: int) -> str:
+    told = cards.told_by(message.details)
+    parts = [_counted(told.get("toldCells"), "cell"), _counted(told.get("toldVariables"), "variable")]
+    return " · ".join(["Context", ", ".join([*filter(None, parts), f"about {tokens:,} tokens"])])
+
+
+def _counted(count: object, what: str) -> str:
+    """So many of them in words, of what a session file holds; empty for none."""
+    if not isinstance(count, int) or count < 1:
+        return ""
+    return f"{count:,} {what}{'s' if count > 1 else ''}"

@@ -1,0 +1,67 @@
+"""What the model was told besides a prompt, as a line that unfolds."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from indus_nb.messages import AssistantMessage, CustomMessage, TextContent, UserMessage
+from indus_nb.notebook.view.transcript import Transcript
+from indus_nb.render.context import context
+from indus_nb.render.session_page import session_page
+from indus_nb.storage.store import SessionStore
+
+TEXT = "The user ran these cells since the last message:\n\nCell [3]:\n```python\nprice = '$5 <b>'\n```"
+
+
+def told(text: str = TEXT, **details: object) -> CustomMessage:
+    return CustomMessage(custom_type="cells", content=text, display=False, details=details)
+
+
+def shown_text(html: str) -> str:
+    found = re.search(r"<pre[^>]*>(.*?)</pre>", html, re.DOTALL)
+    assert found is not None
+    return unescape(found[1])
+
+
+def test_it_is_one_line_that_unfolds_to_the_very_text() -> None:
+    bundle = context(told(toldCells=2, toldVariables=1))
+    assert bundle["text/plain"] == "Context · 2 cells, 1 variable, about 23 tokens"
+    assert bundle["text/markdown"] == "*Context · 2 cells, 1 variable, about 23 tokens*"
+    assert bundle["text/plain"] in bundle["text/html"].split("</summary>")[0]
+    assert "<details open" not in bundle["text/html"]
+    assert shown_text(bundle["text/html"]) == TEXT
+
+
+@pytest.mark.parametrize("details", [{}, {"toldCells": 0, "toldVariables": "many"}, {"toldCells": -1}])
+def test_what_is_not_known_of_a_file_is_left_out(details: dict[str, object]) -> None:
+    assert context(told(**details))["text/plain"] == "Context · about 23 tokens"
+
+
+def test_as_much_as_is_ever_told_is_shown_whole() -> None:
+    text = "a\n" * 4000 + "b" * 2000
+    assert shown_text(context(told(text))["text/html"]) == text
+
+
+def test_it_stands_above_the_answer_in_cells_panels_and_exported_pages(tmp_path) -> None:
+    answer = AssistantMessage(content=[TextContent(text="It is odd.")], api="a", provider="p", model="m")
+    messages = [told(toldCells=2), UserMessage(content="Why?"), answer]
+    panel = Transcript("M", whole=True)
+    panel.add_history(messages)
+    titles = [getattr(block, "shown", {}).get("text/plain", "the answer") for block in panel.blocks]
+    assert titles == ["> Why?", "Context · 2 cells, about 23 tokens", "the answer"]
+    store = SessionStore.in_memory(tmp_path)
+    for message in messages:
+        store.append_message(message)
+    page = session_page(store)
+    assert page.index("Context · 2 cells") < page.index("Why?</p>") < page.index("It is odd.")
+    assert TEXT in unescape(page)
+
+
+def test_a_prompt_with_which_nothing_was_told_has_none() -> None:
+    panel = Transcript("M", whole=True)
+    panel.add_history([told(), UserMessage(content="Why?"), UserMessage(content="And now?")])
+    titles = [getattr(block, "shown", {}).get("text/plain") for block in panel.blocks]
+    assert titles == ["> Why?", "Context · about 23 tokens", "> And now?"]
