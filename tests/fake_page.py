@@ -9,12 +9,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, get_args, get_type_hints
 
-from indus_nb.notebook.page import protocol
+from indus_nb.notebook.page import protocol, states
 from indus_nb.notebook.page.widget import AgentWidget
 from indus_nb.wire import JsonObject
 
-STATE_NAMES = frozenset(protocol.PanelState.__annotations__) | frozenset(protocol.CellState.__annotations__)
-STATE_NAMES |= frozenset(protocol.RunState.__annotations__)
+STATE_NAMES = frozenset(states.PanelState.__annotations__) | frozenset(states.CellState.__annotations__)
+STATE_NAMES |= frozenset(states.RunState.__annotations__)
 _OPERATIONS: dict[str, type[protocol.Operation]] = {
     get_args(get_type_hints(operation)["op"])[0]: operation for operation in get_args(protocol.Operation)
 }
@@ -74,6 +74,11 @@ class FakePage:
                 return
             case "patch":
                 pass
+            case "request" if message["what"] in ("cells", "insert_cell"):
+                return  # a test replies, if any does
+            case "request":
+                self.tell("reply", id=message["id"], value={"error": "unavailable"})
+                return
             case _:
                 return
         self.number = message["n"]
@@ -106,7 +111,7 @@ class FakePage:
     @property
     def text(self) -> str:
         """What the blocks say, each on a line of its own."""
-        return "\n".join(html.unescape(re.sub(r"<[^>]*>", "", block)).strip() for block in self.blocks.values())
+        return "\n".join(html.unescape(re.sub(r"<[^>]*>", "", block)).strip() for block in [*self.blocks.values()])
 
     @property
     def shown(self) -> JsonObject:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import psutil
 from jupyter_client.manager import KernelManager
+from living import lives
 from other_versions import ipykernel_path
 
 
@@ -53,6 +54,8 @@ class Cell:
     message_id: str
     displays: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     streams: str = ""
+    results: list[dict[str, str]] = field(default_factory=list)
+    """The bundles of values that the cell displayed, as what stands alone at its end."""
     error: dict[str, Any] | None = None
     idle: bool = False
     status: str | None = None
@@ -105,6 +108,8 @@ class Cell:
             case "display_data" | "update_display_data":
                 key = content["transient"].get("display_id") or f"#{len(self.displays)}"
                 self.displays.setdefault(key, []).append(content["data"])
+            case "execute_result":
+                self.results.append(content["data"])
             case "stream":
                 self.streams += content["text"]
             case "error":
@@ -118,9 +123,11 @@ class Cell:
 class Kernel:
     """A running kernel whose working directory is ``folder``."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], *, id: str = "") -> None:  # noqa: A002
         self.folder = folder
         self._manager = KernelManager(kernel_name="python3")
+        if id:  # as servers name it, else the file lies among temporary ones
+            self._manager.connection_file = str(Path(environment["JUPYTER_RUNTIME_DIR"], f"kernel-{id}.json"))
         self._manager.start_kernel(cwd=str(folder), env=dict(environment))
         self._cells: dict[str, Cell] = {}
         self._client = self._manager.blocking_client()
@@ -135,19 +142,42 @@ class Kernel:
         self._manager.shutdown_kernel(now=True)
         self._manager.cleanup_resources()
 
-    def begin(self, code: str, *, asks: bool = False) -> Cell:
-        """Start a cell; with ``asks`` somebody is there to answer ``input()``."""
-        cell = Cell(self._client, self._client.execute(code, allow_stdin=asks), cells=self._cells)
+    def begin(self, code: str, *, asks: bool = False, cell_id: str = "") -> Cell:
+        """Start a cell; with ``asks`` somebody is there to answer ``input()``.
+
+        With ``cell_id`` it is a notebook's cell of that id.
+        """
+        if cell_id:
+            content = {"code": code, "silent": False, "store_history": True, "allow_stdin": asks, "stop_on_error": True}
+            message = self._client.session.msg("execute_request", content, metadata={"cellId": cell_id})
+            self._client.shell_channel.send(message)
+            cell = Cell(self._client, message["header"]["msg_id"], cells=self._cells)
+        else:
+            cell = Cell(self._client, self._client.execute(code, allow_stdin=asks), cells=self._cells)
         self._cells[cell.message_id] = cell
         return cell
 
-    def run(self, code: str, timeout: float = 30) -> Cell:
+    def run(self, code: str, timeout: float = 30, *, cell_id: str = "") -> Cell:
         """Run a cell to its end."""
-        return self.begin(code).finish(timeout)
+        return self.begin(code, cell_id=cell_id).finish(timeout)
+
+    @property
+    def connection_file(self) -> Path:
+        """Where it says how to reach it."""
+        return Path(self._manager.connection_file)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._manager.provisioner.process.pid
 
     def interrupt(self) -> None:
         """What the interrupt button does."""
         self._manager.interrupt_kernel()
+
+    def kill(self) -> None:
+        """What ends a kernel that runs out of memory: it can do nothing more."""
+        psutil.Process(self._manager.provisioner.process.pid).kill()
 
     def shut_down(self) -> None:
         """What the shut-down button does."""
@@ -156,4 +186,4 @@ class Kernel:
     def children(self) -> list[psutil.Process]:
         """The processes that the kernel started and that still live."""
         kernel = psutil.Process(self._manager.provisioner.process.pid)
-        return [child for child in kernel.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+        return [child for child in kernel.children(recursive=True) if lives(child)]

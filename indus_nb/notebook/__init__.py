@@ -6,15 +6,17 @@ Loading imports what watches the user's cells, and no more: the rest follows in 
 from __future__ import annotations
 
 import atexit
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from indus_nb._moved import Renamed
-from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
+from indus_nb.errors import CredentialsError, IndusError, ModelNotFoundError, SessionLockedError, UsageError
 from indus_nb.notebook.cell_ids import CellIds
+from indus_nb.notebook.failed_cells import ErrorHint
 from indus_nb.notebook.kernel.watch import Watch
-from indus_nb.notebook.magic import install_completion, literal_lines
+from indus_nb.notebook.magic import QuietStatements, help_text, install_completion, literal_lines
 from indus_nb.notebook.page import defaults
 from indus_nb.notebook.preloading import preload_in_steps
 
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from indus_nb.notebook.conversations import Conversations
-    from indus_nb.notebook.kernel.agent_thread import AgentThread
-    from indus_nb.notebook.page.comm_gate import CommGate
+    from indus_nb.notebook.kernel.lending import Lent
     from indus_nb.session.session import AgentSession
 
 
@@ -32,9 +33,16 @@ class _Loaded:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.watch = Watch(shell)
-        self.stop_completing: Callable[[], None] = install_completion(shell, self._session, self._complete_command)
+        self.stop_completing: Callable[[], None] = install_completion(
+            shell, self._session, self._complete_command, self._names
+        )
+        self.quiet = QuietStatements()
         self._cells = CellIds(shell)
+        self._hint = ErrorHint(shell)
         self._conversations: Conversations | None = None
+        self.stop_preloading = preload_in_steps(
+            widgets=hasattr(shell, "kernel"), cell_runs=lambda: self.watch.main.busy
+        )
 
     def conversations(self, shell: InteractiveShell) -> Conversations:
         if self._conversations is None:
@@ -47,14 +55,25 @@ class _Loaded:
         """Stop watching the user's cells, and close the sessions."""
         self.watch.close()
         self._cells.close()
+        self._hint.close()
         if self._conversations is not None:
             self._conversations.close()
 
     def _session(self) -> AgentSession | None:
         return None if self._conversations is None else self._conversations.session
 
+    def _names(self) -> Sequence[str]:
+        return () if self._conversations is None else self._conversations.names
+
     def _complete_command(self, name: str, typed: str) -> Sequence[str]:
         return () if self._conversations is None else self._conversations.complete_command(name, typed)
+
+
+_HINTS: dict[type[IndusError], str] = {
+    SessionLockedError: " If that is another notebook's kernel, shut it down there; `%agent --new` starts another one.",
+    ModelNotFoundError: " `%agent model` lists those that can be used here.",
+    CredentialsError: " One set in a cell counts at once: `import os, getpass; os.environ[NAME] = getpass.getpass()`.",
+}
 
 
 _loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
@@ -70,6 +89,18 @@ def conversations_of(shell: InteractiveShell) -> Conversations:
     return _loaded[shell].conversations(shell)
 
 
+def lend(shell: InteractiveShell) -> Lent | None:
+    """Return what programs that are attached to a kernel use of the extension.
+
+    ``None`` where it is not loaded.
+    """
+    if shell not in _loaded:
+        return None
+    from indus_nb.notebook.kernel.lending import Lent
+
+    return Lent(conversations_of(shell).kernel)
+
+
 def load(shell: InteractiveShell) -> None:
     """Register the magics with a shell.
 
@@ -78,25 +109,53 @@ def load(shell: InteractiveShell) -> None:
     from IPython.core.magic import no_var_expand
 
     loaded = _Loaded(shell)
+    answers = _answers_not_displayed(shell)
 
     @no_var_expand
-    def agent(line: str, cell: str | None = None) -> None:
+    def agent(line: str, cell: str | None = None) -> Any:
         """Ask the agent; `%agent help` shows how."""
         try:
-            loaded.conversations(shell).serve(line, cell)
+            answers[:] = [loaded.conversations(shell).serve(line, cell)]
         except IndusError as error:
-            hint = " `%agent model` lists those that can be used here." if isinstance(error, ModelNotFoundError) else ""
-            shown = f"{type(error).__name__}: {error}{hint}"
+            from indus_nb.files import without_home
+            from indus_nb.notebook.view.transcript import advice
+            from indus_nb.terminal import plain
+
+            hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), advice(str(error)))
+            said = plain(f"{without_home(str(error))}{hint}")
+            error.args = (said,)  # the notebook keeps this, and shows what is rendered below
+            shown = f"{type(error).__name__}: {said}"
             # IPython shows what this returns instead of a traceback into this package.
             error.__dict__["_render_traceback_"] = lambda: [shown]
             raise
+        return answers[0]
 
+    # IPython asks for this before it looks at the docstring: the table of options is imported when it is needed.
+    agent.__dict__["getdoc"] = help_text
     manager: Any = shell.magics_manager  # its annotations are incomplete
     manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
     shell.input_transformers_cleanup.append(literal_lines)
+    shell.ast_transformers.append(loaded.quiet)
     atexit.register(loaded.close)
     _loaded[shell] = loaded
-    preload_in_steps(widgets=hasattr(shell, "kernel"), cell_runs=lambda: loaded.watch.main.busy)
+
+
+def _answers_not_displayed(shell: Any) -> list[Any]:
+    """Return where the newest answer is put, for the rest of this cell not to display it as its value.
+
+    What the cell that loads the extension displays was settled before it ran. What a variable holds is displayed.
+    """
+    answers: list[Any] = []
+    display = sys.displayhook
+    if display is not shell.displayhook:  # no cell runs
+        return answers
+
+    def display_others(value: object) -> None:
+        if not any(value is answer for answer in answers) or any(value is held for held in shell.user_ns.values()):
+            display(value)
+
+    sys.displayhook = display_others  # the shell's own is there again for the next cell
+    return answers
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -109,26 +168,31 @@ def unload(shell: InteractiveShell) -> None:
     if loaded is None:
         return
     loaded.stop_completing()
+    loaded.stop_preloading()
     manager: Any = shell.magics_manager
     for magics in manager.magics.values():
         magics.pop("agent", None)
     if literal_lines in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(literal_lines)
+    if loaded.quiet in shell.ast_transformers:
+        shell.ast_transformers.remove(loaded.quiet)
     atexit.unregister(loaded.close)
     loaded.close()
 
 
-def _thread_and_gate() -> tuple[AgentThread, CommGate | None]:
+def _defaults() -> defaults.Defaults | None:
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
     if shell is None or not hasattr(shell, "kernel"):
-        raise UsageError("A chat panel needs a notebook. Elsewhere use `%agent`, or the session itself.")
+        return None
     conversations = conversations_of(shell)
-    return conversations.thread, conversations.comm_gate()
+    return defaults.Defaults(
+        conversations.thread, conversations.comm_gate(), conversations.surroundings, conversations.taking_back
+    )
 
 
-defaults.provide(_thread_and_gate)
+defaults.provide(_defaults)
 
 
 if not TYPE_CHECKING:

@@ -6,12 +6,14 @@ Everything runs on the agent's loop. A front end adds only how it is asked and h
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from indus_nb.errors import SessionFileError, UsageError
+from indus_nb.files import write_export
 from indus_nb.messages import CustomMessage, UserMessage
 from indus_nb.render.session_page import export_html, page_name
 from indus_nb.session.session import AgentSession
@@ -133,10 +135,10 @@ def export(store: SessionStore, wanted: str = "") -> Exported:
 
 def _free(path: Path) -> Path:
     """``path``, or that with a number when there is something."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return path
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-    return next(place for place in numbered if not place.exists())
+    return next(place for place in numbered if not os.path.lexists(place))
 
 
 def _copy(store: SessionStore, path: Path) -> None:
@@ -148,8 +150,16 @@ def _copy(store: SessionStore, path: Path) -> None:
         else:
             content = b"\n".join([format_line(store.header)[:-1], *(entry.to_json() for entry in store.entries), b""])
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
-            file.write(content)
+        write_export(path, content, lambda _: False)
     except OSError as error:
         problem = f"the copy cannot be written ({error.strerror}). Choose another path"
         raise SessionFileError(path, problem) from error
+
+
+def describe(session: AgentSession) -> str:
+    """Say in a line what a session is ready with, and where it is saved."""
+    if session.model is None:
+        return "No model is chosen: set ANTHROPIC_API_KEY, or use --provider offline (no key, no network)."
+    saved = f"saved in {session.store.path}" if session.store.path else "not saved"
+    thinking = f" · thinking {session.thinking_level}" if session.model.reasoning else ""
+    return f"Ready: {session.model.name}{thinking} · {saved}"

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from indus_nb.events import MessageEnd, SessionEvent
-from indus_nb.messages import AssistantMessage, ImageContent
+from indus_nb.errors import IndusError
+from indus_nb.events import MessageEnd, SessionEvent, TurnEnd
+from indus_nb.messages import AssistantMessage, ImageContent, UserMessage
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
+from indus_nb.notebook.kernel.long_code import CodeOfCell
+from indus_nb.notebook.kernel.outputs import OutputBoard
+from indus_nb.notebook.page.cell_outputs import CellOutputs
 from indus_nb.notebook.page.dialogs import CellDialogs
+from indus_nb.notebook.view import blocks
+from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.notebook.view.cell import CellView
-from indus_nb.notebook.view.output import Screen
+from indus_nb.notebook.view.output import NotebookScreen, Screen
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.session.dialogs import Dialog, Notify, UiFrame
 from indus_nb.session.session import AgentSession
+from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
+    from indus_nb.answers import FinalAnswer
     from indus_nb.notebook.page.protocol import PanelRequest
     from indus_nb.notebook.page.widget import AgentWidget
+
+_NOT_SHOWN = (
+    "The live view of this answer cannot be shown here. If you share this notebook with whoever ran the cell, trust it."
+)
 
 
 class CellRun:
@@ -43,11 +55,19 @@ class CellRun:
         insert: Callable[[str], Awaitable[bool]],
     ) -> None:
         self.stopped = False
+        self.too_expensive: str | None = None
+        """Why it was stopped, if that was not the user's doing."""
+        self.fails_cell = True
+        """Whether a cell waits, which fails with what stopped it."""
         self.asked = False
         self._session = session
         self._screen = screen
         self.widget: AgentWidget | None = None
         """The widget, if the front end may have one; what its pages ask for goes to ``receive``."""
+        self.outputs: OutputBoard | None = None
+        """What calls display, where the cell can show it."""
+        self.conversation: str | None = None
+        """The name of the conversation, if the closing line is to tell it."""
         self._asks = asks
         self._max_cost = max_cost
         self._in_background = inbox is None
@@ -62,23 +82,39 @@ class CellRun:
         self._dialogs = CellDialogs(
             session.ui, thread, in_page=self._ask_in_page, inbox=inbox, show_notice=self._transcript.add_notice
         )
+        self.on_closed: Callable[[], None] = lambda: None
+        """Called when the widget is closed."""
+        self.on_prompted: Callable[[], None] = lambda: None
+        """Called when the prompt is in the conversation."""
+        self._prompted = False
+        self._outputs: CellOutputs | None = None
+        self._code = CodeOfCell(session)
         self._tasks: set[asyncio.Task[None]] = set()
         self._prompting: asyncio.Task[Any] | None = None
+        self._answer: FinalAnswer | None = None
 
-    async def work(self, text: str, images: Sequence[ImageContent] = ()) -> None:
+    async def work(self, text: str, images: Sequence[ImageContent] = (), answer: FinalAnswer | None = None) -> None:
         """Prompt the session and draw until it has settled.
+
+        Code that goes on as a job keeps the kernel, and so the cell: it is followed to its end.
 
         Raises what ``AgentSession.prompt`` raises.
 
         Args:
             text: The prompt.
             images: Images that go with it.
+            answer: The typed answer that is asked for.
         """
-        session = self._session
+        session, self._answer = self._session, answer
+        self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
         spent = session.stats().cost
         if self.widget is not None:
             self.widget.open_dialogs = self._dialogs.open_dialogs
-            self.widget.set(background=self._in_background)
+            self.widget.question_of = session.ui.question
+            self.widget.set(background=self._in_background, saved=session.store.path is not None)
+            self.widget.set(session={"name": session.store.name, "id": session.store.session_id})
+            self._outputs = self._outputs_for(self.widget)
+            self.widget.set_fallback(blocks.notice(_fallback(session)))
         view = self._view = CellView(
             self._transcript,
             self._screen,
@@ -87,19 +123,27 @@ class CellRun:
             is_held=lambda: bool(session.ui.open_dialogs),
         )
         subscriptions: list[Callable[[], None]] = []
+        shown = {*session.all_problems} - {session.trusting.asked_later if self._asks else None}
 
         def accepted() -> None:
+            for problem in session.all_problems:
+                if problem not in shown:  # what the session's start, or an answer to a question, has brought
+                    self._transcript.add_notice(problem)
             # Not before the prompt is accepted: the events until then belong to another cell.
             subscriptions.append(session.subscribe(self._watch))
 
+        ended = False
         prompting = self._prompting = asyncio.current_task()
         drawing = asyncio.create_task(self._keep_drawing(view))
         # Drawing that failed must not leave the agent running unobserved.
         drawing.add_done_callback(lambda task: None if task.cancelled() or prompting is None else prompting.cancel())
         self._dialogs.attach(asks=self._asks)
         try:
-            await session.prompt(text, images, on_accepted=accepted)
+            await session.prompt(text, images, on_accepted=accepted, answer=answer)
+            await self._code.follow()
+            ended = True
         except asyncio.CancelledError:
+            await self._code.stop()
             if drawing.done() and not drawing.cancelled() and (failure := drawing.exception()) is not None:
                 raise failure from None
             if not self.stopped:
@@ -111,8 +155,74 @@ class CellRun:
             for unsubscribe in subscriptions:
                 unsubscribe()
             self.asked = self._transcript.asked
-            self._transcript.close()
-            view.close()
+            # A cell whose prompt was a command, or was handled by an extension, ends well.
+            self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
+            await self._part(view)
+
+    def note_replaced(self, warning: str) -> None:
+        """Say in the closing line that this replaces what the cell was answered before.
+
+        Args:
+            warning: What of that is still in effect; empty without any.
+        """
+        self._transcript.remark = "replaces the answer before, which %agent tree has"
+        if warning:
+            self._transcript.add_notice(f"⚠ {warning}")
+
+    def _outputs_for(self, widget: AgentWidget) -> CellOutputs | None:
+        """What brings the outputs to pages that come later, where the front end says which cell it is."""
+        screen = self._screen
+        if not isinstance(screen, NotebookScreen) or screen.cell.cell is None:
+            return None
+        outputs = CellOutputs(widget, self._shown, screen.cell.cell, screen.cell.client)
+        widget.on_ready = lambda: self._do(outputs.bring(widget.used_page))
+        return outputs
+
+    def _shown(self) -> list[JsonObject]:
+        """What the cell shows, for pages that get neither its displays nor what it fails with."""
+        shown = cast("NotebookScreen", self._screen).outputs()
+        if self._failure is not None:
+            shown.append({"data": dict(self._failure), "metadata": {}})
+        return shown
+
+    @property
+    def _failure(self) -> MimeBundle | None:
+        """What the cell fails with, drawn; ``None`` while it does not."""
+        if self._transcript.failure is not None and self.too_expensive is not None:
+            return blocks.notice(self.too_expensive)
+        return self._transcript.failure
+
+    async def _part(self, view: CellView) -> None:
+        """Draw the rest, and close the widget if a page shows that; else let the widget show all until one does."""
+        outputs, widget, failure = self._outputs, view.live, self._failure
+        view.close(keeps_widget=True)
+        if widget is None:
+            self.on_closed()  # there was none, or the view has given it up
+            return
+        if outputs is None or not widget.ready.is_set() or await outputs.settle():
+            if not widget.reloaded or (outputs is not None and outputs.in_notebook):
+                self._close(widget)  # else a page that came later shows it, and has nothing else
+            elif failure is not None:
+                widget.put("failure", failure["text/html"])
+                widget.send()
+            return
+        shown = [output["data"] for output in self._shown()]
+        widget.show_only(data.get("text/html") or blocks.output_html("", data) for data in shown)
+
+        async def settle() -> None:
+            if await outputs.settle_in(widget.used_page):
+                self._close(widget)
+
+        widget.on_ready = lambda: self._do(settle())
+        outputs.on_late = lambda: self._close(widget)
+
+    def _close(self, widget: AgentWidget) -> None:
+        if widget.closed:
+            return
+        widget.set(fallback=None)
+        widget.send()
+        widget.close()
+        self.on_closed()
 
     def receive(self, request: PanelRequest) -> None:
         """Do what a page asks for; a cell's widget lets only requests of a cell through."""
@@ -120,7 +230,7 @@ class CellRun:
             case "stop":
                 self.stop()
             case "answer":
-                self._session.ui.answer(request.id, request.value)
+                self._session.ui.answer(request.id, request.value, request.reason)
             case "to_cell":
                 self._do(self._to_cell(request.code))
             case _:
@@ -141,7 +251,9 @@ class CellRun:
         if self.widget is not None:
             self.widget.set(stopping=True)
             self.widget.send()
-        self._do(self._session.abort())
+        if self._code.has_run:
+            self._do(self._session.abort())
+        self._do(self._code.stop())
         if not self._transcript.asked:
             self._prompting.cancel()  # an abort does not reach a command, nor what precedes a run
 
@@ -151,16 +263,32 @@ class CellRun:
         task.add_done_callback(self._tasks.discard)
 
     def _watch(self, event: SessionEvent) -> None:
+        for shown in self._code.events(event):
+            self._show(shown)
+
+    def _show(self, event: SessionEvent) -> None:
         self._transcript.feed(event)
         match event:
-            case MessageEnd(message=AssistantMessage(stop_reason="toolUse")) if self._is_too_expensive():
-                self._transcript.add_notice(
-                    f"Stopped: this cell has cost ${self._transcript.usage.cost.total:.4f}, and --max-cost is "
-                    f"{self._max_cost:g}. What was said and done so far is kept."
-                )
-                self.stop()
+            case MessageEnd(message=UserMessage()) if not self._prompted:
+                self._prompted = True
+                self.on_prompted()
+            case MessageEnd(message=AssistantMessage(stop_reason="toolUse") as message) if self._is_too_expensive():
+                if self._answer is None or not self._answer.is_all_of(message.tool_calls):
+                    self._stop_spending()
+            case TurnEnd() if self._answer is not None and not self._answer.is_given and self._is_too_expensive():
+                self._session.turns.request_abort()  # now, for a correction would be asked for next
+                self._stop_spending()
             case _:
                 pass
+
+    def _stop_spending(self) -> None:
+        self.too_expensive = (
+            f"Stopped: this cell has cost ${self._transcript.usage.cost.total:.4f}, and --max-cost is "
+            f"{self._max_cost:g}. What was said and done so far is kept."
+        )
+        if not self.fails_cell:
+            self._transcript.add_notice(self.too_expensive)
+        self.stop()
 
     def _is_too_expensive(self) -> bool:
         return self._max_cost is not None and self._transcript.usage.cost.total >= self._max_cost
@@ -183,3 +311,27 @@ class CellRun:
                 self._view.draw()  # else what it is about would come a moment later, and push the dialog down
             live.signal(frame.to_wire())
         return True
+
+
+async def in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
+    """Run work that nothing waits for, and show what it raises in its cell.
+
+    Args:
+        work: The work.
+        screen: The output of the cell.
+    """
+    try:
+        await work()
+    except IndusError as error:
+        screen.show(blocks.error(str(error)), final=True)
+    except Exception as error:
+        screen.show(blocks.error(f"{type(error).__name__}: {error}"), final=True)
+        raise
+
+
+def _fallback(session: AgentSession) -> str:
+    """What is read in the place of a live view that cannot be shown."""
+    if session.store.path is None:
+        return f"{_NOT_SHOWN} Its conversation was not saved."
+    which = f"`%agent --session {session.store.session_id}`"
+    return f"{_NOT_SHOWN} Else {which} and then `%agent panel` show the answer."

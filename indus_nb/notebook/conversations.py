@@ -7,40 +7,47 @@ import contextlib
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from indus_nb.errors import IndusError, SessionBusyError, SessionLockedError, UsageError
+from indus_nb.errors import CredentialsError, SessionBusyError, SessionLockedError, UsageError
 from indus_nb.extensions.definitions import agent
 from indus_nb.messages import (
-    AssistantMessage,
     ImageContent,
     ThinkingLevel,
-    ToolCall,
-    ToolResultMessage,
-    UserMessage,
 )
+from indus_nb.notebook import actions
 from indus_nb.notebook.cell_ids import CellIds
-from indus_nb.notebook.cell_run import CellRun
+from indus_nb.notebook.cell_run import CellRun, in_background
+from indus_nb.notebook.cell_turns import CellTurns
+from indus_nb.notebook.cell_work import VERIFYING_STOPPED, CellWork, verified_in
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.document.pictures import image_of
+from indus_nb.notebook.failed_cells import prompt_about_error
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
-from indus_nb.notebook.kernel.describe import for_prompt
 from indus_nb.notebook.kernel.interrupts import Interrupted
 from indus_nb.notebook.kernel.main_thread import work_here
+from indus_nb.notebook.kernel.namespace import UserNamespace
 from indus_nb.notebook.kernel.tools import UserKernel
 from indus_nb.notebook.kernel.watch import Watch
-from indus_nb.notebook.magic import HELP, Command, Request, interpolate, parse
+from indus_nb.notebook.magic import HELP, Command, Request, parse
+from indus_nb.notebook.notebook_sessions import NotebookSessions
 from indus_nb.notebook.page.comm_gate import CommGate
+from indus_nb.notebook.run_as_cells import cells_of_run, insert_in
+from indus_nb.notebook.taking_back import TakingBack, steps_wanted
+from indus_nb.notebook.typed_answers import outcome, typed_answer
+from indus_nb.notebook.values import filled_in
 from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.output import Screen, asks_for_input, can_update, screen_of
+from indus_nb.notebook.view.output import Screen, asks_for_input, can_update, is_dashboard, screen_of
 from indus_nb.providers.catalog import split_level
 from indus_nb.session.session import AgentSession, ApproveMode
+from indus_nb.session.state import SandboxMode
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.tools import describe_call
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
+    from indus_nb.answers import FinalAnswer
+    from indus_nb.notebook.beside_panels import PanelKernel
     from indus_nb.notebook.page.panel import ChatPanel
     from indus_nb.notebook.page.protocol import PanelRequest
     from indus_nb.notebook.page.widget import AgentWidget
@@ -49,7 +56,9 @@ T = TypeVar("T")
 FIRST = "main"
 """The name of a conversation that is given no other one."""
 _ABORT_SECONDS = 5.0
+_JOBS_AFTER = 120.0
 _TAB_SECONDS = 2.0
+_BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
 
 
 class Conversations:
@@ -68,15 +77,22 @@ class Conversations:
         """
         self.thread = AgentThread()
         self._shell = shell
-        self._kernel = UserKernel(shell, watch)
+        self.kernel = UserKernel(shell, watch)
+        self.taking_back = TakingBack(self.kernel.steps, self.kernel.run, self.ask_page)
+        self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
         self._sessions: dict[str, AgentSession] = {}
         self._current = FIRST
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
-        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells)
+        self._followed: list[AgentSession] = []
+        """Those that a cell follows."""
+        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
+        self._watch = watch
         self._screen: Screen = screen_of(shell)
+        self._known = NotebookSessions(shell, cells)
+        self._turns = CellTurns(cells)
 
     @property
     def session(self) -> AgentSession | None:
@@ -86,12 +102,20 @@ class Conversations:
         """
         return self._sessions.get(self._current)
 
-    def serve(self, line: str, cell: str | None = None) -> None:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the open conversations."""
+        return tuple(self._sessions)
+
+    def serve(self, line: str, cell: str | None = None) -> Any:
         """Carry out a line or cell magic, and draw the result.
 
         Args:
             line: What follows the magic's name.
             cell: The lines below it; ``None`` for a line magic.
+
+        Returns:
+            The text of the answer, or its value with ``--result``; ``None`` where none was waited for.
 
         Raises:
             IndusError: It failed.
@@ -103,15 +127,37 @@ class Conversations:
         request = parse(line, cell)
         if request.empty or (request.command is not None and request.command.name == "help"):
             self._screen.show(blocks.listing(HELP), final=True)
-            return
-        text, images = self._filled_in(request)
+            return None
+        answer = typed_answer(request, self._shell.user_ns)
+        text, images = self._filled_in(request, evaluates=cell is None or request.values)
         session = self._chosen_session(request)
-        if request.command is not None:
-            self._command(request.command, session)
+        command = request.command
+        if command is not None and (prompt := self._prompt_of(command, session)):
+            return self._ask(session, request, prompt, images, answer)
+        if command is not None:
+            self._command(command, session)
+        elif not request.wait and session.is_running and (text.strip() or images):
+            self._ask_later(session, request, text, images)
         elif text.strip() or images:
-            self._ask(session, request, text, images)
+            return self._ask(session, request, text, images, answer)
         else:
-            self._screen.show(blocks.notice(_description(session)), final=True)
+            self._screen.show(blocks.notice(actions.describe(session)), final=True)
+        return None
+
+    def _prompt_of(self, command: Command, session: AgentSession) -> str | None:
+        """The prompt that a sub-command stands for, if it does."""
+        if command.slashed and command.slashed.split()[0][1:] in [each["name"] for each in session.list_commands()]:
+            return command.slashed
+        match command.name:
+            case "fix" | "explain":
+                return prompt_about_error(command.name, self._journal)
+            case "verify":
+                verified = self._with_page(partial(verified_in, self._notebook), VERIFYING_STOPPED)
+                if command.argument and not verified.is_good:
+                    return verified.prompt()
+            case _:
+                pass
+        return None
 
     def complete_command(self, name: str, typed: str) -> list[str]:
         """Complete the arguments of an extension's command.
@@ -161,7 +207,7 @@ class Conversations:
 
         Returns whether one does.
         """
-        inbox = self._kernel.inbox
+        inbox = self.kernel.inbox
         if inbox is None:
             return False
         inbox.put(partial(self._shell.set_next_input, code, replace=False))
@@ -169,55 +215,67 @@ class Conversations:
 
     # A prompt
 
-    def _filled_in(self, request: Request) -> tuple[str, list[ImageContent]]:
+    def _filled_in(self, request: Request, *, evaluates: bool) -> tuple[str, list[ImageContent]]:
         """The prompt with values of the user's variables in it, and the images that go with it."""
-        namespace: dict[str, Any] = self._shell.user_ns
-        filled = interpolate(request.text, namespace, for_prompt)
-        for name in filled.missing:
-            hint = f"{{{name}}} was left as it stands: there is no such variable."
+        text, hints = filled_in(request.text, self._shell.user_ns, evaluates=evaluates)
+        for hint in hints:
             self._screen.show(blocks.notice(hint), final=True)
-        return filled.text, [image_of(wanted, self._shell) for wanted in request.images]
+        return text, [image_of(wanted, self._shell) for wanted in request.images]
 
-    def _ask(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
+    def _ask(
+        self, session: AgentSession, request: Request, text: str, images: list[ImageContent], answer: FinalAnswer | None
+    ) -> Any:
         inbox = Inbox() if request.wait else None
+        self._known.note(session.store.path)
         run = CellRun(
             session,
             self.thread,
             self._screen,
             inbox=inbox if self._can_ask else None,
-            asks=self._can_ask and (request.wait or self._front is not None),
+            asks=self._asks(request),
             max_cost=request.max_cost,
             insert=self._notebook.insert,
         )
+        run.conversation = None if self._current == FIRST else self._current
+        run.fails_cell = request.wait
+        run.outputs = None if self._front is None else self.kernel.outputs
         live = run.widget = self._live(run.receive)
+        if live is not None and (gate := self._gate) is not None:
+            run.on_closed = partial(gate.forget, live.comm_id)
+        execution = self._turns.running
 
         async def work() -> None:
             if live is not None:
                 self._shown.append(live)
+            self._followed.append(session)
+            session_id = session.store.session_id
             try:
-                await run.work(text, images)
+                branches = self.kernel.settings.rerun == "branch"
+                async with self._turns.turn(session, execution, replaces=branches) as turn:
+                    run.on_prompted = turn.note_prompt
+                    if turn.replaces:
+                        self.kernel.disown()
+                        run.note_replaced(self.taking_back.command_since(session, session_id))
+                    await run.work(text, images, answer)
             finally:
+                self._followed.remove(session)
                 if live is not None:
                     self._shown.remove(live)
-                    if self._gate is not None and not live.reloaded:
-                        self._gate.forget(live.comm_id)
-            if request.output is not None:
-                self._shell.user_ns[request.output] = session.last_text
+            if request.output is not None and (answer is None or answer.is_given or inbox is None):
+                self._shell.user_ns[request.output] = session.last_text if answer is None else outcome(session, answer)
 
         if inbox is None:
-            self.thread.begin(partial(_in_background, work, self._screen))
-            return
+            self.thread.begin(partial(in_background, work, self._screen))
+            return None
         try:
-            with self._kernel.serving(inbox):
+            with self.kernel.serving(inbox):
                 self._drive(work, inbox)
         except SessionBusyError as error:
-            raise SessionBusyError(
-                "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
-            ) from error
+            raise SessionBusyError(_BUSY) from error
         if run.stopped:
-            raise Interrupted("Stopped: the agent was told to end. What was said and done so far is kept.")
-        if run.asked:
-            session.answer_or_raise()
+            told = "Stopped: the agent was told to end. What was said and done so far is kept."
+            raise Interrupted(run.too_expensive or told)
+        return outcome(session, answer) if run.asked else None
 
     @property
     def _can_ask(self) -> bool:
@@ -225,6 +283,10 @@ class Conversations:
         if self._front is None:
             return sys.stdin is not None and sys.stdin.isatty()
         return asks_for_input(self._front)
+
+    def _asks(self, request: Request) -> bool:
+        """Whether the user can be asked while a prompt is carried out."""
+        return self._can_ask and (request.wait or self._front is not None)
 
     def _live(self, receive: Callable[[PanelRequest], None]) -> AgentWidget | None:
         """A widget for this cell, where a page may be there to show it."""
@@ -267,21 +329,41 @@ class Conversations:
             self._show_panel(session)
             return
         if command.name == "cell":
-            self._insert_code(session)
+            self._insert_code(session, all_of_it=bool(command.argument))
             return
+        if command.name in ("undo", "redo"):
+            self._undo(command, session)
+            return
+        if command.name == "context":
+            self._show_context(session)
+            return
+        if command.name == "verify":  # it was carried out, and needs no prompt
+            return
+        session_id = session.store.session_id
         shown = self._drive(lambda: serve(command, session), Inbox())
         draw = {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[shown.kind]
         self._screen.show(draw(shown.text), final=True)
         if command.name in ("fork", "tree") and command.argument:
-            self._screen.show(blocks.notice(f"⚠ {blocks.OTHER_BRANCH}"), final=True)
+            since = self.taking_back.command_since(session, session_id)
+            self._screen.show(blocks.notice(f"⚠ {since or blocks.OTHER_BRANCH}"), final=True)
+
+    def _show_context(self, session: AgentSession) -> None:
+        from indus_nb.notebook.magic.told import told
+
+        untold = self.kernel.untold(session.store.newest_first())
+        text = self._drive(lambda: told(session, "" if untold is None else untold[0]), Inbox())
+        self._screen.show(blocks.listing(text), final=True)
 
     def _show_panel(self, session: AgentSession) -> None:
-        if self._front is not None and not self._can_ask:
+        is_shown = self._front is not None and is_dashboard()
+        if self._front is not None and not self._can_ask and not is_shown:
             self._screen.show(blocks.notice("The chat panel was left out: nobody is there to use it."), final=True)
             return
-        if not self._has_page:
+        if not self._has_page and not is_shown:
             raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
-        self._screen.show(self._panel(session).widget.bundle, final=True)
+        panel = self._panel(session)
+        panel.shown_in(self._screen.show(panel.page.bundle, final=True))
+        panel.focus()
 
     def _panel(self, session: AgentSession) -> ChatPanel:
         """The panel of a session; shown again it is another view of the same."""
@@ -289,29 +371,85 @@ class Conversations:
         if panel is None:
             from indus_nb.notebook.page.panel import ChatPanel
 
-            panel = self._panels[session] = ChatPanel(session, thread=self.thread, gate=self.comm_gate())
-            self._shown.append(panel.widget)
+            panel = self._panels[session] = ChatPanel(
+                session,
+                thread=self.thread,
+                gate=self.comm_gate(),
+                outputs=self.kernel.outputs,
+                undo=self.taking_back,
+                surroundings=self.surroundings,
+            )
+            self._shown.append(panel.page)
         return panel
 
-    def _insert_code(self, session: AgentSession) -> None:
-        """Put what the agent ran in the user's kernel since the last prompt into a cell below."""
-        code = _code_that_ran(session)
-        if not code:
+    @cached_property
+    def surroundings(self) -> PanelKernel:
+        """What panels may use of the kernel."""
+        from indus_nb.notebook.beside_panels import PanelKernel
+
+        namespace = UserNamespace(self._shell, self._watch.main)
+        return PanelKernel(namespace, self._watch.journal, self._notebook, self.taking_back)
+
+    def _undo(self, command: Command, session: AgentSession) -> None:
+        """Take back what the agent's calls changed, or do it once more."""
+        verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
+        wanted = steps_wanted(verb, command.argument)
+        said, again = ("As before", "redo") if verb == "undo" else ("Done once more", "undo")
+
+        async def move(cell: CellWork) -> None:
+            moved = await self.taking_back.move(session, wanted)
+            cell.left = blocks.notice(f"{said}: {moved}. %agent {again} turns that around.")
+
+        self._with_page(move, asks=self.taking_back.needs_page(wanted))
+
+    def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
+        """Put what the agent ran in the user's kernel since the last prompt into cells below."""
+        made = cells_of_run(session, self.kernel.outputs)
+        if not made:
             raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
-        self._shell.set_next_input("\n\n".join(code), replace=False)
+        if not all_of_it:
+            self._shell.set_next_input("\n\n".join(cell.source for cell in made), replace=False)
+            return
+        self._with_page(partial(insert_in, self._notebook, made))
+
+    def _with_page(
+        self, work: Callable[[CellWork], Coroutine[Any, Any, T]], stopped: str = "", *, asks: bool = True
+    ) -> T:
+        """Do work that ``asks`` the page, for which a widget is shown meanwhile."""
+        cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped)
+        inbox = Inbox()
+        try:
+            with self.kernel.serving(inbox):
+                return cell.run(lambda do: self._drive(do, inbox), work, self._shown)
+        finally:
+            if cell.comm_id is not None and self._gate is not None:
+                self._gate.forget(cell.comm_id)
 
     # Which session
+
+    def _ask_later(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
+        """Queue a prompt of ``--no-wait`` behind the run that goes on, whose view shows the answer."""
+        if request.output is not None or request.result is not None or request.max_cost is not None:
+            raise SessionBusyError(_BUSY)
+        self._run(lambda: session.follow_up(text, images))
+        said = "Queued: the agent still works, and is told this when it has finished. `%agent queue` shows what waits."
+        self._screen.show(blocks.notice(said), final=True)
 
     def _chosen_session(self, request: Request) -> AgentSession:
         name = request.name or self._current
         session = self._sessions.get(name)
         elsewhere = request.session is not None or request.continue_last or request.no_session
         if session is None or elsewhere or request.new:
+            offer = None if self._sessions or elsewhere or request.new else self._known.offer()
+            if offer is not None:
+                self._screen.show(blocks.notice(offer), final=True)
             session = self._open(name, request)
             self._current = name
             return session
         if request.tools is not None:
             raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")
+        if request.sandbox not in (None, session.settings.sandbox):
+            raise UsageError("The sandbox is chosen when a conversation starts: add --new to start one with --sandbox.")
         self._current = name
         if request.model is not None or request.provider is not None:
             self._change_model(session, request)
@@ -319,6 +457,8 @@ class Conversations:
             self._change_thinking(session, request.thinking)
         if request.approve is not None:
             session.settings.approve = cast("ApproveMode", request.approve)
+        if request.trust is not None and session.trusting.project is not None:
+            self._run(lambda: session.trusting.decide("session" if request.trust else "ignore"))
         return session
 
     def _open(self, name: str, request: Request) -> AgentSession:
@@ -329,33 +469,42 @@ class Conversations:
             raise SessionBusyError(
                 "The agent still works in this conversation. `%agent abort` stops it; --name NAME starts another one."
             )
+        notebooks = self._known.last() if request.continue_last else None
         options = SessionOptions(
             provider=request.provider,
             model=request.model,
             thinking=request.thinking,
-            session=request.session,
-            continue_last=request.continue_last,
+            session=request.session if notebooks is None else str(notebooks),
+            continue_last=request.continue_last and notebooks is None,
             no_session=request.no_session,
             tools=None if request.tools is None else request.tools.replace(",", " ").split(),
             approve=cast("ApproveMode | None", request.approve),
+            sandbox=cast("SandboxMode | None", request.sandbox),
             usual_approve="writes",
-            extensions=[self._kernel, self._notebook],
-            more_tools=(*self._kernel.tools, *self._notebook.tools, *agent.tool_names),
+            usual_jobs_after=_JOBS_AFTER,
+            trust=request.trust,
+            extensions=[self.kernel, self._notebook],
+            more_tools=(*self.kernel.tools, *self._notebook.tools, *agent.tool_names),
         )
         if like is not None:
             options = replace(options, tools=like.chosen_tools if options.tools is None else options.tools)
             options = replace(options, approve=options.approve or like.settings.approve)
+            options = replace(options, sandbox=options.sandbox or like.settings.sandbox)
             if request.session is None and not request.continue_last:
                 if request.provider is None and request.model is None and like.model is not None:
                     options = replace(options, provider=like.model.provider, model=like.model.id)
                 options = replace(options, thinking=request.thinking or like.thinking_level)
         session = self._opened(name, options)
+        if session.settings.jobs is not None:
+            session.settings.jobs.starts_turn = lambda: session in self._panels or session in self._followed
         session.models.preload()
         self._sessions[name] = session
         if name != FIRST and session.store.name is None:
             self._run(lambda: session.set_name(name))
+        asked_later = session.trusting.asked_later if self._asks(request) else None
         for problem in session.problems:
-            self._screen.show(blocks.notice(problem), final=True)
+            if problem != asked_later:
+                self._screen.show(blocks.notice(problem), final=True)
         return session
 
     def _opened(self, name: str, options: SessionOptions) -> AgentSession:
@@ -369,8 +518,19 @@ class Conversations:
             if ours != [name]:
                 raise UsageError(f"That conversation is open here: talk to it with --name {ours[0]}.") from error
             return self._open_anew(name, options)
+        self._check_key(session, options)
         self._close_session(name)
         return session
+
+    def _check_key(self, session: AgentSession, options: SessionOptions) -> None:
+        """Close a session whose model was asked for and has no key: it would be the one of all later cells."""
+        if session.model is None or (options.provider is None and options.model is None):
+            return
+        try:
+            session.registry.key_for(session.model)
+        except CredentialsError:
+            self._run(partial(_end, session))
+            raise
 
     def _open_anew(self, name: str, options: SessionOptions) -> AgentSession:
         """The conversation that is open here already, opened with other options; as it was, should they be rejected."""
@@ -385,13 +545,16 @@ class Conversations:
             thinking=previous.thinking_level,
             tools=previous.chosen_tools,
             approve=previous.settings.approve,
+            sandbox=previous.settings.sandbox,
         )
         self._close_session(name)
         try:
-            return open_session(options)
+            session = open_session(options)
+            self._check_key(session, options)
         except BaseException:
             self._sessions[name] = open_session(as_before)
             raise
+        return session
 
     def _close_session(self, name: str) -> None:
         session = self._sessions.pop(name, None)
@@ -399,7 +562,7 @@ class Conversations:
             panel = self._panels.pop(session, None)
             if panel is not None:
                 panel.close()
-                self._shown.remove(panel.widget)
+                self._shown.remove(panel.page)
             # On the agent's loop, where what extensions started lives.
             with contextlib.suppress(Interrupted):
                 self._run(partial(_end, session))
@@ -431,41 +594,3 @@ async def _end(session: AgentSession) -> None:
         async with asyncio.timeout(_ABORT_SECONDS):
             await session.abort()
     await session.end()
-
-
-async def _in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
-    """Run work that nothing waits for, and show what it raises in its cell."""
-    try:
-        await work()
-    except IndusError as error:
-        screen.show(blocks.error(str(error)), final=True)
-    except Exception as error:
-        screen.show(blocks.error(f"{type(error).__name__}: {error}"), final=True)
-        raise
-
-
-def _code_that_ran(session: AgentSession) -> list[str]:
-    """The code that the agent ran in the kernel behind the user's last message, and that ended well."""
-    good: set[str] = set()
-    code: list[str] = []
-    for message in reversed(session.messages):
-        match message:
-            case UserMessage():
-                break
-            case ToolResultMessage(is_error=False):
-                good.add(message.tool_call_id)
-            case AssistantMessage():
-                calls = [block for block in message.content if isinstance(block, ToolCall)]
-                ran = [describe_call(call.name, call.arguments, session.all_tools) for call in calls if call.id in good]
-                code[:0] = [described.code.strip("\n") for described in ran if described.code is not None]
-            case _:
-                pass
-    return code
-
-
-def _description(session: AgentSession) -> str:
-    if session.model is None:
-        return "No model is chosen: set ANTHROPIC_API_KEY, or use --provider offline (no key, no network)."
-    saved = f"saved in {session.store.path}" if session.store.path else "not saved"
-    thinking = f" · thinking {session.thinking_level}" if session.model.reasoning else ""
-    return f"Ready: {session.model.name}{thinking} · {saved}"

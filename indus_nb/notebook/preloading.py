@@ -24,6 +24,14 @@ _MODULES = (
     "indus_nb.session.session",
     "indus_nb.start",
     "indus_nb.extensions.definitions",
+    "indus_nb.extensions.host",
+    "indus_nb.extensions.permission_gate",
+    "indus_nb.resources.loading",
+    "indus_nb.resources.system_prompt",
+    "indus_nb.session.stats",
+    "indus_nb.tools.files",
+    "indus_nb.tools.search",
+    "docstring_parser",
     "markdown_it",
     "mdit_py_plugins.dollarmath",
     "nh3",
@@ -35,7 +43,7 @@ _RESTS_PER_WORK = 9
 _FIRST_REST = 0.05
 
 
-def preload_in_steps(*, widgets: bool, cell_runs: Callable[[], bool]) -> None:
+def preload_in_steps(*, widgets: bool, cell_runs: Callable[[], bool]) -> Callable[[], None]:
     """Begin to import, in a thread, what the first prompt needs, and return at once.
 
     Failures are ignored: the first prompt needs the same, and reports what is wrong.
@@ -43,26 +51,40 @@ def preload_in_steps(*, widgets: bool, cell_runs: Callable[[], bool]) -> None:
     Args:
         widgets: Whether the front end may show widgets.
         cell_runs: Tells whether a cell of the user's runs.
+
+    Returns:
+        What ends it: the step that is being done is the last one.
     """
+    stopped = threading.Event()
 
     def work() -> None:
         rest = _FIRST_REST  # in which the cell that brought us ends
         for step in _steps(widgets=widgets):
-            if cell_runs():
-                time.sleep(rest)
+            if stopped.wait(rest if cell_runs() else 0):
+                return
             began = time.thread_time()
             with contextlib.suppress(Exception):
                 step()
             rest = _RESTS_PER_WORK * (time.thread_time() - began)
 
     threading.Thread(target=work, name="indus_nb preload", daemon=True).start()
+    return stopped.set
 
 
 def _steps(*, widgets: bool) -> Iterator[Callable[[], object]]:
     for module in _MODULES + (_WIDGETS if widgets else ()):
         yield lambda module=module: import_module(module)
+    yield _preload_messages
     yield _preload_drawing
     yield _preload_provider
+
+
+def _preload_messages() -> None:
+    """Complete the classes of messages and build their validators, which the user's thread would do else."""
+    from indus_nb.messages import AssistantMessage, UserMessage
+
+    for kind in (UserMessage, AssistantMessage):
+        kind.model_rebuild()
 
 
 def _preload_drawing() -> None:

@@ -181,6 +181,20 @@ def test_the_status_says_when_a_message_is_handled_and_that_the_cell_still_runs(
     page.end(cell)
 
 
+def test_the_kernel_is_said_to_be_busy_again_after_what_does_not_pass_the_gate(page: Page) -> None:
+    cell = page.begin("wait_busy()")
+    message = page.client.session.msg("kernel_info_request", {})
+    page.client.control_channel.send(message)
+    asked = message["header"]["msg_id"]
+    page.hear(lambda message: message["parent_header"].get("msg_id") == asked and is_status(message, "idle"))
+    page.hear(lambda message: message["parent_header"]["msg_id"] == cell.message_id and is_status(message, "busy"))
+    page.end(cell)
+
+
+def is_status(message: dict[str, Any], state: str) -> bool:
+    return message["content"].get("execution_state") == state
+
+
 def test_what_is_not_ours_comes_after_the_cell_and_in_order(page: Page) -> None:
     cell = page.begin("wait_busy()")
     page.say("first", page.theirs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +76,11 @@ def widgets_of(cell: Cell) -> list[str]:
     return [bundle[WIDGET]["model_id"] for bundle in bundles if WIDGET in bundle]
 
 
+def html_text(html: str) -> str:
+    """What is read of HTML."""
+    return re.sub("<[^>]*>", "", html)
+
+
 def counted(kernel: Kernel) -> dict[str, Any]:
     cell = kernel.run(COUNT)
     assert cell.status == "ok", cell.error
@@ -93,3 +99,36 @@ def test_finished_cells_leave_static_output_of_limited_size_and_nothing_in_the_k
         assert any(f"seq {number} " in bundle["text/plain"] for bundle in left)
         assert len(json.dumps(left)) < MAX_BYTES
     assert counted(kernel) == before
+
+
+_TIME = re.compile(r'<span style="float:right[^>]*>[0-9.]+ s</span>')
+"""How long a call took stands there only where that is noticeable."""
+
+
+@pytest.mark.parametrize(
+    ("code", "content"),
+    [
+        ("sales[:3]\nlen(sales)", "1200"),
+        ("sales = [*filter(None, sales)]\nlen(sales)", "1199 · Changed: sales 1200 → 1199 items"),
+    ],
+)
+def test_the_card_of_a_short_call_takes_no_more_than_a_kilobyte(
+    kernel: Kernel, api: MessagesApi, code: str, content: str
+) -> None:
+    kernel.run("sales = [*range(1200)]")
+    api.add(Reply(ToolUse("python", {"code": code})), "Done.")
+    cell = kernel.run("%agent --approve never look")
+    assert cell.status == "ok", cell.error
+    html = next(b[-1]["text/html"] for b in cell.displays.values() if "✓ python" in b[-1]["text/plain"])
+    assert content in html
+    assert html.count("len(sales)") == 1
+    limit = 1_000 + len(html_text(html)) if "Changed" in content else 1_024
+    assert len(_TIME.sub("", html)) <= limit, html
+
+
+def test_a_panel_that_a_new_conversation_closes_leaves_a_line(kernel: Kernel) -> None:
+    panel = kernel.begin("%agent panel", asks=True).finish()
+    assert "application/vnd.jupyter.widget-view+json" in [*panel.displays.values()][-1][-1]
+    assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+    assert panel.shown[-1].startswith("This panel was closed")
+    assert "application/vnd.jupyter.widget-view+json" not in [*panel.displays.values()][-1][-1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -324,7 +326,7 @@ def test_only_what_the_code_prints_is_taken_from_the_cell(claude: Kernel, api: M
     claude.run("logging.getLogger().handlers.clear()")
 
 
-def test_what_ran_is_in_the_history_and_the_cells_keep_their_numbers(claude: Kernel, api: MessagesApi) -> None:
+def test_code_takes_no_number_of_the_users_cells(claude: Kernel, api: MessagesApi) -> None:
     claude.run("start = get_ipython().execution_count")
     api.add(
         Reply(ToolUse("python", {"code": "first = 1\n1 / 0"})),
@@ -332,17 +334,13 @@ def test_what_ran_is_in_the_history_and_the_cells_keep_their_numbers(claude: Ker
         Reply("Ok."),
     )
     claude.run("%agent go")
-    cell = claude.run("print(get_ipython().execution_count - start)\nprint(In[start:start + 4])\n%history -n 1-1000")
-    lines = cell.streams.splitlines()
-    assert lines[0] == "4"
-    assert lines[1].startswith("[\"get_ipython().run_line_magic('agent', 'go')\", 'first = 1\\n1 / 0', ")
-    assert "get_ipython().system('true')" in lines[1]
-    assert "print(get_ipython" in lines[1]
-    assert "first = 1" in cell.streams.partition("\n")[2]
-    assert "!true" in cell.streams
+    cell = claude.run("print(get_ipython().execution_count - start)\nprint(In[start:])\n%history -n 1-1000")
+    number, inputs, history = cell.streams.split("\n", 2)
+    assert number == "2"
+    assert inputs.startswith("[\"get_ipython().run_line_magic('agent', 'go')\", \"print(get_ipython")
+    assert "first = 1" not in history
     told = text_of(python(claude, api, "def later():\n    return 1 / 0\nlater()"))
-    number = int(claude.run("print(len(In) - 2)").streams)
-    assert f'File "Cell In[{number}]", line 3' in told
+    assert re.search(r'File "Cell In\[agent \d+\]", line 3', told)
 
 
 def test_the_underscore_stays_the_users(claude: Kernel, api: MessagesApi) -> None:
@@ -437,8 +435,12 @@ def test_cells_run_while_code_in_the_background_awaits(claude: Kernel, api: Mess
         "import time\nopen('busy', 'w').close()\ntime.sleep(1000)",
         "import asyncio as a\na.get_running_loop().call_soon(lambda: open('busy', 'w').close())\nawait a.sleep(1000)",
         "import asyncio, time\nasync def f(): open('busy', 'w').close(); time.sleep(1000)\nawait asyncio.gather(f())",
+        (
+            "import asyncio as a, time\ndef f(): open('busy', 'w').close(); time.sleep(1000)\n"
+            "a.get_running_loop().call_soon(f)\nawait a.sleep(1000)"
+        ),
     ],
-    ids=["busy", "awaiting", "busy in a task"],
+    ids=["busy", "awaiting", "busy in a task", "busy in a callback"],
 )
 def test_an_interrupt_ends_code_in_the_background_and_not_the_kernel(
     claude: Kernel, api: MessagesApi, code: str
@@ -506,6 +508,29 @@ def test_cells_are_sent_within_limits(claude: Kernel, api: MessagesApi) -> None:
     assert ":end24" in told
     assert ":end19" not in told
     assert "earlier cells are left out here.)" in told
+
+
+def test_what_was_sent_besides_a_prompt_is_shown_above_its_answer_without_secrets(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    api.add(Reply("Before."), Reply("I see."), Reply("Still."))
+    claude.run("%agent before")
+    claude.run("%reset -f")
+    claude.run(
+        "import json\nprint('key:', 'sk-ant-api03-' + ''.join(map(chr, range(97, 107))) * 3)\nprice = '<b>$5</b>'"
+    )
+    cell = claude.run("%agent look")
+    context, answer = [bundles[-1] for bundles in cell.displays.values()][:2]
+    assert re.fullmatch(r"Context · 2 cells, 2 variables, about [\d,]+ tokens", context["text/plain"])
+    assert answer["text/plain"] == "I see."
+    shown = re.search(r"<pre[^>]*>(.*?)</pre>", context["text/html"], re.DOTALL)
+    assert shown is not None
+    told, prompt = api.requests[-1].body["messages"][-1]["content"]
+    assert prompt["text"] == "look"
+    assert html.unescape(shown[1]).strip() == told["text"].strip()
+    assert "price = '<b>$5</b>'" in told["text"]
+    assert "abcdefghij" not in str(cell.displays)
+    assert "Context" not in str(claude.run("%agent and now?").shown)
 
 
 def test_variables_are_sent_when_they_changed(claude: Kernel, api: MessagesApi) -> None:
@@ -586,15 +611,16 @@ def test_the_question_names_the_variables_that_would_be_lost(claude: Kernel, api
     question = cell.answer("1")
     cell.finish()
     claude.run("%agent --approve never")
-    first, second = question.splitlines()[:2]
+    first, *lines = (line.lstrip("│┆ ").rstrip() for line in question.splitlines())
     assert first.startswith("Run this code in your kernel?")
-    assert second == "This deletes your variable other and overwrites your variable precious."
+    assert "⚠ This deletes your variable other and overwrites your variable precious." in " ".join(lines)
 
 
 def test_the_tools_of_the_kernel_are_chosen_like_any_other(claude: Kernel, api: MessagesApi, tmp_path: Path) -> None:
     api.add(Reply("Yes."), Reply("Yes."))
     claude.run("%agent --new --tools python,read hello")
-    assert [tool["name"] for tool in api.requests[-1].body["tools"]] == ["python", "read"]
+    offered = [tool["name"] for tool in api.requests[-1].body["tools"]]
+    assert offered == ["python", "read", "job"]  # the last one for code that takes long
     claude.run('%agent --new --tools "" hello')
     assert "tools" not in api.requests[-1].body
     claude.run("%agent --new --tools read,bash,edit,write,python,variables")
@@ -655,7 +681,7 @@ def test_streams_that_code_replaces_are_the_users_again(claude: Kernel, api: Mes
 def test_keys_of_the_environment_are_not_in_results(claude: Kernel, api: MessagesApi) -> None:
     claude.run("import os\nos.environ['SOME_SERVICE_TOKEN'] = '0123456789abcdef'")
     assert text_of(python(claude, api, "print(os.environ['SOME_SERVICE_TOKEN'])\n!env | grep SERVICE")) == (
-        "…\nSOME_SERVICE_TOKEN=…\n"
+        "[secret SOME_SERVICE_TOKEN]\nSOME_SERVICE_TOKEN=[secret SOME_SERVICE_TOKEN]\n"
     )
 
 
@@ -688,7 +714,7 @@ def test_unloading_keeps_what_was_said_and_leaves_nothing_behind(tmp_path: Path,
         assert kernel.run("%unload_ext indus_nb").status == "ok"
         gate.open()
         kernel.run("1")
-        cell = kernel.run("print(*ours())")
-        assert cell.streams == "[] [] []\n", cell.error
+        # A module that is just being imported ahead of its use is the last one, and ends a little later.
+        until(lambda: kernel.run("print(*ours())").streams == "[] [] []\n")
     (path,) = (tmp_path / "agent" / "sessions").rglob("*.jsonl")
     assert "Half. " in path.read_text()

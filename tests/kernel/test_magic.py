@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from kernels import Cell, Kernel, private_environment
+from living import lives
 from messages_api import Gate, HttpError, MessagesApi, Reply, Text, Thinking, ToolUse
 
 
@@ -91,8 +92,9 @@ def test_a_long_run_stays_within_the_outputs_that_jupyterlab_shows(claude: Kerne
     expected = [f"Turn {turn}.|" + "|".join(f"ls  gone-{turn}-{n}" for n in range(4)) for turn in range(25)]
     seen = re.findall(r"^(Turn \d+\.|✗ (?:ls  gone-\d+-\d))", everything, re.MULTILINE)
     assert [text.removeprefix("✗ ") for text in seen] == "|".join(expected).split("|")
-    assert cell.shown[-2:][0].endswith("The end.")
-    assert cell.shown[-1].startswith("claude-sonnet-4-5 · ")
+    last, usage = [text for text in cell.shown if text][-2:]  # what was folded leaves its places empty
+    assert last.endswith("The end.")
+    assert usage.startswith("claude-sonnet-4-5 · ")
 
 
 def test_thinking_is_folded_away(claude: Kernel, api: MessagesApi) -> None:
@@ -141,13 +143,20 @@ def test_the_prompt_is_taken_as_it_stands_but_for_values_of_variables(claude: Ke
     api.add(*("ok" for _ in lines))
     for line in lines:
         assert claude.run(f"%agent {line}").status == "ok"
-    api.add("ok", "ok")
+    api.add("ok", "ok", "ok", "ok")
     claude.run("if name:\n    %agent indented?")
-    claude.run("%%agent\n  two $name\n\nlines {name}?\n")
+    claude.run("%%agent -i\n  two $name\n\nlines {name}?\n")
+    told = claude.run("%%agent about {name.upper()}\n  two $name\n\nlines {name}?\n")
+    assert "{name.upper()}, $name, {name}: sent as it stands." in told.shown[0]
+    refused = claude.run("%agent {open(name)} and {name[99]} of {name}")
+    assert "{open(name)} was left as it stands: it is more than a look at data" in refused.shown[0]
+    assert "{name[99]} was left as it stands: IndexError" in refused.shown[1]
     assert [request.texts[-1] for request in api.requests] == [
         *lines,
         "indented?",
         "  two expanded\n\nlines expanded?",
+        "about {name.upper()}\n  two $name\n\nlines {name}?",
+        "{open(name)} and {name[99]} of expanded",
     ]
 
 
@@ -189,14 +198,63 @@ def test_without_a_model_the_cell_says_what_to_do(tmp_path: Path) -> None:
         assert "--provider offline" in kernel.run("%agent --thinking low").shown[0]
 
 
+def test_a_provider_without_a_key_is_asked_for_one_and_does_not_stay_chosen(tmp_path: Path, api: MessagesApi) -> None:
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        failed = kernel.run("%agent --provider openai hi")
+        assert "No API key for openai: set OPENAI_API_KEY" in failed.error["evalue"]
+        assert "use `--provider anthropic`, which has one" in failed.error["evalue"]
+        assert "getpass.getpass()" in "".join(failed.error["traceback"])
+        api.add(Reply("Here."))
+        assert kernel.run("%agent hi").status == "ok"
+        failed = kernel.run("%agent --new --provider openai hi")
+        assert "No API key for openai" in failed.error["evalue"]
+        api.add(Reply("Still here."))
+        assert kernel.run("%agent hi").status == "ok"
+        assert len(api.requests[-1].body["messages"]) == 3
+
+
+def test_a_prompt_that_does_not_wait_is_queued_behind_the_run_that_goes_on(claude: Kernel, api: MessagesApi) -> None:
+    gate = Gate()
+    api.add(Reply(Text("One", gate, ".")), Reply("Two."))
+    first = claude.begin("%agent --no-wait first").finish()
+    first.idle = False
+    first.wait_for(lambda cell: any("One" in text for text in cell.shown))
+    second = claude.run("%agent --no-wait second")
+    assert "Queued" in "".join(second.shown)
+    refused = claude.run("%agent --no-wait -o answer third")
+    assert "The agent still works for another cell" in refused.error["evalue"]
+    gate.open()
+    first.wait_for(lambda cell: any("Two." in text for text in cell.shown))
+    assert api.requests[-1].body["messages"][-1]["content"][-1]["text"] == "second"
+
+
 def test_a_models_failure_fails_the_cell_after_what_was_said(claude: Kernel, api: MessagesApi) -> None:
     api.add(HttpError(400, "invalid_request_error", "the prompt is too odd"))
     cell = claude.run("%agent hello")
-    assert cell.shown[0].startswith("✗ Error\n")
-    assert "the prompt is too odd" in cell.shown[0]
-    assert fails_shortly(cell).startswith("RunFailedError: ")
+    assert fails_shortly(cell) == "RunFailedError: 400 invalid_request_error: the prompt is too odd"
+    drawn = [text.split(" · ")[0] for text in cell.shown]
+    assert [text for text in drawn if text != "Context"] == ["claude-sonnet-4-5"]  # it is said once
     api.add("better now")
     assert claude.run("%agent again").shown[0] == "better now"
+
+
+def test_a_failure_in_the_background_is_shown_in_its_cell(claude: Kernel, api: MessagesApi) -> None:
+    api.add(HttpError(400, "invalid_request_error", "the prompt is too odd"))
+    cell = claude.begin("%agent --no-wait hello").goes_on()
+    cell.wait_for(lambda cell: "✗ Error\n  400 invalid_request_error: the prompt is too odd" in cell.shown)
+    assert cell.error is None
+
+
+def test_a_refused_prompt_is_one_message_that_names_no_home_directory(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import os\nkey, home = os.environ.pop('ANTHROPIC_API_KEY'), os.environ['HOME']")
+    claude.run("os.environ['HOME'] = os.path.dirname(os.environ['INDUSAGI_CODING_AGENT_DIR'])")
+    cell = claude.run("%agent hello")
+    claude.run("os.environ.update(ANTHROPIC_API_KEY=key, HOME=home)")
+    assert "put it into ~/agent/auth.json" in fails_shortly(cell)
+    assert fails_shortly(cell) == f"{cell.error['ename']}: {cell.error['evalue']}"
+    assert not any(cell.shown)
 
 
 def test_cells_below_a_failed_one_do_not_run(claude: Kernel, api: MessagesApi) -> None:
@@ -218,10 +276,10 @@ def test_an_interrupt_stops_a_running_tool_and_leaves_no_process_behind(offline:
     sleeping = [child for child in offline.children() if "sleep" in " ".join(child.cmdline())]
     assert sleeping
     assert seconds_until_interrupted(offline, cell) < 5
-    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in sleeping)
+    assert not any(map(lives, sleeping))
     assert any("✗ bash" in text for text in cell.shown)
-    assert cell.shown[-1].endswith("stopped")
-    assert fails_shortly(cell).startswith("Interrupted: ")
+    assert fails_shortly(cell).startswith("Interrupted: the agent was stopped.")
+    assert "stopped" not in cell.shown[-1]  # it is said once
     assert "went on" not in cell.streams
 
 
@@ -241,9 +299,9 @@ def test_after_an_interrupt_the_kernel_and_the_conversation_go_on(offline: Kerne
 def test_an_interrupt_keeps_what_the_model_has_said_so_far(claude: Kernel, api: MessagesApi) -> None:
     api.add(Reply(Text("Half an ", Gate())), "whole")
     cell = claude.begin("%agent hello")
-    cell.wait_for(lambda cell: cell.shown == ["Half an "])
+    cell.wait_for(lambda cell: "Half an " in cell.shown)
     assert seconds_until_interrupted(claude, cell) < 5
-    assert cell.shown[0] == "Half an "
+    assert "Half an " in cell.shown
     assert api.requests[0].disconnected.wait(5)
     assert claude.run("%agent go on").shown[0] == "whole"
 
@@ -300,3 +358,52 @@ def test_the_conversation_is_continued_in_another_kernel(tmp_path: Path) -> None
             path = Path(cell.shown[0].split("saved in ")[1])
     entries = [json.loads(line) for line in path.read_text().splitlines()]
     assert any(entry["type"] == "message" for entry in entries)
+
+
+def test_the_path_of_the_home_directory_stands_in_no_output(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "analysis").mkdir(parents=True)
+    environment = private_environment(tmp_path, INDUSAGI_CODING_AGENT_DIR=str(home / "agent"))
+    with Kernel(home / "analysis", environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        ready = kernel.run("%agent --provider offline")
+        assert "saved in ~/agent/sessions/*-analysis--/" in ready.shown[0]
+        kernel.run("%agent --provider offline list the files here")
+        shown = [kernel.run(f"%agent {command}") for command in ("stats", "doctor", "export page.html")]
+        failed = kernel.run("%agent --session nowhere/at/all.jsonl")
+    assert "~/agent/sessions/*-analysis--/" in shown[0].shown[0]
+    assert "~/analysis/page.html" in shown[2].shown[0]
+    assert failed.error is not None
+    for cell in (ready, *shown):
+        assert str(home) not in str(cell.displays)
+        assert str(home)[1:].replace("/", "-") not in str(cell.displays)
+    assert str(home) not in str(failed.error)
+
+
+def test_a_notebook_goes_on_with_its_own_conversation_and_offers_that(tmp_path: Path) -> None:
+    names = ("a.ipynb", "b.ipynb")
+    environments = [private_environment(tmp_path, JPY_SESSION_NAME=str(tmp_path / name)) for name in names]
+    for name in names:
+        (tmp_path / name).write_text('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}')
+    for environment, said in zip(environments, ("first", "second"), strict=True):
+        with Kernel(tmp_path, environment) as kernel:
+            kernel.run("%load_ext indus_nb")
+            begun = kernel.run(f"%agent --provider offline {said}")
+            assert "This notebook has a conversation" not in str(begun.shown)
+    with Kernel(tmp_path, environments[0]) as kernel:
+        kernel.run("%load_ext indus_nb")
+        offered = kernel.run("%agent --provider offline")
+        assert offered.shown[0].startswith("This notebook has a conversation of today, ")
+        named = re.search(r" 2 messages: `(%agent --session \S{13})` goes on with it.$", offered.shown[0])
+        assert named is not None
+        assert len(offered.shown) == 2
+        kernel.run("%agent hello")  # after which another conversation is the last one
+        kernel.run(named[1])
+        assert "first" in kernel.run("%agent fork").shown[0]
+        with Kernel(tmp_path, environments[0]) as other:
+            other.run("%load_ext indus_nb")
+            refused = fails_shortly(other.run(named[1]))
+            assert (
+                "If that is another notebook's kernel, shut it down there; `%agent --new` starts another one."
+                in refused
+            )

@@ -20,7 +20,7 @@ from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.start import SessionOptions, open_session
 
-front, asked, answers, questions, notes, waits = {}, [], [], [], [], True
+front, asked, answers, questions, notes, offered, waits = {}, [], [], [], [], [], True
 
 async def ask_front(what, payload):
     asked.append((what, payload))
@@ -36,7 +36,10 @@ def host(frame):
         notes.append(frame.message)
     elif frame.method != "cancel":
         questions.append(frame.title)
-        asyncio.get_running_loop().call_soon(session.ui.answer, frame.id, answers.pop(0))
+        offered.append(getattr(frame, "options", None))
+        given = answers.pop(0)
+        answer, _, reason = (None, "", "") if given is None else given.partition(": ")
+        asyncio.get_running_loop().call_soon(session.ui.answer, frame.id, answer, reason)
 
 tools = NotebookTools(get_ipython(), ask_front, insert_below, CellIds(get_ipython()))
 session = open_session(
@@ -241,7 +244,7 @@ def test_text_alone_is_put_into_a_cell_that_shows_it(book: Book) -> None:
     ("answers", "told"),
     [
         (("No",), "Nothing was put into the notebook. Ask what to do instead."),
-        (("No, and say why", "use pandas"), "Nothing was put into the notebook. They said: use pandas"),
+        (("No: use pandas",), "Nothing was put into the notebook. They said: use pandas"),
         ((None,), "The user did not decide"),
     ],
 )
@@ -275,7 +278,8 @@ def test_cells_that_a_page_puts_below_the_running_one_keep_their_order(book: Boo
         answers=("Accept", "Accept"),
     )
     assert payload == []
-    assert [payload["after"] for _, payload in book.seen("asked")] == ["running-cell", "first-new"]
+    placed = [payload["after"] for what, payload in book.seen("asked") if what == "insert_cell"]
+    assert placed == ["running-cell", "first-new"]
 
 
 def test_a_page_that_cannot_leaves_it_to_the_cell(book: Book) -> None:
@@ -300,6 +304,106 @@ def test_a_change_is_shown_as_a_difference_and_made_by_the_page(book: Book) -> N
     assert "\n-rows = [1, 2, 3]\n+rows = [1, 2, 3, 4]" in question
     change = {"cell": "load-cell", "old": "rows = [1, 2, 3]", "source": "rows = [1, 2, 3, 4]"}
     assert book.seen("asked")[-1] == ("replace_cell", change)
+
+
+RUNS = "front |= {'insert_cell': {'id': 'new-cell'}, 'replace_cell': {'id': 'load-cell'}, 'run_cells': {'ids': []}}"
+
+
+def test_a_cell_is_accepted_and_run_where_the_page_can_run_it(book: Book) -> None:
+    (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=RUNS, answers=("Accept and run",))
+    assert "with id new-cell. It runs as soon as the kernel is free; you are told what it gave" in text_of(result)
+    assert book.seen("asked")[-2:] == [
+        ("insert_cell", {"after": "running-cell", "type": "code", "source": "x = 1"}),
+        ("run_cells", {"cells": ["new-cell"]}),
+    ]
+    (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=RUNS, answers=("Accept",))
+    assert "It was not run." in text_of(result)
+    assert ("run_cells", {"cells": ["new-cell"]}) not in book.seen("asked")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before"),
+    [
+        ({"source": "x = 1"}, "front['insert_cell'] = {'id': 'new-cell'}"),
+        ({"source": "# Text", "cell_type": "markdown"}, RUNS),
+        ({"source": "import math\n%agent go on"}, RUNS),
+    ],
+)
+def test_where_it_cannot_be_run_that_is_not_offered(book: Book, arguments: dict[str, Any], before: str) -> None:
+    (result,), _ = book.call(("propose_cell", arguments), before=f"offered[:] = []\n{before}", answers=("Accept",))
+    assert "It was not run." in text_of(result)
+    assert book.seen("offered") == [["Accept", "No"]]
+
+
+def test_a_page_that_does_not_run_it_after_all_is_said(book: Book) -> None:
+    before = f"""{RUNS}
+class Once(dict):
+    def get(self, what, default=None):
+        return (self.pop if what == 'run_cells' else super().get)(what, default)
+front = Once(front)"""
+    (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=before, answers=("Accept and run",))
+    assert text_of(result).endswith("It was not run.")
+    assert book.seen("notes") == ["The front end did not run the new cells: run them yourself."]
+
+
+def test_several_cells_are_one_question_and_come_in_order(book: Book) -> None:
+    cells = [
+        {"source": "# Totals", "cell_type": "markdown", "after": "load-cell"},
+        {"source": "total = sum(rows)\ntotal"},
+        {"source": "rows = [1, 2, 3, 4]", "replace": 2},
+        {"source": "last = 1"},
+    ]
+    before = f"""{RUNS}
+class Pages(dict):
+    def get(self, what, default=None):
+        if what == 'insert_cell':
+            return {{'id': f'new-{{len(asked)}}'}}
+        return super().get(what, default)
+front = Pages(front)"""
+    (result,), payload = book.call(("propose_cell", {"cells": cells}), before=before, answers=("Accept and run",))
+    assert payload == []
+    (question,) = book.seen("questions")
+    assert question.startswith(
+        "Put these 4 cells into the notebook?\n\n@@ 1 of 4 · new markdown cell below cell 2 (rows"
+    )
+    assert "@@ 2 of 4 · new code cell below that @@\n+total = sum(rows)\n+total" in question
+    assert "@@ 3 of 4 · change of cell 2 @@\n--- now" in question
+    asked = [(what, payload) for what, payload in book.seen("asked") if what != "cells"][1:]
+    assert [what for what, _ in asked] == ["insert_cell", "insert_cell", "replace_cell", "insert_cell", "run_cells"]
+    first, second, _, third, run = [payload for _, payload in asked]
+    ids = run["cells"]
+    assert (first["after"], first["type"]) == ("load-cell", "markdown")
+    assert second["after"].startswith("new-")
+    assert third["after"] == "running-cell"
+    assert ids[1] == "load-cell"
+    assert len(ids) == 3
+    told = text_of(result)
+    assert told.startswith("The user accepted 4 cells.\n1. Accepted: the cell is in the notebook now, below cell 2")
+    assert told.count("It runs as soon as") == 3
+    assert told.count("It was not run.") == 1
+
+
+def test_of_several_cells_nothing_is_proposed_when_one_cannot_be(book: Book) -> None:
+    for cells, said in (
+        ([{"source": "x = 1"}, {"source": " "}], "empty"),
+        ([{"source": "x = 1", "replace": 2}, {"source": "y", "replace": "load-cell"}], "named twice"),
+        ([{"source": f"x{n} = 1"} for n in range(31)], "too many for a question"),
+        ([{"source": "x" * 19_000}] * 3, "too long for one question"),
+    ):
+        (result,), payload = book.call(("propose_cell", {"cells": cells}), before=RUNS)
+        assert result["is_error"]
+        assert said in text_of(result)
+        assert payload == []
+        assert book.seen("questions") == []
+    (result,), _ = book.call(("propose_cell", {"source": "x", "cells": [{"source": "y"}]}))
+    assert "not both" in text_of(result)
+
+
+def test_several_cells_without_such_a_page_share_the_one_below(book: Book) -> None:
+    cells = [{"source": "one = 1"}, {"source": "two = 2"}]
+    (result,), payload = book.call(("propose_cell", {"cells": cells}), answers=("Accept",))
+    assert [item["text"] for item in payload] == ["# %%\none = 1\n\n# %%\ntwo = 2"]
+    assert "shares that with what was accepted before" in text_of(result)
 
 
 def test_without_such_a_page_the_new_version_stands_below_and_the_user_is_told(book: Book) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kernels import Cell, Kernel, private_environment
-from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 from PIL import Image
 
 
@@ -53,10 +54,11 @@ def test_values_of_variables_stand_in_the_prompt_and_frames_are_summarised(claud
     assert len(said) < 3000
 
 
-def test_an_expression_that_fails_asks_nothing(claude: Kernel, api: MessagesApi) -> None:
+def test_an_expression_that_fails_is_sent_as_it_was_typed_and_told(claude: Kernel, api: MessagesApi) -> None:
     claude.run("numbers = []")
-    assert "IndexError" in failure(claude.run("%agent look at {numbers[0]}"))
-    assert api.requests == []
+    api.add("Noted.")
+    assert any("IndexError" in shown for shown in claude.run("%agent look at {numbers[0]}").shown)
+    assert "look at {numbers[0]}" in json.dumps(api.requests[-1].body)
 
 
 def test_a_name_that_is_no_variable_is_left_and_hinted_at(claude: Kernel, api: MessagesApi) -> None:
@@ -99,7 +101,8 @@ def test_a_run_that_costs_too_much_is_stopped_before_the_next_request(claude: Ke
     api.add(Reply("I look.", ToolUse("bash", {"command": "touch too-late"}), usage={"input_tokens": 1_000_000}))
     cell = claude.run("%agent --max-cost 0.5 go on")
     assert cell.status == "error"
-    assert any("Stopped: this cell has cost $3.0003, and --max-cost is 0.5." in text for text in cell.shown)
+    assert "Stopped: this cell has cost $3.0003, and --max-cost is 0.5." in failure(cell)
+    assert not any("Stopped: " in text or "user" in text for text in cell.shown)  # said once, and nobody did it
     assert len(api.requests) == 1
     assert not (claude.folder / "too-late").exists()
     api.add(Reply("Cheap."))
@@ -137,15 +140,11 @@ def test_code_of_a_run_in_the_background_runs_between_cells(claude: Kernel, api:
     assert claude.run("print(numbers)").streams == "[1, 2, 3]\n"
 
 
-def test_what_is_refused_in_the_background_is_told_in_its_cell(claude: Kernel, api: MessagesApi) -> None:
-    held = Gate()
-    api.add(Reply(Text("One, ", held, "two.")))
-    first = claude.begin("%agent --no-wait count").goes_on()
-    first.wait_for(lambda cell: "One, " in cell.shown)
-    second = claude.begin("%agent --no-wait and again").goes_on()
-    second.wait_for(lambda cell: any("The agent is running." in text for text in cell.shown))
-    held.open()
-    first.wait_for(lambda cell: cell.shown[-1].startswith("claude-sonnet-4-5 · "))
+def test_what_is_refused_in_the_background_is_told_in_its_cell(tmp_path: Path) -> None:
+    with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
+        kernel.run("%load_ext indus_nb")
+        cell = kernel.begin("%agent --no-wait hello").goes_on()
+        cell.wait_for(lambda cell: any("ANTHROPIC_API_KEY" in text for text in cell.shown))
 
 
 def test_abort_ends_a_run_in_the_background(claude: Kernel, api: MessagesApi) -> None:
@@ -242,3 +241,122 @@ def test_an_answer_that_the_session_file_does_not_take_is_told_in_its_cell(claud
     assert claude.run("%agent --new second").status == "ok"
     (rescued,) = (p for p in claude.folder.parent.glob("**/sessions/**/*.jsonl") if "The answer." in p.read_text())
     assert "And on." not in rescued.read_text()
+
+
+def test_the_answer_can_be_assigned_and_is_shown_once(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply("It is 42."), Reply("Still."), Reply("Both."))
+    assigned = claude.run("answer = %agent what is it?")
+    assert assigned.status == "ok"
+    assert assigned.shown.count("It is 42.") == 1
+    assert claude.run("print(repr(answer))").streams == "'It is 42.'\n"
+    for alone in ("%agent and now?", "%%agent\nand then?"):
+        cell = claude.run(alone)
+        assert not cell.results
+        assert sum("Still." in text or "Both." in text for text in cell.shown) == 1
+    assert claude.run("print('Still.' in str(Out.values()))").streams == "False\n"
+    assert claude.run("nothing = %agent stats\nprint(nothing)").streams == "None\n"
+
+
+def test_a_question_mark_shows_the_help(claude: Kernel) -> None:
+    client = claude._client
+    message_id = client.inspect("%agent hello", 4)
+    while (reply := client.get_shell_msg(timeout=20))["parent_header"].get("msg_id") != message_id:
+        pass
+    assert "--max-cost USD" in reply["content"]["data"]["text/plain"]
+    assert "%agent panel" in reply["content"]["data"]["text/plain"]
+
+
+def test_a_command_with_a_slash_is_one_and_is_not_sent(claude: Kernel, api: MessagesApi) -> None:
+    cell = claude.run("%agent /stats")
+    assert any("tool calls" in text for text in cell.shown)
+    assert "Did you mean `%agent panel`?" in failure(claude.run("%agent panle"))
+    assert api.requests == []
+
+
+INVOICE = """
+from dataclasses import dataclass
+@dataclass
+class Invoice:
+    number: str
+    total: float
+"""
+
+
+def test_a_typed_answer_is_put_into_a_variable_and_assigned(claude: Kernel, api: MessagesApi) -> None:
+    claude.run(INVOICE)
+    good = [{"number": "A-7", "total": 12.5}]
+    api.add(Reply(ToolUse("answer", {"answer": [{"number": "A-7"}]})), Reply(ToolUse("answer", {"answer": good})))
+    cell = claude.run("%agent -o found --result list[Invoice] which invoices?")
+    assert (cell.status, cell.results) == ("ok", [])
+    assert claude.run("print(found)").streams == "[Invoice(number='A-7', total=12.5)]\n"
+    assert "0.total: Field required" in api.requests[-1].texts[0]
+    api.add(Reply(ToolUse("answer", {"answer": 42})))
+    assert claude.run('count = %agent --result "int | None" how many?').status == "ok"
+    assert claude.run("print(count + 1)").streams == "43\n"
+    columns = [{"name": "city", "dtype": "category"}]
+    api.add(Reply(ToolUse("answer", {"columns": columns, "records": [{"city": "Rome"}]})))
+    assert claude.run("%%agent -o cities --result frame\nwhere?\n").status == "ok"
+    assert claude.run("print(cities.shape, cities.city.dtype)").streams == "(1, 1) category\n"
+
+
+def test_without_a_valid_answer_the_cell_fails_and_the_variable_is_as_it_was(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("found = 'as it was'")
+    api.add(*(Reply(ToolUse("answer", {"answer": "many"})) for _ in range(3)))
+    said = failure(claude.run("%agent -o found --result int how many?"))
+    assert said.startswith("InvalidAnswerError: The model gave no valid answer (int) in 3 attempts.")
+    assert claude.run("print(found)").streams == "as it was\n"
+    api.add(HttpError(400, "invalid_request_error", "no such thing"))
+    assert failure(claude.run("%agent -o found --result int how many?")).startswith("RunFailedError")
+    assert claude.run("print(found)").streams == "as it was\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--result Invoic how many?", "--result Invoic: there is no type Invoic here."),
+        ("--result print('x') how many?", "it would run code"),
+        ("--no-wait --result int how many?", "--result with --no-wait needs a variable"),
+        ("--result int stats", "`%agent stats` is none"),
+    ],
+)
+def test_a_type_that_is_none_is_one_sentence_and_sends_nothing(
+    claude: Kernel, api: MessagesApi, line: str, words: str
+) -> None:
+    said = claude.run(f"%agent {line}")
+    assert words in failure(said)
+    assert (said.streams, api.requests) == ("", [])
+
+
+def test_a_typed_answer_of_the_background_arrives_in_its_variable_or_fails_in_its_cell(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("import time\nfound = None")
+    api.add(Reply(ToolUse("answer", {"answer": 7})))
+    claude.begin("%agent --no-wait -o found --result int how many?").goes_on()
+    waited = claude.run("while found is None:\n    time.sleep(0.05)\nprint(found)")
+    assert waited.streams == "7\n"
+    api.add(*(Reply(ToolUse("answer", {"answer": "many"})) for _ in range(3)))
+    cell = claude.begin("%agent --no-wait -o found --result int how many?").goes_on()
+    cell.wait_for(lambda cell: any("gave no valid answer" in text for text in cell.shown), timeout=120)
+
+
+def test_the_value_stays_in_sight_in_a_line_of_its_own(claude: Kernel, api: MessagesApi) -> None:
+    calls = [ToolUse("variables", {}), ToolUse("variables", {})]
+    api.add(Reply(*calls), Reply(ToolUse("answer", {"answer": [1, 2]})))
+    shown = claude.run("%agent --result list[int] which numbers?").shown
+    heads = [text.splitlines()[0].partition(" · ")[0].split() for text in shown if text]
+    assert heads.index(["2", "steps"]) + 1 == heads.index(["✓", "answer", "[1,2]"])
+
+
+def test_a_budget_that_the_answer_itself_exhausts_loses_no_valid_one_and_pays_for_no_correction(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    paid = {"input_tokens": 1_000_000}
+    api.add(Reply(ToolUse("answer", {"answer": 7}), usage=paid))
+    assert claude.run("%agent -o found --max-cost 0.01 --result int how many?").status == "ok"
+    assert claude.run("print(found)").streams == "7\n"
+    for answer in (Reply(ToolUse("answer", {"answer": "many"}), usage=paid), Reply("Many.", usage=paid)):
+        api.requests.clear()
+        api.add(answer)
+        assert "Stopped: this cell has cost" in failure(claude.run("%agent --max-cost 0.01 --result int how many?"))
+        assert len(api.requests) == 1

@@ -4,79 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-import queue
-import time
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_page import FakePage
 from kernels import Kernel, private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from panel_pages import Page, Wire
 from pictures import DOT
 
 PNG = DOT
-numbers = count(1)
-
-
-class Wire:
-    """A page's connection to the kernel, shared by the widgets on it."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.client = kernel._manager.blocking_client()
-        self.client.start_channels()
-        self.pages: list[Page] = []
-
-    def close(self) -> None:
-        self.client.stop_channels()
-
-    def send(self, comm_id: str, content: dict[str, Any]) -> None:
-        data = {"method": "custom", "content": content}
-        message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
-        self.client.shell_channel.send(message)
-
-    def take(self, timeout: float) -> None:
-        """Take one message, and give it to those whom it is for."""
-        message = self.client.get_iopub_msg(timeout=timeout)
-        if message["msg_type"] == "comm_msg" and message["content"]["data"].get("method") == "custom":
-            for page in self.pages:
-                if page.comm_id == message["content"]["comm_id"]:
-                    page.take(message["content"]["data"]["content"])
-
-    def wait_for(self, condition: Callable[[], object], timeout: float = 8) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition():
-            try:
-                self.take(max(0.001, deadline - time.monotonic()))
-            except queue.Empty:
-                seen = "\n\n".join(f"{page.text}\n{page.shown}\n{page.toasts}" for page in self.pages)
-                raise TimeoutError(f"it did not come; the pages show:\n{seen}") from None
-
-
-class Page(FakePage):
-    """A page that speaks to a widget in a kernel."""
-
-    def __init__(self, wire: Wire, comm_id: str) -> None:
-        super().__init__(lambda message: wire.send(comm_id, message))
-        self.wire = wire
-        self.comm_id = comm_id
-        wire.pages.append(self)
-        self.tell("ready")
-        self.wait_for(lambda: self.number is not None)
-
-    def wait_for(self, condition: Callable[[], object], timeout: float = 8) -> None:
-        self.wire.wait_for(condition, timeout)
-
-    def wait_until_idle(self, texts: str) -> None:
-        self.wait_for(lambda: texts in self.text and not self.state["busy"])
-
-    def settle(self) -> None:
-        """Return when what was asked for so far is done and shown."""
-        text = f"/{next(numbers)}"
-        self.tell("complete", text=text)
-        self.wait_for(lambda: self.state.get("completions", {}).get("text") == text)
 
 
 @pytest.fixture(scope="module")
@@ -254,12 +192,12 @@ def test_stop_is_heard_however_much_was_asked_for_before(kernel: Kernel, page: P
     api.add(Reply(Text("Working", gate, " for ever")))
     page.prompt("begin")
     page.wait_for(lambda: "Working" in page.text)
-    assert kernel.run("busy = [object() for _ in range(64)]\npanels[-1]._tasks.update(busy)").status == "ok"
+    assert kernel.run("busy = [object() for _ in range(64)]\npanels[-1]._requests._tasks.update(busy)").status == "ok"
     page.tell("compact")
     page.wait_for(lambda: any("Too much" in toast for toast in page.toasts))
     page.tell("stop")
     page.wait_until_idle("stopped")
-    assert kernel.run("panels[-1]._tasks.difference_update(busy)").status == "ok"
+    assert kernel.run("panels[-1]._requests._tasks.difference_update(busy)").status == "ok"
 
 
 def test_a_prompt_that_is_refused_comes_back_into_the_composer(kernel: Kernel, wire: Wire, api: MessagesApi) -> None:
@@ -424,7 +362,7 @@ def test_a_dialog_is_answered_in_any_panel_and_closes_in_the_others(
     wire.wait_for(lambda: page.dialogs and other.dialogs)
     late = show(kernel, wire)
     late.wait_for(lambda: late.dialogs)
-    ((_, frame, _),) = other.dialogs.values()
+    ((_, frame, *_),) = other.dialogs.values()
     assert "touch made-by-panel" in frame["title"]
     other.tell("answer", id=frame["id"], value=frame["options"][0])
     page.wait_until_idle("Done.")
@@ -487,7 +425,6 @@ def test_images_go_with_a_prompt(page: Page, api: MessagesApi) -> None:
         {"kind": "switch", "path": "/etc/passwd"},
         {"kind": "unqueue", "queue": "steering", "index": 3, "text": "x"},
         {"kind": "export"},
-        {"kind": "compact"},
         {"kind": "prompt", "text": "  "},
     ],
     ids=lambda content: json.dumps(content)[:60],
@@ -595,7 +532,7 @@ def test_what_is_wrong_with_extensions_is_told(kernel: Kernel, wire: Wire) -> No
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "broken.py").write_text("import no_such_module\n")
     try:
-        kernel.run("new_session()")
+        kernel.run("new_session(trust=True)")
         page = show(kernel, wire)
         page.wait_for(lambda: "no_such_module" in page.text)
     finally:
@@ -606,7 +543,7 @@ def test_commands_are_completed_and_carried_out(kernel: Kernel, wire: Wire, api:
     prompts = kernel.folder / ".indusagi" / "prompts"
     prompts.mkdir(parents=True, exist_ok=True)
     (prompts / "greet.md").write_text("---\ndescription: Say hello\n---\nSay hello to $1.\n")
-    kernel.run("new_session()")
+    kernel.run("new_session(trust=True)")
     page = show(kernel, wire)
     page.tell("complete", text="/gr")
     page.wait_for(lambda: page.state.get("completions"))
@@ -617,6 +554,8 @@ def test_commands_are_completed_and_carried_out(kernel: Kernel, wire: Wire, api:
     page.prompt("/greet Ada")
     page.wait_until_idle("Hello, Ada.")
     assert said(api) == ["Say hello to Ada."]
+    (prompts / "greet.md").unlink()
+    prompts.rmdir()  # else those that come ask whether the project is trusted
 
 
 def test_a_session_is_handed_over_as_a_page(page: Page, wire: Wire, api: MessagesApi) -> None:
@@ -650,6 +589,16 @@ def test_a_compaction_shows_the_summary_in_the_place_of_what_it_stands_for(
     page.wait_until_idle("They spoke of two things.")
     page.wait_for(lambda: "the first thing" not in page.text)
     assert not page.toasts
+
+
+def test_a_compaction_of_too_little_says_so_once(page: Page, api: MessagesApi) -> None:
+    api.requests.clear()
+    page.tell("compact")
+    page.wait_for(lambda: "nothing to compact yet" in page.text)
+    page.settle()
+    assert page.text.strip() == "There is nothing to compact yet: nobody has said anything."
+    assert page.toasts == []
+    assert api.requests == []
 
 
 def test_a_panel_on_a_closed_session_says_so_and_lets_go_of_it(kernel: Kernel, page: Page, wire: Wire) -> None:

@@ -113,8 +113,8 @@ def test_loading_the_extension_again_takes_panels_away_that_lose_their_thread(ke
     cell = kernel.run(
         "import time\n"
         "deadline = time.monotonic() + 5\n"
-        "while mine.widget._widget.comm is not None and time.monotonic() < deadline: time.sleep(0.05)\n"
-        "assert mine.widget._widget.comm is None\n"
+        "while mine.page._widget.comm is not None and time.monotonic() < deadline: time.sleep(0.05)\n"
+        "assert mine.page._widget.comm is None\n"
         "mine.close()\n"
     )
     assert cell.status == "ok", cell.error

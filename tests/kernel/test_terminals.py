@@ -21,7 +21,7 @@ PROGRAMS = {
     "ipython": ["ipython", "--simple-prompt", "--no-banner", "--colors=NoColor", "--no-confirm-exit"],
     "console": ["jupyter-console", "--simple-prompt", "--kernel=python3"],
 }
-QUESTION = "1-4, or nothing to dismiss: "
+QUESTION = "1-4, y, n, n and why, or nothing to dismiss: "
 
 
 @pytest.fixture
@@ -77,6 +77,21 @@ def test_a_transcript_is_printed_once(terminal: Terminal) -> None:
     assert shown.count("Files in `.`") == 1
     assert "waiting" not in shown
     assert "<" not in shown
+
+
+def test_the_cell_that_loads_the_extension_shows_the_answer_once_and_no_empty_value(directory: Path) -> None:
+    def shown(*lines: str) -> str:
+        code = "\n".join(["%load_ext indus_nb", *lines])
+        command = [str(BIN / "ipython"), "--no-banner", "--colors=NoColor", "-c", code]
+        environment = private_environment(directory.parent)
+        return subprocess.check_output(command, cwd=directory, env=environment, text=True)
+
+    ask = "%agent --provider offline --thinking off who are you"
+    told = shown(ask)
+    assert told.count("I am no language model.") == 1
+    assert "Out[" not in told
+    assert "Out[0]: 5" in shown(ask, "5")
+    assert re.search(r"Out\[0\]:\s+['\"].*I am no language model.", shown(f"text = {ask}", "text"), re.DOTALL)
 
 
 def test_a_question_is_answered_where_it_is_asked(terminal: Terminal, directory: Path) -> None:

@@ -84,7 +84,7 @@ def test_only_the_end_of_a_growing_block_is_sent_and_nothing_twice() -> None:
     assert len(page.messages) == 2
     assert len(str(page.messages[1])) < 200
     assert list(page.blocks.items()) == [("a", text + "more and more</p>")]
-    assert page.state == {"note": "busy", "cost": "$2"}
+    assert page.state == {"widget": live.comm_id, "note": "busy", "cost": "$2"}
     live.close()
 
 

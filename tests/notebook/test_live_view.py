@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -25,7 +26,7 @@ class Sheet:
 
     displays: list[dict] = field(default_factory=list)
 
-    def show(self, bundle, *, final):
+    def show(self, bundle, *, final, own=None):
         self.displays.append(bundle)
         return Place(self, len(self.displays) - 1)
 
@@ -38,7 +39,7 @@ class Place:
     sheet: Sheet
     number: int
 
-    def update(self, bundle, *, final):
+    def update(self, bundle, *, final, own=None):
         self.sheet.displays[self.number] = bundle
 
 
@@ -154,6 +155,26 @@ def test_the_cost_of_watching_is_in_proportion_to_the_length(word: str) -> None:
         return sum(len(json.dumps(message)) for message in run.page.messages)
 
     assert sent(4_000) < 2.6 * sent(2_000)
+
+
+def test_a_paragraph_is_in_one_piece_while_it_grows_if_it_is_when_it_is_finished() -> None:
+    run = Run()
+    run.ready()
+    answer = run.update(run.growing.open_text())
+    sentence = "One of very many sentences, in which **two** words are bold. "
+    for count in range(190):
+        run.update(run.growing.append(answer, sentence))
+        if count % 10 == 0:
+            run.tick()
+            assert len(run.page.blocks) == 1
+    run.update(run.growing.append(answer, sentence * 100))
+    run.tick()
+    pieces = [*run.page.blocks.values()]
+    assert len(pieces) == 2
+    assert all(re.search(r"<p>One .*</strong> words are bold\.\s*</p>", piece, re.DOTALL) for piece in pieces)
+    run.update(run.growing.close(answer))
+    shown = [text for text in run.tick() if text.startswith("One ")]
+    assert [text.count("One ") for text in shown] == [piece.count("One ") for piece in pieces]
 
 
 def test_a_text_is_drawn_less_often_the_longer_it_is() -> None:

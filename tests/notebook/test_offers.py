@@ -69,7 +69,7 @@ def texts(offers: Offers | None) -> list[str]:
     ("text", "fragment", "expected"),
     [
         ("%agent --prov", "--prov", ["--provider"]),
-        ("%agent --new --no", "--no", ["--no-session", "--no-wait"]),
+        ("%agent --new --no", "--no", ["--no-session", "--no-trust", "--no-wait"]),
         ("x = 1\nif x:\n    %agent --tool", "--tool", ["--tools"]),
         ("%%agent --max", "--max", ["--max-cost"]),
         ("\n%%agent --max", "--max", ["--max-cost"]),
@@ -86,12 +86,13 @@ def texts(offers: Offers | None) -> list[str]:
         ("%agent --tools read,grep,f", "f", ["find"]),
         ("%agent -o da", "da", ["data", "date"]),
         ("%%agent --output=fi", "fi", ["figure"]),
+        ("%agent --result fra", "fra", ["frame"]),
         ("%agent --image fi", "fi", ["figure"]),
         ("%agent --image pho", "pho", ["photo.JPG"]),
         ("%agent --image figure --image plo", "plo", ["plots/"]),
         ("%agent --image plots/", "", ["a.png"]),
         ("%agent comp", "comp", ["compact"]),
-        ("%agent --continue tr", "tr", ["tree"]),
+        ("%agent --continue tr", "tr", ["tree", "trust"]),
         ("%agent queue ", "", ["clear"]),
         ("%agent --thinking xh", "xh", ["xhigh"]),
         ("%agent thinking h", "h", ["high"]),
@@ -177,12 +178,53 @@ def test_models_with_a_key_come_before_all_others(offered: Complete) -> None:
         "%agent {data.real.da",
         "%agent {say da ",
         "%agent --max-cost 1",
-        "%agent --name da",
         "%agent --unknown da",
     ],
 )
 def test_nothing_is_offered_elsewhere(offered: Complete, text: str) -> None:
     assert offered(text) is None
+
+
+@pytest.mark.parametrize("text", ["%agent --name da", "%agent tree ", "%agent fork ", "%agent export "])
+def test_where_nothing_of_python_fits_none_of_it_is_offered(
+    session: AgentSession, registry: ModelRegistry, tmp_path: Path, text: str
+) -> None:
+    offers = complete(text, Sources(VARIABLES, session, registry, tmp_path / "none"))
+    assert offers is not None
+    assert offers.texts == []
+
+
+def test_names_of_conversations_are_offered(session: AgentSession, registry: ModelRegistry, folder: Path) -> None:
+    sources = Sources(VARIABLES, session, registry, folder, names=("main", "sales"))
+    assert texts(complete("%agent --name ", sources)) == ["main", "sales"]
+
+
+async def test_entries_and_files_to_export_to_are_offered(
+    offered: Complete, session: AgentSession, folder: Path
+) -> None:
+    await session.prompt("compute 1 + 1")
+    (folder / "report.html").write_text("")
+    mine, *others = [entry.id for entry in session.store.entries if entry.type == "message"]
+    tree = offered("%agent tree ")
+    assert tree is not None
+    assert tree.texts == [*reversed(others), mine]
+    assert tree.notes[mine] == "compute 1 + 1"
+    assert texts(offered("%agent fork ")) == [mine]
+    assert texts(offered("%agent export ")) == ["plots/", "report.html"]
+
+
+async def test_what_a_saved_conversation_is_about_stands_beside_its_id(
+    offered: Complete, session: AgentSession
+) -> None:
+    await session.prompt("compute 1 + 1")
+    found = offered("%agent --session ")
+    assert found is not None
+    assert found.notes[session.store.session_id] == "compute 1 + 1"
+
+
+def test_tools_of_a_notebook_are_offered_before_the_first_session(registry: ModelRegistry, folder: Path) -> None:
+    offers = complete("%agent --tools ", Sources(VARIABLES, None, registry, folder))
+    assert {"python", "variables", "notebook", "propose_cell"} <= set(texts(offers))
 
 
 async def test_saved_conversations_are_offered_newest_first(offered: Complete, session: AgentSession) -> None:
@@ -230,3 +272,12 @@ def test_the_arguments_of_a_command_are_what_its_extension_offers(session: Agent
     assert offered("%agent /release now pa") == Offers("pa", ["patch"])
     assert offered("%agent say /release ") is None
     assert asked == [("release", ""), ("release", ""), ("release", "mi"), ("release", "now pa")]
+
+
+@pytest.mark.parametrize("text", ["%agent --result Fra", "%agent -o x --result list[Fra", "%%agent --result=int|Fra"])
+def test_the_users_classes_may_be_the_type_of_an_answer(
+    text: str, session: AgentSession, registry: ModelRegistry, folder: Path
+) -> None:
+    offers = complete(text, Sources({**VARIABLES, "Frame": Frame}, session, registry, folder))
+    assert offers is not None
+    assert (offers.fragment, list(offers.texts)) == ("Fra", ["Frame"])

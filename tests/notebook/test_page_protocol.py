@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from indus_nb.notebook.page import protocol
+from indus_nb.notebook.page import protocol, states
 from indus_nb.session import dialogs
 
 DOCS = Path(__file__).parents[2] / "docs" / "page_protocol.md"
@@ -29,8 +29,8 @@ DECLARATIONS = Path(protocol.__file__).parent / "static" / "protocol.d.ts"
 HEAD = """# The page's protocol
 
 The messages between a widget in the kernel and the pages that show it, over the widget's comm as custom messages.
-This page is generated from `indus_nb/notebook/page/protocol.py`; the same types for JavaScript are in
-`static/protocol.d.ts` next to it.
+This page is generated from `protocol.py` and `states.py` in `indus_nb/notebook/page/`; the same types for JavaScript
+are in `static/protocol.d.ts` next to them.
 
 1. A page that shows the widget sends `ready`. The kernel sends it a `full` message, and from then on numbered `patch`
    messages, each with the operations that bring the page up to date.
@@ -42,7 +42,7 @@ This page is generated from `indus_nb/notebook/page/protocol.py`; the same types
 Types are those of TypeScript. Fields with a `?` may be left out.
 """
 
-FIRST_LINE = "// Generated from page/protocol.py by tests/notebook/test_page_protocol.py.\n"
+FIRST_LINE = "// Generated from page/protocol.py and page/states.py by tests/notebook/test_page_protocol.py.\n"
 
 
 def members(union: Any) -> list[Any]:
@@ -54,11 +54,19 @@ IN_CELLS = members(protocol.FromCellPage)
 OUTBOUND = members(protocol.ToPage)
 OPERATIONS = members(protocol.Operation)
 DIALOGS = members(protocol.PageDialog)
-STATES = [protocol.CellState, protocol.PanelState]
-RESULTS = [protocol.CellList, protocol.CellChanged, protocol.CannotDo]
+STATES = [states.CellState, states.PanelState]
+RESULTS = [
+    protocol.CellList,
+    protocol.CellChanged,
+    protocol.CellsChanged,
+    protocol.CellsRun,
+    protocol.RunShown,
+    protocol.CannotDo,
+]
+MODULES = {protocol.__name__, states.__name__}
 CLASSES = {
     node.name: node
-    for module in (dialogs, protocol)
+    for module in (dialogs, states, protocol)
     for node in ast.parse(inspect.getsource(module)).body
     if isinstance(node, ast.ClassDef)
 }
@@ -91,7 +99,9 @@ def said_of(declared: type) -> dict[str, str]:
     node = CLASSES[declared.__name__]
     for base in node.bases:
         if isinstance(base, ast.Name) and base.id in CLASSES:
-            found |= said_of(getattr(protocol, base.id, dialogs.UiFrame))
+            found |= said_of(
+                next(getattr(module, base.id) for module in (states, protocol, dialogs) if hasattr(module, base.id))
+            )
     for field, text in zip(node.body, node.body[1:], strict=False):
         match field, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
@@ -135,7 +145,7 @@ def used_by(declared: list[Any]) -> list[Any]:
     def visit(hint: Any) -> None:
         for inner in get_args(hint):
             visit(inner)
-        if inspect.isclass(hint) and hint.__module__ == protocol.__name__ and hint not in found:
+        if inspect.isclass(hint) and hint.__module__ in MODULES and hint not in found:
             found[hint] = None
             for field in fields_of(hint).values():
                 visit(field)
@@ -164,7 +174,7 @@ def reference() -> str:
         "\n## Dialogs\n\n" + dialogs_first,
         *(section(each, f"`{kind(each, 'method')}`") for each in DIALOGS),
         "\n## State\n\nValues by name. A page that knows a name's value keeps it until another comes.\n",
-        *(section(each, "Of both kinds" if each is protocol.CellState else "Of a panel only") for each in STATES),
+        *(section(each, "Of both kinds" if each is states.CellState else "Of a panel only") for each in STATES),
         *(section(each, each.__name__) for each in used_by([*STATES, protocol.ShowToast]) if each not in STATES),
     ]
     return "".join(parts)
@@ -172,7 +182,7 @@ def reference() -> str:
 
 def section(declared: Any, title: str, *, note: str = "") -> str:
     said = said_of(declared)
-    inherited = fields_of(protocol.CellState) if declared is protocol.PanelState else {}
+    inherited = fields_of(states.CellState) if declared is states.PanelState else {}
     skipped = {"kind", "method", "type"} if declared in (*INBOUND, *OUTBOUND, *DIALOGS) else {"op"}
     skipped = (skipped - {"type"} if declared in OUTBOUND else skipped) | inherited.keys()
     skipped |= {"page"} if declared in INBOUND else set()
@@ -236,9 +246,7 @@ def declaration(declared: Any) -> str:
     if declared in OPERATIONS:
         fields = ", ".join(f"{name}: {typescript(hint)}" for name, hint in fields_of(declared).items())
         return f"/** {text} */\nexport type {declared.__name__} = [{fields}];\n"
-    base = (
-        protocol.CellState if declared is protocol.PanelState else protocol.PageMessage if declared in INBOUND else None
-    )
+    base = states.CellState if declared is states.PanelState else protocol.PageMessage if declared in INBOUND else None
     extends = f" extends {base.__name__}" if base else ""
     lines = [f"/** {text} */", f"export interface {declared.__name__}{extends} {{"]
     inherited = fields_of(base) if base else {}
@@ -267,7 +275,7 @@ def test_every_class_of_the_protocol_is_declared_for_pages() -> None:
         re.findall(r"^export (?:interface|type) (\w+)", DECLARATIONS.read_text(encoding="utf-8"), re.MULTILINE)
     )
     shared = {"KernelRequest", "RunState"}  # bases of others
-    classes = {name for name, value in vars(protocol).items() if getattr(value, "__module__", "") == protocol.__name__}
+    classes = {name for name, value in vars(protocol).items() if getattr(value, "__module__", "") in MODULES}
     assert {name for name in classes if inspect.isclass(getattr(protocol, name))} - shared <= declared
 
 
@@ -293,6 +301,8 @@ def messages() -> Iterator[tuple[Any, dict[str, Any]]]:
             message["value"] = {}
         if model is protocol.Unqueue:
             message["index"] = 0
+        if model is protocol.Prompt:
+            message["literal"] = True
         if model is protocol.AttachImage:
             message |= {"data": "R0lGODdh", "mimeType": "image/gif"}
         yield model, message

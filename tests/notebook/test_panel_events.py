@@ -24,7 +24,7 @@ class Shown:
         self.session = session
         self.thread = thread
         self.panel = ChatPanel(session, thread=thread)
-        self.page = FakePage.of(self.panel.widget)
+        self.page = FakePage.of(self.panel.page)
         self.page.tell("ready")
         self.wait_for(lambda: self.page.state.get("session"))
 
@@ -122,3 +122,16 @@ def test_a_panel_in_which_nothing_goes_on_wakes_by_events_alone(shown: Shown) ->
     shown.wait_for(lambda: not shown.thread.drive(timers, Inbox(), lambda: None))
     shown.ask("and then")
     assert "and then" in shown.page.text
+
+
+def test_commands_of_a_project_that_was_trusted_elsewhere_are_listed_with_the_next_prompt(
+    shown: Shown, tmp_path: Path
+) -> None:
+    shown.ask("first of all")  # by now the session has asked about what there was at its start
+    prompts = tmp_path / ".indusagi" / "prompts"
+    prompts.mkdir(parents=True)
+    (prompts / "greet.md").write_text("---\ndescription: Say hello\n---\nSay hello.\n")
+    assert "greet" not in [each["name"] for each in shown.page.state["commands"]]
+    shown.elsewhere(lambda: shown.session.trusting.decide("directory"))
+    shown.ask("hello")
+    shown.wait_for(lambda: "greet" in [each["name"] for each in shown.page.state["commands"]])

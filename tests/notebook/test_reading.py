@@ -81,6 +81,13 @@ def test_a_large_image_is_made_smaller(tmp_path: Path) -> None:
         assert image.size[0] <= 2000
 
 
+def test_transcripts_of_the_agent_are_read_as_they_were_said(tmp_path: Path) -> None:
+    said = shown(text_markdown="it costs &#36;5", text_plain="it costs $5")
+    text, _ = whole(code("%agent do it", said), code("display(x)", said), tmp_path=tmp_path)
+    assert text.index("it costs $5") < text.index("it costs &#36;5"), "of others the Markdown is what they show"
+    assert text.count("it costs $5") == 1
+
+
 def test_transcripts_of_the_agent_are_cut_short_and_show_no_images(tmp_path: Path) -> None:
     said = shown(text_plain="said " * 1000, image_png=png())
     text, reading = whole(code("%agent do it", said), code("%%agent\nmore", said), tmp_path=tmp_path)

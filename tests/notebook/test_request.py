@@ -33,6 +33,8 @@ from indus_nb.notebook.magic.request import Command, Request, parse
         ("-o answer x", Request(output="answer", text="x")),
         ("-o=antwört x", Request(output="antwört", text="x")),
         ("--output answer x", Request(output="answer", text="x")),
+        ("-o n --result list[Invoice] x", Request(output="n", result="list[Invoice]", text="x")),
+        ("--result \"Literal['a', 'b']\" x", Request(result="Literal['a', 'b']", text="x")),
         ("say --new things", Request(text="say --new things")),
         ("-- --new things", Request(text="--new things")),
         ("--new -- --model x", Request(new=True, text="--model x")),
@@ -153,7 +155,6 @@ def test_options_may_stand_in_front_of_a_sub_command() -> None:
         "help me",
         "helper",
         "say stats",
-        "/stats",
     ],
 )
 def test_a_line_that_only_begins_like_a_sub_command_is_a_prompt(line: str) -> None:
@@ -218,6 +219,9 @@ def test_lines_that_are_not_ours_stay_as_they_were() -> None:
     [
         ("sesions", "Did you mean `%agent sessions`?"),
         ("compct", "Did you mean `%agent compact`?"),
+        ("panle", "Did you mean `%agent panel`?"),
+        ("modle", "Did you mean `%agent model`?"),
+        ("comapct", "Did you mean `%agent compact`?"),
         ("fork 6590", "at least eight characters"),
         ("-provider offline", "two dashes: --provider"),
     ],
@@ -227,6 +231,13 @@ def test_what_nearly_is_a_command_is_not_sent(line: str, hint: str) -> None:
         parse(line)
     assert parse(f"-- {line}").text == line
     assert parse("", line).text == line
+
+
+def test_a_command_may_be_written_with_a_slash() -> None:
+    assert parse("/help").command == Command("help", "", "/help")
+    assert parse("/compact -- the numbers").command == Command("compact", "the numbers", "/compact -- the numbers")
+    assert parse("/review this").command is None
+    assert parse("", "/help").command is None
 
 
 @pytest.mark.parametrize("line", ["three", "more", "stat", "thinking aloud", "help me"])

@@ -161,6 +161,30 @@ def test_an_interrupt_lets_the_work_end_in_order_and_is_then_raised(agent_thread
     assert len(caught.value._render_traceback_()) == 1
 
 
+def test_an_interrupt_cancels_the_work_before_the_waiting_thread_comes_round(agent_thread: AgentThread) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    class Busy(Inbox):
+        """The waiting thread is interrupted, and comes to nothing else until the work is cancelled."""
+
+        def get(self, block: bool = True, timeout: float | None = None) -> Callable[[], None]:
+            if not cancelled.is_set():
+                assert begun.wait(20)  # a task cancelled before its first step runs none of its body
+                signal.raise_signal(signal.SIGINT)
+                assert cancelled.wait(20)
+            return super().get(block, timeout)
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with pytest.raises(Interrupted):
+        agent_thread.drive(work, Busy(), nothing)
+
+
 def test_an_interrupt_counts_even_if_the_work_ended_at_that_moment(agent_thread: AgentThread) -> None:
     async def work() -> None:
         os.kill(os.getpid(), signal.SIGINT)

@@ -32,6 +32,14 @@ def test_a_conversation_without_branches_is_a_flat_list() -> None:
     ]
 
 
+def test_a_row_says_how_many_entries_are_left_out() -> None:
+    session = store()
+    for message in (ask("one"), answer("two"), ask("three")):
+        session.append_message(message)
+    assert tree_rows(session, 2)[0]["text"] == "1 earlier entry is not listed."
+    assert tree_rows(session, 1)[0]["text"] == "2 earlier entries are not listed."
+
+
 def test_what_is_no_place_to_go_on_from_is_left_out() -> None:
     session = store()
     call = ToolCall(id="1", name="ls", arguments={})

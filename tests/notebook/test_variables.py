@@ -200,12 +200,12 @@ def test_secrets_are_never_shown() -> None:
         "environment": os.environ,
         "pasted": "sk-ant-REDACTED",
     }
-    for told in (summary(namespace), listing(namespace, (), ""), listing(namespace, (), "db_password")):
+    for told in (summary(namespace).text, listing(namespace, (), ""), listing(namespace, (), "db_password")):
         assert "hunter2" not in told
         assert "hush" not in told
         assert "sk-1" not in told
         assert "abcdefghij" not in told
-    assert "tokens: list of 2 · [1, 2]" in summary(namespace)
+    assert "tokens: list of 2 · [1, 2]" in summary(namespace).text
     assert os.environ["PATH"] not in for_prompt(os.environ)
 
 
@@ -223,7 +223,7 @@ def test_objects_that_lie_about_their_class_are_not_asked_for_it() -> None:
         pass
 
     namespace = {"lying": Lying(), "odd": Odd(), "Odd": Odd}
-    assert re.findall(r"(\w+): (?:\w+\.)?(\w+)", summary(namespace)) == [
+    assert re.findall(r"(\w+): (?:\w+\.)?(\w+)", summary(namespace).text) == [
         ("odd", "Odd"),
         ("lying", "Lying"),
         ("classes", "Odd"),
@@ -240,7 +240,7 @@ def test_a_module_that_waits_to_be_used_is_not_loaded() -> None:
     spec.loader = importlib.util.LazyLoader(spec.loader)
     lazy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(lazy)
-    assert summary({"zen": lazy}) == "modules: zen (this)"
+    assert summary({"zen": lazy}).text == "modules: zen (this)"
     assert describe(lazy) == "module this"
     assert "d" not in object.__getattribute__(lazy, "__dict__")
 
@@ -250,13 +250,14 @@ def test_the_summary_is_short_and_begins_with_the_newest() -> None:
 
     namespace: dict[str, Any] = {f"variable_{number}": "x" * 1000 for number in range(200)}
     namespace |= {"np": np, "helper": helper, "Kind": Slotted, "_private": 1, "hidden": 2, "last": 3}
-    told = summary(namespace, {"hidden"})
+    told, count = summary(namespace, {"hidden"})
     assert told.startswith("last: int · 3\nvariable_199: str of 1000")
     assert len(told) <= 1600
     assert "older ones\nfunctions: helper\nclasses: Kind\nmodules: np (numpy)" in told
     assert "hidden" not in told
     assert "_private" not in told
-    assert summary({}) == ""
+    assert count == told.count("variable_") + 4
+    assert summary({}) == ("", 0)
 
 
 def test_variables_are_found_by_a_part_of_their_name_and_shown_more_closely_by_all_of_it(frame: pd.DataFrame) -> None:

@@ -26,9 +26,10 @@ from indus_nb.events import (
 )
 from indus_nb.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage, UserMessage
 from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.notebook.view.cell import CellView
 from indus_nb.notebook.view.growing import LiveDrawing
-from indus_nb.notebook.view.output import TerminalScreen
+from indus_nb.notebook.view.output import NotebookScreen, TerminalScreen
 from indus_nb.notebook.view.transcript import Renderer, Transcript
 from indus_nb.streaming import GrowingMessage
 from indus_nb.tools import CallDescription, FunctionTool, Tool
@@ -42,7 +43,7 @@ class Sheet:
     displays: list[list[dict[str, str]]] = field(default_factory=list)
     bytes_sent: int = 0
 
-    def show(self, bundle, *, final):
+    def show(self, bundle, *, final, own=None):
         self.displays.append([])
         return Place(self, self.displays[-1]).update(bundle, final=final)
 
@@ -55,7 +56,7 @@ class Place:
     sheet: Sheet
     bundles: list[dict[str, str]]
 
-    def update(self, bundle, *, final):
+    def update(self, bundle, *, final, own=None):
         self.bundles.append(bundle)
         self.sheet.bytes_sent += sum(map(len, bundle.values()))
         return self
@@ -213,9 +214,8 @@ def test_calls_that_never_ran_say_so() -> None:
     result = ToolResultMessage(tool_call_id="c1", tool_name="bash", content=[TextContent(text="Not run: aborted.")])
     run.feed(MessageEnd(message=result))
     run.close()
-    assert run.sheet.texts()[0].startswith("\u2013 bash  (not run)")
-    assert run.sheet.texts()[1].startswith("\u2013 bash  (not run)")
-    assert run.sheet.texts()[2].endswith("stopped")
+    assert run.sheet.texts()[0].startswith("2 steps · 2 not run\n\u2013 bash  (not run)")
+    assert run.sheet.texts()[1].endswith("stopped")
 
 
 def test_a_call_whose_arguments_are_no_json_shows_what_came() -> None:
@@ -285,6 +285,17 @@ def test_an_error_is_shown_in_a_box_below_what_was_said() -> None:
     said, box, _ = run.sheet.texts()
     assert said == "Half an ans"
     assert box == "✗ Error\n  Overloaded"
+
+
+@pytest.mark.parametrize(("reason", "failure"), [("error", "✗ Error\n  Overloaded"), ("aborted", "Stopped. What was")])
+def test_what_a_cell_fails_with_is_left_to_that_cell(reason: str, failure: str) -> None:
+    run = Run()
+    run.end(reason, error="Overloaded")
+    run.transcript.close(fails_cell=True)
+    run.view.close()
+    assert run.sheet.texts() == ["m-1 · 0.0 s"]
+    assert run.transcript.failure is not None
+    assert run.transcript.failure["text/plain"].startswith(failure)
 
 
 def test_a_failure_that_is_tried_again_is_a_quiet_line() -> None:
@@ -445,3 +456,35 @@ def test_what_is_said_from_elsewhere_while_the_agent_works_is_part_of_the_cell()
     run.feed(MessageEnd(message=UserMessage(content="also this")))
     run.say("That too.")
     assert run.tick() == ["I begin.", "> also this", "That too."]
+
+
+class Cell:
+    """An output that counts what it is sent, and knows what each display shows."""
+
+    def __init__(self) -> None:
+        self.displays: dict[str, MimeBundle] = {}
+        self.sent = 0
+
+    def publish(self, bundle: MimeBundle, display_id: str, *, update: bool, metadata: object = None) -> None:
+        assert metadata is None  # none of them is code's own
+        assert update is (display_id in self.displays)
+        self.displays[display_id] = bundle
+        self.sent += 1
+
+
+def test_thousands_of_displays_that_are_finished_late_move_together_at_once() -> None:
+    cell = Cell()
+    screen = NotebookScreen(cell)
+
+    def line(number: int, state: str = "") -> MimeBundle:
+        return dict.fromkeys(("text/html", "text/markdown", "text/plain"), f"{number}{state}")
+
+    growing = [screen.show(line(number, "…"), final=False) for number in range(2000)]
+    for number, display in enumerate(growing):
+        display.update(line(number), final=True)
+    for number in range(2000, 2500):
+        screen.show(line(number), final=True)
+    shown = [bundle["text/plain"] for bundle in cell.displays.values()]
+    assert [word for text in shown for word in text.split()] == [str(number) for number in range(2500)]
+    assert len([text for text in shown if text]) < 40
+    assert cell.sent < 10_000

@@ -65,3 +65,61 @@ test("an image alone is something to send, and blanks are not", () => {
   draft.images.push({ id: 1, name: "a.png", mimeType: "image/png", data: "" });
   assert.ok(!draft.isEmpty);
 });
+
+test("what was pasted still counts as pasted when it is recalled, and what was typed does not", () => {
+  const draft = new Draft();
+  draft.text = "a log\n{password}";
+  draft.isPasted = true;
+  draft.clear();
+  assert.ok(!draft.isPasted);
+  draft.text = "typed {mean}";
+  draft.clear();
+  draft.recall(-1);
+  assert.deepEqual([draft.text, draft.isPasted], ["typed {mean}", false]);
+  draft.recall(-1);
+  assert.deepEqual([draft.text, draft.isPasted], ["a log\n{password}", true]);
+  draft.recall(1);
+  draft.recall(1);
+  assert.deepEqual([draft.text, draft.isPasted], ["", false]);
+});
+
+test("a pasted text that the kernel's replaces still counts as pasted when it is recalled", () => {
+  const draft = new Draft();
+  draft.text = "a log\n{password}";
+  draft.isPasted = true;
+  draft.receive({ text: "", n: 1 });
+  assert.ok(!draft.isPasted);
+  draft.recall(-1);
+  assert.ok(draft.isPasted);
+});
+
+test("a text that was refused counts as pasted only if it was", () => {
+  for (const isPasted of [true, false]) {
+    const draft = new Draft();
+    draft.text = "sent";
+    draft.isPasted = isPasted;
+    draft.clear();
+    draft.receive({ text: "sent", n: 1 });
+    assert.deepEqual([draft.text, draft.isPasted], ["sent", isPasted]);
+  }
+});
+
+test("of texts that are forgotten nothing is kept", () => {
+  const draft = new Draft();
+  for (let number = 0; number < 120; number++) {
+    draft.text = `text ${number}`;
+    draft.isPasted = true;
+    draft.clear();
+  }
+  assert.deepEqual([...draft.pasted], draft.history);
+});
+
+test("a text that is chosen replaces what is written, which can be recalled", () => {
+  const draft = new Draft();
+  draft.text = "half-writ\nten";
+  draft.isPasted = true;
+  draft.replace("What is odd in $frame?");
+  assert.deepEqual([draft.text, draft.isPasted], ["What is odd in $frame?", false]);
+  draft.recall(-1);
+  assert.deepEqual([draft.text, draft.isPasted], ["half-writ\nten", true]);
+});

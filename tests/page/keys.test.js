@@ -33,51 +33,89 @@ test("Shift+Enter runs the cell only where nothing of ours but the view itself h
   assert.ok(!belongsToFrontEnd(press("Enter"), true));
 });
 
-const NOWHERE = { typing: false, scrolling: false };
-const TYPING = { typing: true, scrolling: false };
+const NOWHERE = { typing: false, scrolling: false, atBox: true };
+const TYPING = { typing: true, scrolling: false, atBox: false };
 
-test("Escape dismisses each dialog, also from its field", () => {
-  for (const method of ["select", "confirm", "input", "editor"])
-    for (const at of [NOWHERE, TYPING])
-      assert.deepEqual(dialogAction(press("Escape"), { method, options: [] }, at), { type: "answer", value: null });
+const CONFIRM = {
+  method: "confirm",
+  choices: [
+    { value: true, kind: "yes", key: "y" },
+    { value: false, kind: "no", key: "n" },
+  ],
+  hasDefault: false,
+};
+const LIST = {
+  method: "select",
+  choices: [
+    { value: "a", kind: "yes", key: "1" },
+    { value: "No", kind: "no", key: "2" },
+  ],
+  hasDefault: false,
+};
+const APPROVAL = {
+  method: "select",
+  choices: [
+    { value: "once", kind: "yes", key: "1" },
+    { value: "rule", kind: "again", key: "2" },
+    { value: "none", kind: "no", key: "n" },
+  ],
+  hasDefault: true,
+};
+const FIELD = { method: "input", choices: [], hasDefault: false };
+
+test("Escape closes every dialog, also while somebody types", () => {
+  for (const dialog of [CONFIRM, LIST, APPROVAL, FIELD])
+    for (const at of [NOWHERE, TYPING]) assert.deepEqual(dialogAction(press("Escape"), dialog, at), { type: "close" });
 });
 
-test("y and n answer a question, but not with Ctrl and not while somebody types", () => {
-  const answer = (words, at = NOWHERE) => dialogAction(press(words), { method: "confirm" }, at);
-  assert.deepEqual(answer("y"), { type: "answer", value: true });
-  assert.deepEqual(answer("shift+Y"), { type: "answer", value: true });
-  assert.deepEqual(answer("n"), { type: "answer", value: false });
+test("y and n choose an answer, but not with Ctrl and not while somebody types", () => {
+  const answer = (words, at = NOWHERE) => dialogAction(press(words), CONFIRM, at);
+  assert.deepEqual(answer("y"), { type: "choose", value: true });
+  assert.deepEqual(answer("shift+Y"), { type: "choose", value: true });
+  assert.deepEqual(answer("n"), { type: "choose", value: false });
   assert.equal(answer("ctrl+y"), null);
   assert.equal(answer("y", TYPING), null);
   assert.equal(answer("1"), null);
 });
 
+test("an approval is given by y, its number or Enter, and refused by n", () => {
+  const answer = (words, at = NOWHERE) => dialogAction(press(words), APPROVAL, at);
+  for (const words of ["y", "1", "Enter"]) assert.deepEqual(answer(words), { type: "choose", value: "once" }, words);
+  for (const words of ["n", "3"]) assert.deepEqual(answer(words), { type: "choose", value: "none" }, words);
+  assert.deepEqual(answer("2"), { type: "choose", value: "rule" });
+  assert.equal(answer("Enter", { ...NOWHERE, atBox: false }), null, "it presses the button that has the focus");
+  assert.deepEqual(answer("shift+Enter"), { type: "ignore" });
+});
+
 test("a number chooses the option at that place, if there is one", () => {
-  const choose = (words) => dialogAction(press(words), { method: "select", options: ["a", "b"] }, NOWHERE);
-  assert.deepEqual(choose("2"), { type: "answer", value: "b" });
-  for (const words of ["3", "0", "alt+1", "y", "Enter"]) assert.equal(choose(words), null, words);
+  const choose = (words) => dialogAction(press(words), LIST, NOWHERE);
+  assert.deepEqual(choose("2"), { type: "choose", value: "No" });
+  for (const words of ["3", "0", "alt+1", "y", "n", "Enter"]) assert.equal(choose(words), null, words);
 });
 
-test("arrows go through options, except in a text that scrolls", () => {
-  const dialog = { method: "select", options: ["a"] };
-  assert.deepEqual(dialogAction(press("ArrowDown"), dialog, NOWHERE), { type: "move", step: 1 });
-  assert.deepEqual(dialogAction(press("ArrowUp"), dialog, NOWHERE), { type: "move", step: -1 });
-  assert.equal(dialogAction(press("ArrowUp"), dialog, { typing: false, scrolling: true }), null);
-  assert.equal(dialogAction(press("ArrowDown"), { method: "confirm" }, NOWHERE), null);
+test("arrows go through answers, except in a text that scrolls", () => {
+  for (const dialog of [LIST, CONFIRM, APPROVAL]) {
+    assert.deepEqual(dialogAction(press("ArrowDown"), dialog, NOWHERE), { type: "move", step: 1 });
+    assert.deepEqual(dialogAction(press("ArrowLeft"), dialog, NOWHERE), { type: "move", step: -1 });
+    assert.equal(dialogAction(press("ArrowUp"), dialog, { ...NOWHERE, scrolling: true }), null);
+  }
+  assert.equal(dialogAction(press("ArrowDown"), FIELD, NOWHERE), null);
 });
 
-test("Enter sends a line, and an editor's text only with Ctrl or Cmd", () => {
-  const enter = (words, method) => dialogAction(press(words), { method }, TYPING);
-  assert.deepEqual(enter("Enter", "input"), { type: "submit" });
-  assert.equal(enter("ctrl+Enter", "input"), null);
+test("Enter sends a line and a reason, and an editor's text only with Ctrl or Cmd", () => {
+  const enter = (words, method) => dialogAction(press(words), { ...FIELD, method }, TYPING);
+  for (const method of ["input", "select"]) {
+    assert.deepEqual(enter("Enter", method), { type: "submit" });
+    assert.equal(enter("ctrl+Enter", method), null);
+  }
   assert.equal(enter("Enter", "editor"), null);
   assert.deepEqual(enter("ctrl+Enter", "editor"), { type: "submit" });
   assert.deepEqual(enter("meta+Enter", "editor"), { type: "submit" });
 });
 
 test("Shift+Enter presses no button of a dialog", () => {
-  assert.deepEqual(dialogAction(press("shift+Enter"), { method: "confirm" }, NOWHERE), { type: "ignore" });
-  assert.equal(dialogAction(press("Enter"), { method: "confirm" }, NOWHERE), null, "plain Enter presses it");
+  assert.deepEqual(dialogAction(press("shift+Enter"), CONFIRM, NOWHERE), { type: "ignore" });
+  assert.equal(dialogAction(press("Enter"), CONFIRM, NOWHERE), null, "plain Enter presses it");
 });
 
 const IDLE = { open: false, busy: false, recalling: false, empty: false, complete: false };

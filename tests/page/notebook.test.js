@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answerRequest } from "../../indus_nb/notebook/page/static/src/notebook.js";
+import {
+  answerRequest,
+  noteSession,
+  noteWidget,
+  replaceWidget,
+  showWhole,
+} from "../../indus_nb/notebook/page/static/src/notebook.js";
 
 /** What JupyterLab's notebook model offers of itself, with these sources in its cells. */
 function notebookOf(...sources) {
@@ -16,6 +22,7 @@ function notebookOf(...sources) {
   const sharedModel = {
     insertCell: (index, { cell_type: type, source, metadata }) =>
       cells.splice(index, 0, { ...make(source, type, `new-${cells.length}`), metadata }),
+    deleteCell: (index) => cells.splice(index, 1),
   };
   return { cells, sharedModel, sources: () => cells.map((cell) => cell.sharedModel.getSource()) };
 }
@@ -33,6 +40,15 @@ test("cells are described, also those that never ran", () => {
   });
 });
 
+test("cells are described with their tags, if they are tags", () => {
+  const notebook = notebookOf("a", "b");
+  notebook.cells[0].getMetadata = (key) => (key === "tags" ? ["raises-exception"] : undefined);
+  notebook.cells[1].getMetadata = () => "none";
+  const [first, second] = answerRequest(notebook, { what: "cells" }, 0).cells;
+  assert.deepEqual(first.tags, ["raises-exception"]);
+  assert.equal(second.tags, undefined);
+});
+
 test("a cell is inserted behind the one that is named, else behind the widget's, else at the end", () => {
   for (const [fields, ownIndex, sources] of [
     [{ after: "c0" }, 1, ["a", "new", "b", "c"]],
@@ -40,7 +56,10 @@ test("a cell is inserted behind the one that is named, else behind the widget's,
     [{}, -1, ["a", "b", "c", "new"]],
   ]) {
     const notebook = notebookOf("a", "b", "c");
-    assert.deepEqual(answerRequest(notebook, insert(fields), ownIndex), { id: "cnew-3" });
+    assert.deepEqual(answerRequest(notebook, insert(fields), ownIndex), {
+      id: "cnew-3",
+      number: sources.indexOf("new") + 1,
+    });
     assert.deepEqual(notebook.sources(), sources);
   }
 });
@@ -68,10 +87,307 @@ test("a source is replaced only if it is the one that was shown", () => {
   assert.deepEqual(answerRequest(notebook, replace({ old: "older" }), 0), { error: "The cell was changed meanwhile." });
   assert.deepEqual(answerRequest(notebook, replace({ cell: "gone" }), 0), { error: "There is no such cell." });
   assert.deepEqual(notebook.sources(), ["old"]);
-  assert.deepEqual(answerRequest(notebook, replace({}), 0), { id: "c0" });
+  assert.deepEqual(answerRequest(notebook, replace({}), 0), { id: "c0", number: 1 });
   assert.deepEqual(notebook.sources(), ["new"]);
+});
+
+/** A notebook whose new cells have the ids that they are given. */
+function editable(...sources) {
+  const notebook = notebookOf(...sources);
+  const insertCell = notebook.sharedModel.insertCell;
+  notebook.sharedModel.insertCell = (index, cell) => {
+    insertCell(index, cell);
+    Object.assign(notebook.cells[index], { id: cell.id, outputs: { toJSON: () => cell.outputs ?? [] } });
+  };
+  const edits = (...list) => ({
+    what: "change_cells",
+    edits: list.map((edit) => ({ type: "code", old: null, source: null, after: "", outputs: [], ...edit })),
+  });
+  const shown = () => notebook.cells.map((cell) => [cell.id, cell.sharedModel.getSource()]);
+  return { notebook, shown, change: (...list) => answerRequest(notebook, edits(...list), 0) };
+}
+
+test("cells are changed in order, also one that has just come, and removed ones give back what they showed", () => {
+  const { notebook, shown, change } = editable("a", "b");
+  const printed = [{ output_type: "stream", name: "stdout", text: "1" }];
+  notebook.cells[1].outputs = { toJSON: () => printed };
+  const done = change(
+    { cell: "c1", old: "b" },
+    { cell: "x", source: "1", after: "c0", outputs: printed },
+    { cell: "x", old: "1", source: "2" },
+    { cell: "top", type: "markdown", source: "# Title" },
+    { cell: "c0", old: "a", source: "A" },
+  );
+  assert.deepEqual(done, { removed: [{ id: "c1", outputs: printed }] });
+  assert.deepEqual(shown(), [
+    ["top", "# Title"],
+    ["c0", "A"],
+    ["x", "2"],
+  ]);
+  assert.deepEqual(notebook.cells[2].outputs.toJSON(), printed);
+  assert.deepEqual(change({ cell: "top", old: "# Title", type: "markdown" }), {
+    removed: [{ id: "top", outputs: [] }],
+  });
+});
+
+test("cells are changed all of them or none", () => {
+  const { notebook, shown, change } = editable("a", "b");
+  const before = shown();
+  const first = { cell: "x", source: "1", after: "c0" };
+  for (const [edit, error] of [
+    [{ cell: "c1", old: "other", source: "2" }, "The cell was changed meanwhile."],
+    [{ cell: "c1", source: "2" }, "The cell was changed meanwhile."],
+    [{ cell: "gone", old: "b" }, "There is no such cell."],
+    [{ cell: "y", source: "2", after: "gone" }, "There is no such cell."],
+  ]) {
+    assert.deepEqual(change(first, edit), { error });
+    assert.deepEqual(shown(), before);
+  }
+  notebook.cells[1].sharedModel.setSource = () => {
+    throw new Error("read-only");
+  };
+  assert.throws(() => change(first, { cell: "c0", old: "a" }, { cell: "c1", old: "b", source: "2" }), /read-only/);
+  assert.deepEqual(shown(), before);
+  delete notebook.sharedModel.deleteCell;
+  assert.deepEqual(change(first), { error: "unavailable" });
+});
+
+test("outputs that no message can carry are left out", () => {
+  const { notebook, change } = editable("a");
+  notebook.cells[0].outputs = { toJSON: () => [{ output_type: "stream", text: "x".repeat(5_000_000) }] };
+  assert.deepEqual(change({ cell: "c0", old: "a" }), { removed: [] });
+});
+
+test("a code cell may be inserted with its outputs, a text may not", () => {
+  const notebook = notebookOf();
+  const outputs = [{ output_type: "stream", name: "stdout", text: "1\n" }];
+  const given = [];
+  notebook.sharedModel.insertCell = (_index, cell) => given.push(cell) && notebook.cells.push({ id: "new" });
+  answerRequest(notebook, insert({ outputs }), -1);
+  answerRequest(notebook, insert({ type: "markdown", outputs }), -1);
+  assert.deepEqual(
+    given.map((cell) => cell.outputs),
+    [outputs, undefined],
+  );
+});
+
+test("cells are described with their outputs in short, if that is asked for", () => {
+  const notebook = notebookOf("plot()");
+  const shown = [
+    { output_type: "stream", name: "stdout", text: ["a\n", "b\n"] },
+    { output_type: "display_data", data: { "image/png": "iVBOR", "text/plain": "<Figure>" }, metadata: {} },
+    { output_type: "error", ename: "E", evalue: "why", traceback: ["long"] },
+  ];
+  notebook.cells[0].outputs = { toJSON: () => shown };
+  assert.deepEqual(answerRequest(notebook, { what: "cells", outputs: true }, 0).cells[0].outputs, [
+    { output_type: "stream", name: "stdout", text: "a\nb\n" },
+    { output_type: "display_data", data: { "image/png": "", "text/plain": "<Figure>" } },
+    { output_type: "error", ename: "E", evalue: "why" },
+  ]);
+  assert.equal(answerRequest(notebook, { what: "cells" }, 0).cells[0].outputs, undefined);
+});
+
+/** A cell with outputs, and a kernel that notes what it is asked to run. */
+function runnable() {
+  const notebook = notebookOf("1 / 0", "print(1)");
+  for (const cell of notebook.cells) {
+    const shown = ["old"];
+    cell.executionState = "idle";
+    cell.outputs = {
+      shown,
+      get length() {
+        return shown.length;
+      },
+      add: (output) => shown.push(output),
+      set: (index, output) => shown.splice(index, 1, output),
+      clear: () => shown.splice(0),
+    };
+  }
+  const asked = [];
+  const requestExecute = (content, disposes, metadata) => {
+    const future = {};
+    future.done = new Promise((resolve, reject) => Object.assign(future, { resolve, reject }));
+    asked.push({ content, disposes, metadata, future });
+    return future;
+  };
+  return { notebook, asked, kernel: { requestExecute } };
+}
+
+test("cells are run in the order asked for, and show what the kernel sends", async () => {
+  const { notebook, asked, kernel } = runnable();
+  const request = { what: "run_cells", cells: ["c1", "c0"] };
+  assert.deepEqual(answerRequest(notebook, request, 0, kernel), { ids: ["c1", "c0"] });
+  assert.deepEqual(
+    asked.map(({ content, metadata }) => [content.code, metadata.cellId, content.allow_stdin]),
+    [
+      ["print(1)", "c1", false],
+      ["1 / 0", "c0", false],
+    ],
+  );
+  const [first] = asked;
+  const cell = notebook.cells[1];
+  assert.equal(cell.executionState, "running");
+  const send = (type, content) => first.future.onIOPub({ header: { msg_type: type }, content });
+  send("status", { execution_state: "busy" });
+  send("stream", { name: "stdout", text: "1\n" });
+  send("display_data", { data: { "text/plain": "0 %" }, metadata: {}, transient: { display_id: "bar" } });
+  send("update_display_data", { data: { "text/plain": "9 %" }, metadata: {}, transient: { display_id: "bar" } });
+  assert.deepEqual(cell.outputs.shown, [
+    { output_type: "stream", name: "stdout", text: "1\n" },
+    { output_type: "display_data", data: { "text/plain": "9 %" }, metadata: {} },
+  ]);
+  send("clear_output", { wait: false });
+  assert.deepEqual(cell.outputs.shown, []);
+  first.future.resolve({ header: {}, content: { execution_count: 7 } });
+  await first.future.done;
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(cell.executionCount, 7);
+  assert.equal(cell.executionState, "idle");
+});
+
+test("a kernel that is gone leaves the cell idle", async () => {
+  const { notebook, asked, kernel } = runnable();
+  answerRequest(notebook, { what: "run_cells", cells: ["c0"] }, 0, kernel);
+  asked[0].future.reject(new Error("gone"));
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(notebook.cells[0].executionState, "idle");
+});
+
+test("without a kernel, or with a cell that is none, nothing is run", () => {
+  const { notebook, asked, kernel } = runnable();
+  notebook.cells[1].type = "markdown";
+  const run = (cells, by = kernel) => answerRequest(notebook, { what: "run_cells", cells }, 0, by);
+  assert.deepEqual(run([]), { ids: [] });
+  assert.deepEqual(run([], null), { error: "unavailable" });
+  assert.deepEqual(run(["c0", "c1"]), { error: "There is no such cell." });
+  assert.deepEqual(run(["c0", "gone"]), { error: "There is no such cell." });
+  assert.equal(asked.length, 0);
 });
 
 test("what the page does not know is answered with an error", () => {
   assert.deepEqual(answerRequest(notebookOf(), { what: "eval" }, 0), { error: "The page cannot do that: eval" });
+});
+
+const VIEW = "application/vnd.jupyter.widget-view+json";
+const STATE = "application/vnd.jupyter.widget-state+json";
+
+/** Outputs of a cell, as JupyterLab's model of them. */
+function outputsOf(...list) {
+  return {
+    toJSON: () => list,
+    set: (index, output) => {
+      list[index] = output;
+    },
+  };
+}
+
+test("a widget gives its place to text, and other outputs stay as they are", () => {
+  const notebook = notebookOf("a", "b");
+  const printed = { output_type: "stream", text: "printed" };
+  const view = (model_id) => ({ output_type: "display_data", data: { [VIEW]: { model_id } } });
+  notebook.cells[1].outputs = outputsOf(printed, view("other"), view("mine"));
+  replaceWidget(notebook, "mine", "<p>said</p>", "said");
+  replaceWidget(notebook, "gone", "never", "shown");
+  replaceWidget(undefined, "mine", "never", "shown");
+  assert.deepEqual(notebook.cells[1].outputs.toJSON(), [
+    printed,
+    view("other"),
+    { output_type: "display_data", data: { "text/html": "<p>said</p>", "text/plain": "said" }, metadata: {} },
+  ]);
+});
+
+test("what stands for a widget is saved beside what others have saved, and leaves nothing behind", () => {
+  const metadata = {};
+  let written = 0;
+  const notebook = {
+    getMetadata: (key) => metadata[key],
+    setMetadata: (key, value) => {
+      written += 1;
+      metadata[key] = value;
+    },
+    deleteMetadata: (key) => delete metadata[key],
+  };
+  noteWidget(notebook, "mine", "<p>said</p>");
+  noteWidget(notebook, "mine", "<p>said</p>");
+  assert.equal(written, 1, "a notebook is not changed twice by the same");
+  assert.equal(metadata.widgets[STATE].state.mine.state.value, "<p>said</p>");
+  assert.equal(metadata.widgets[STATE].version_major, 2);
+  metadata.widgets[STATE].state.other = { model_name: "IntSlider" };
+  noteWidget(notebook, "mine", null);
+  assert.deepEqual(metadata.widgets[STATE].state, { other: { model_name: "IntSlider" } });
+  delete metadata.widgets[STATE].state.other;
+  noteWidget(notebook, "mine", "<p>said</p>");
+  noteWidget(notebook, "mine", null);
+  assert.deepEqual(metadata, {});
+  noteWidget({}, "mine", "<p>said</p>"); // a front end that gives no access
+});
+
+test("the conversation is noted in the notebook, whatever stood there", () => {
+  for (const before of [undefined, null, "text", ["list"], { session: 5 }, { other: 1 }]) {
+    let held = before;
+    let written = 0;
+    const notebook = {
+      getMetadata: (key) => (key === "indus_nb" ? held : undefined),
+      setMetadata: (_key, value) => {
+        held = value;
+        written += 1;
+      },
+    };
+    noteSession(notebook, "an-id");
+    noteSession(notebook, "an-id");
+    assert.equal(written, 1, "a notebook is not changed twice by the same");
+    assert.deepEqual(held, before?.other ? { other: 1, session: "an-id" } : { session: "an-id" });
+  }
+  noteSession({}, "an-id"); // a front end that gives no access
+});
+
+test("outputs of a run are written where a page does not get them", () => {
+  const printed = { output_type: "stream", text: "printed" };
+  const failed = { output_type: "error", ename: "E" };
+  const view = { output_type: "display_data", data: { [VIEW]: { model_id: "w" } } };
+  const old = { output_type: "display_data", data: { "text/plain": "old" } };
+  const given = { data: { "text/plain": "new" }, metadata: {} };
+  const written = { output_type: "display_data", ...given };
+  const ask = (shown, fields = {}, { client = "me", ...rest } = {}) => {
+    const notebook = Object.assign(notebookOf("a"), rest);
+    const outputs = outputsOf(...shown);
+    outputs.fromJSON = (list) => outputs.toJSON().splice(0, Number.POSITIVE_INFINITY, ...list);
+    notebook.cells[0].outputs = outputs;
+    const request = { what: "show_run", cell: "c0", client: "other", widget: "w", outputs: [given], ...fields };
+    return [answerRequest(notebook, request, 0, { clientId: client }), outputs.toJSON()];
+  };
+  assert.deepEqual(ask([view], { client: "me" }), [{ gets: "displays" }, [view]]);
+  assert.deepEqual(ask([view], { cell: "gone" }), [{ error: "There is no such cell." }, [view]]);
+  assert.deepEqual(ask([view]), [{ gets: "nothing" }, [view]], "it shows what comes");
+  assert.deepEqual(ask([printed, old, view, failed], { over: true }), [{ gets: "writes" }, [printed, written, failed]]);
+  assert.deepEqual(ask([printed, old]), [{ gets: "writes" }, [written]], "they are of an earlier run of the cell");
+  const shared = { collaborative: true };
+  assert.deepEqual(ask([view], {}, shared), [{ gets: "nothing" }, [view]]);
+  assert.deepEqual(ask([printed], {}, shared), [{ gets: "nothing" }, [printed]], "whoever ran it writes that");
+  assert.deepEqual(ask([view], { over: true }, shared), [{ gets: "nothing" }, [view]]);
+  assert.deepEqual(ask([view], { over: true, missed: true }, shared), [{ gets: "writes" }, [written]]);
+});
+
+test("a cell says that its outputs are shown at their height, unless it says something of that already", () => {
+  for (const [scrolled, noted] of [
+    [undefined, true],
+    [true, false],
+    [false, false],
+  ]) {
+    const metadata = new Map([["scrolled", scrolled]]);
+    const notebook = notebookOf("1", "2");
+    Object.assign(notebook.cells[1], {
+      getMetadata: (key) => metadata.get(key),
+      setMetadata: (key, value) => metadata.set(key, value),
+    });
+    assert.equal(showWhole(notebook, 1), noted);
+    assert.equal(metadata.get("scrolled"), scrolled ?? false);
+  }
+});
+
+test("a notebook that gives no access to its cells' metadata is left as it is", () => {
+  assert.equal(showWhole(undefined, 0), false);
+  assert.equal(showWhole(notebookOf("1"), 0), false);
+  assert.equal(showWhole(notebookOf("1"), 7), false);
+  assert.equal(showWhole(notebookOf("1"), Number.NaN), false);
 });

@@ -25,3 +25,11 @@ test("each module begins with what it is for, and stays below 400 lines", () => 
     assert.ok(text.split("\n").length < 400, name);
   }
 });
+
+test("what has the focus is asked at one place only, which sees into shadow trees", () => {
+  const asking = modules.filter(({ text }) => text.includes("document.activeElement"));
+  assert.deepEqual(
+    asking.map(({ name }) => name),
+    ["focus.js"],
+  );
+});

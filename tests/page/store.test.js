@@ -11,8 +11,8 @@ function open(kind, rest = {}) {
   sent = [];
   store = new Store({
     get: () => kind,
-    on: (_, handler) => {
-      deliver = handler;
+    on: (event, handler) => {
+      if (event === "msg:custom") deliver = handler;
     },
     send: (message) => sent.push(message),
     ...rest,
@@ -44,6 +44,16 @@ test("a cell is busy until the kernel says that it is not, and a panel is not", 
   assert.equal(store.busy, false);
 });
 
+test("a panel that was closed says so, and sends nothing more", () => {
+  full(["set", { busy: true, session: { name: null, id: "1" } }]);
+  deliver({ kind: "patch", n: 2, ops: [["set", { closed: true }]] });
+  assert.match(store.ended, /^This panel was closed/);
+  assert.equal(store.busy, false);
+  const before = sent.length;
+  store.stop();
+  assert.equal(sent.length, before);
+});
+
 test("images are sent one by one before their prompt", () => {
   store.draft.text = " look ";
   store.draft.images = ["x", "y"].map((data) => ({ id: data, name: data, mimeType: "image/png", data }));
@@ -52,7 +62,7 @@ test("images are sent one by one before their prompt", () => {
   assert.deepEqual(withoutPage(sent.slice(1)), [
     { kind: "image", data: "x", mimeType: "image/png" },
     { kind: "image", data: "y", mimeType: "image/png" },
-    { kind: "prompt", text: "look", how: "steer" },
+    { kind: "prompt", text: "look", how: "steer", literal: false },
   ]);
 });
 
@@ -139,4 +149,55 @@ test("every view is shown each change once", () => {
     ["first", false],
     ["second", false],
   ]);
+});
+
+test("a kernel that is gone takes the run with it, and nothing more is sent", () => {
+  let tell = () => {};
+  const statusChanged = { connect: (slot) => (tell = (status) => slot(null, status)), disconnect: () => {} };
+  const sessionContext = { statusChanged };
+  open("panel", { widget_manager: { context: { sessionContext } } });
+  full(["set", { busy: true, saved: false }], ["ask", { id: "1", method: "input" }, null]);
+  for (const status of ["idle", "busy", "unknown", "starting"]) tell(status);
+  assert.equal(store.ended, "");
+  tell("autorestarting");
+  tell("dead");
+  assert.match(store.ended, /^The kernel was restarted\..* The conversation was not saved\.$/);
+  assert.equal(store.busy, false);
+  assert.equal(store.dialogs.size, 0);
+  store.draft.text = "lost?";
+  store.prompt("send");
+  assert.equal(store.draft.text, "lost?");
+  assert.equal(sent.length, 1);
+});
+
+test("a connection that the front end gives up is the end of a run", () => {
+  const handlers = {};
+  const model = { get: () => "cell", on: (event, handler) => (handlers[event] = handler), send: () => {} };
+  store = new Store(model);
+  handlers.comm_live_update();
+  assert.match(store.ended, /^The kernel was restarted: this run ended\./);
+  assert.equal(store.busy, false);
+});
+
+test("a widget that is closed is held neither by its kernel's status nor by a file", () => {
+  const slots = new Set();
+  const statusChanged = { connect: (slot) => slots.add(slot), disconnect: (slot) => slots.delete(slot) };
+  open("panel", { widget_manager: { context: { sessionContext: { statusChanged } } } });
+  full(["set", { download: { name: "session.html", html: "", n: 1 } }]);
+  assert.equal(slots.size, 1);
+  store.close();
+  assert.equal(slots.size, 0);
+  assert.equal(store.download.offered, null);
+});
+
+test("an answer is copied by the page whose user asked for it, and by no other", () => {
+  const looked = [];
+  store.views.add({ show: () => {}, root: { querySelectorAll: () => looked.push("looked") && [] } });
+  full(["set", { copied: { block: "a.0", text: "of another page" } }]);
+  assert.deepEqual(looked, []);
+  store.copy("a.0");
+  assert.deepEqual(withoutPage(sent.slice(1)), [{ kind: "copy", block: "a.0" }]);
+  full(["set", { copied: { block: "a.0", text: "of this page" } }]);
+  full(["set", { copied: { block: "a.0", text: "of another page" } }]);
+  assert.deepEqual(looked, ["looked"]);
 });

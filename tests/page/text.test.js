@@ -8,6 +8,7 @@ import {
   formatMoment,
   isCompletable,
   lengthOfSentences,
+  markWords,
   oneLine,
   splitTitle,
 } from "../../indus_nb/notebook/page/static/src/text.js";
@@ -58,14 +59,16 @@ test("of a growing answer only whole sentences and lines are read out", () => {
 });
 
 test("completions are asked for commands, their arguments, paths and mentions", () => {
-  for (const text of ["/", "/comp", "/model son", "see src/ma", "@not"]) assert.ok(isCompletable(text), text);
-  for (const text of ["", "word", "see src/main.py ", "/model "]) assert.ok(!isCompletable(text), text);
+  for (const text of ["/", "/comp", "/model son", "see src/ma", "@not", "mean({sa", "{"])
+    assert.ok(isCompletable(text), text);
+  for (const text of ["", "word", "see src/main.py ", "/model ", "{{sa", "{a.b"]) assert.ok(!isCompletable(text), text);
 });
 
 test("a completion replaces everything that was asked for if it begins like it, else the last word", () => {
   assert.equal(completed("/mod", "/model "), "/model ");
   assert.equal(completed("/model son", "/model sonnet"), "/model sonnet");
   assert.equal(completed("look at src/ma", "src/main.py"), "look at src/main.py");
+  assert.equal(completed("is mean({sa", "{sales}"), "is mean({sales}");
 });
 
 test("a command's name is completed whatever its case, and its arguments are not", () => {
@@ -78,4 +81,26 @@ test("a command's name is completed whatever its case, and its arguments are not
   assert.deepEqual(completeCommand("/zzz", commands), []);
   assert.equal(completeCommand("/model s", commands), null);
   assert.equal(completeCommand("model", commands), null);
+});
+
+test("words that are code are marked where they stand alone", () => {
+  const marked = (text, words) =>
+    markWords(text, words)
+      .filter((part) => part.marked)
+      .map((part) => part.text);
+  assert.deepEqual(marked("This deletes x and sales.units, not xs.", ["x", "sales", "sales.units"]), [
+    "x",
+    "sales.units",
+  ]);
+  assert.deepEqual(marked("größe und öx", ["x"]), []);
+  assert.deepEqual(markWords("none", []), [{ text: "none", marked: false }]);
+});
+
+test("long runs of blanks, line ends or letters of hostile text hold nothing up", () => {
+  const many = 300_000; // what took a time that grows with the square of that took minutes
+  assert.equal(lengthOfSentences(`Code.${"\n".repeat(many)}`), 0);
+  assert.equal(lengthOfSentences(`Code.\n${" ".repeat(many)}`), 0);
+  assert.equal(lengthOfSentences(`Code.${"\n".repeat(many)}x`), 5 + many);
+  assert.equal(splitTitle(`Title\na${" ".repeat(many)}b `).body.length, many + 2);
+  assert.equal(isCompletable(`${"x".repeat(many)} @`), true);
 });

@@ -8,14 +8,17 @@ from indus_nb.notebook.document.notebook_file import (
     named_notebook,
     read_notebook,
 )
-from indus_nb.notebook.document.reading import NotebookReader, Reading, chosen_cells
+from indus_nb.notebook.document.proposals import FinishedCell
+from indus_nb.notebook.document.reading import NotebookReader, Reader, Reading, chosen_cells
 from indus_nb.notebook.document.tools import NotebookTools
 
 __all__ = [
     "Cell",
+    "FinishedCell",
     "NotebookFile",
     "NotebookReader",
     "NotebookTools",
+    "Reader",
     "Reading",
     "Traces",
     "chosen_cells",

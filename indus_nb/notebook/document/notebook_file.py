@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -42,6 +42,7 @@ class Cell:
         id: The cell's id, which old files do not have.
         run_as: The number beside it; ``None`` if it was not run.
         outputs: Its outputs, in the form of the notebook format.
+        tags: Its tags.
     """
 
     type: str
@@ -49,6 +50,7 @@ class Cell:
     id: str | None = None
     run_as: int | None = None
     outputs: Sequence[Mapping[str, Any]] = ()
+    tags: frozenset[str] = frozenset()
 
     @property
     def asks_us(self) -> bool:
@@ -69,12 +71,14 @@ class NotebookFile:
         cells: Its cells, in order.
         saved: The time of the last change of the file, in seconds since 1970.
         note: What is uncertain about this file being the kernel's notebook, as a sentence.
+        metadata: What front ends and extensions keep in it, as it stands: anybody may have written that.
     """
 
     path: Path
     cells: list[Cell]
     saved: float
     note: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 # Files
@@ -98,7 +102,10 @@ def read_notebook(path: Path) -> NotebookFile:
     if not isinstance(listed, list):
         raise ToolError(f"{path} is damaged: it holds no list of cells. Restore an older copy of it.")
     cells = cast("list[object]", listed)[:MAX_CELLS]
-    return NotebookFile(path, [cell for given in cells if (cell := parse_cell(given)) is not None], saved)
+    parsed = [cell for given in cells if (cell := parse_cell(given)) is not None]
+    metadata: object = value.get("metadata")
+    kept: Mapping[str, Any] = cast("Mapping[str, Any]", metadata) if isinstance(metadata, dict) else {}
+    return NotebookFile(path, parsed, saved, metadata=kept)
 
 
 def _bytes_of(path: Path) -> tuple[bytes, float]:
@@ -153,7 +160,17 @@ def parse_cell(given: object) -> Cell | None:
         id=own_id if isinstance(own_id, str) and own_id else None,
         run_as=number if isinstance(number, int) and not isinstance(number, bool) else None,
         outputs=cast("list[Mapping[str, Any]]", kept),
+        tags=_tags(value),
     )
+
+
+def _tags(cell: Mapping[str, object]) -> frozenset[str]:
+    """The tags of a cell: in its metadata, or as a page sends them."""
+    metadata = cell.get("metadata")
+    kept = cast("Mapping[str, object]", metadata) if isinstance(metadata, dict) else cell
+    tags = kept.get("tags")
+    listed = cast("list[object]", tags) if isinstance(tags, list) else []
+    return frozenset(tag for tag in listed if isinstance(tag, str))
 
 
 def joined_text(text: object) -> str:

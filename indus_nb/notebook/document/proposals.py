@@ -10,34 +10,144 @@ import asyncio
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import replace as replace_fields
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from indus_nb import textcut
+from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import Context
-from indus_nb.notebook.document.notebook_file import Cell
+from indus_nb.notebook.document.notebook_file import OUR_MAGICS, Cell
 from indus_nb.notebook.document.reading import AskPage, NotebookReader, chosen_cells
 from indus_nb.render.markup import plain
-from indus_nb.tools.tool import ToolError
+from indus_nb.session.questions import Choice, Question
+from indus_nb.tools import CallDescription, ToolError
+from indus_nb.tools.edit import numbered_diff
+from indus_nb.tools.tool import ToolContext, text_output
+from indus_nb.undo import CellStep
 from indus_nb.wire import JsonObject, clean_text
 
+NoteCell = Callable[[str, str, CellStep], None]
+"""Takes note of what a call did to a cell: the ids of call and session, and the cell."""
 CellType = Literal["code", "markdown"]
 
 _MAX_PROPOSAL_CHARACTERS = 20_000
-_ACCEPT, _NO, _NO_BECAUSE = "Accept", "No", "No, and say why"
+_MAX_PROPOSED_CELLS = 30
+_ACCEPT_AND_RUN, _ACCEPT, _NO = "Accept and run", "Accept", "No"
+_RUNS = "It runs as soon as the kernel is free; you are told what it gave with the user's next message."
+_NOT_RUN = "It was not run."
+_AND_RUN = ", to run"
+
+
+class ProposedCell(BaseModel):
+    """One of several cells that are proposed together."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str = Field(description="The whole source of the cell")
+    cell_type: CellType = Field(default="code", description='"code" or "markdown", of a new cell')
+    after: int | str | None = Field(
+        default=None, description="As outside the list; leave it out for below the cell before it in the list"
+    )
+    replace: int | str | None = Field(default=None, description="As outside the list")
+
+
+@dataclass(slots=True)
+class FinishedCell:
+    """A code cell with outputs in the form of the notebook format."""
+
+    source: str
+    outputs: Sequence[JsonObject] = ()
+
+
+@dataclass(slots=True)
+class _New:
+    """A new cell: behind which one, and where that is in words; ``follows`` the one before it in the list."""
+
+    source: str
+    type: CellType
+    after: str | None
+    where: str
+    named: bool
+    follows: bool = False
+
+    def heading(self) -> str:
+        return f"new {self.type} cell {self.where}"
+
+    def shown(self) -> str:
+        return "\n".join(f"+{line}" for line in self.source.split("\n"))
+
+    def numbered(self) -> str:
+        return numbered_diff("", self.source)
+
+    def question(self) -> Question:
+        language = "python" if self.type == "code" else "markdown"
+        return Question(f"Insert this {self.type} cell {self.where}?", [], body=self.source, language=language)
+
+    def outcome(self, *, done: bool) -> str:
+        return f"Inserted {self.where}" if self.named and done else "Inserted below"
+
+
+@dataclass(slots=True)
+class _Change:
+    """Another source for a cell."""
+
+    source: str
+    place: int
+    cell: Cell
+    difference: str
+    above: str
+
+    @property
+    def type(self) -> CellType:
+        return "markdown" if self.cell.type == "markdown" else "code"
+
+    def heading(self) -> str:
+        return f"change of cell {self.place}"
+
+    def shown(self) -> str:
+        return self.difference
+
+    def numbered(self) -> str:
+        """The difference with numbered lines, where that shows all: it takes no notice of line ends."""
+        numbered = "" if "\r" in self.cell.source else numbered_diff(self.cell.source, self.source)
+        return plain(clean_text(numbered)) or self.difference
+
+    def question(self) -> Question:
+        return Question(f"Change cell {self.place}?", [], body=self.difference, diff=self.numbered())
+
+    def outcome(self, *, done: bool) -> str:
+        return f"Changed cell {self.place}" if done else f"Inserted the new version of cell {self.place} below"
+
+
+class _Applied(NamedTuple):
+    """A cell that the page has inserted or changed; the number is 0 where it does not say."""
+
+    id: str
+    number: int
 
 
 class CellProposals:
     """The tool ``propose_cell`` of one shell.
 
-    The page is asked to do what the user accepted, and answers ``{"id"}`` of the cell; ``None``, or an answer with
-    ``error``, if it cannot:
+    The page is asked to do what the user accepted, and answers ``{"id", "number"}`` of the cell; ``None``, or an answer
+    with ``error``, if it cannot:
 
-    - ``insert_cell`` with ``after`` (a cell's id), ``type`` and ``source``.
+    - ``insert_cell`` with ``after`` (a cell's id), ``type``, ``source`` and perhaps ``outputs``.
     - ``replace_cell`` with ``cell`` (its id), ``old`` (the source that the user was shown as the old one; the page
       rejects the change if it is another by now) and ``source``.
+    - ``run_cells`` with ``cells`` (their ids), which are run in that order; without any it only says whether it could.
     """
 
     def __init__(
-        self, shell: Any, reader: NotebookReader, ask_page: AskPage, insert_below: Callable[[str], bool]
+        self,
+        shell: Any,
+        reader: NotebookReader,
+        ask_page: AskPage,
+        insert_below: Callable[[str], bool],
+        note_cell: NoteCell,
     ) -> None:
         """Make the tool.
 
@@ -47,67 +157,180 @@ class CellProposals:
             ask_page: Asks the page that shows it.
             insert_below: Has the waiting cell, when it ends, make its front end put a cell with that source below
                 it, in the place of an earlier one. ``False`` when no cell waits.
+            note_cell: Called for each cell that the page has inserted or changed.
         """
         self._shell = shell
         self._reader = reader
         self._ask_page = ask_page
         self._insert_below = insert_below
+        self._note_cell = note_cell
         self._below = _Below()
         self._one_at_a_time = asyncio.Lock()
 
     async def propose(
         self,
-        source: str,
         ctx: Context,
+        call: ToolContext,
+        source: str = "",
         cell_type: CellType = "code",
         after: int | str | None = None,
         replace: int | str | None = None,
-    ) -> str:
+        cells: list[ProposedCell] | None = None,
+    ) -> ToolOutput:
         """Propose a new cell, or another source for a cell, in the user's notebook. The user accepts it or not.
 
-        It is not run; the user does that. The result says what became of it.
+        The user decides whether it is run, too. The result says what became of it. Propose cells that belong together
+        in one call, as a list: the user is asked once.
 
         Args:
+            ctx: Given by the session
+            call: Given by the session
             source: The whole source of the cell
             cell_type: "code" or "markdown", of a new cell
             after: The number or id of the cell to insert it below; leave it out for below the one that runs now
             replace: The number or id of the cell whose source it shall be instead
-            ctx: Given by the session
+            cells: Several cells in the place of the one that the other arguments describe
 
         Returns:
-            What became of the proposal, for the model.
+            What became of the proposal, for the model and for the card.
         """
-        source = _checked(source)
-        if after is not None and replace is not None:
+        if cells and source.strip():
+            raise ToolError("Give source or cells, not both. Nothing was proposed.")
+        wanted = cells or [ProposedCell(source=source, cell_type=cell_type, after=after, replace=replace)]
+        if len(wanted) > _MAX_PROPOSED_CELLS:
+            raise ToolError(f"{len(wanted)} cells are too many for a question. Propose {_MAX_PROPOSED_CELLS} at most.")
+        wanted = [each.model_copy(update={"source": _checked(each.source)}) for each in wanted]
+        if any(each.after is not None and each.replace is not None for each in wanted):
             raise ToolError("Give after or replace, not both: a cell is new, or it stands in the place of one.")
         if not ctx.has_ui:
             raise ToolError(
                 "Nobody can be asked here, so nothing was put into the notebook. Show the cell in your answer instead."
             )
         async with self._one_at_a_time:
-            if replace is not None:
-                return await self._propose_change(source, replace, ctx)
-            return await self._propose_new(source, cell_type, after, ctx)
+            plans = await self._planned(wanted)
+            runnable = any(plan.type == "code" and not _asks_us(plan.source) for plan in plans)
+            run = await _ask(ctx, _question(plans), plans, can_run=runnable and await self._can_run())
+            note = partial(self._note_cell, call.call_id, ctx.session.session_id)
+            return await self._carry_out(plans, ctx, note, run=run)
 
-    async def _propose_new(self, source: str, cell_type: CellType, after: int | str | None, ctx: Context) -> str:
+    async def _planned(self, wanted: Sequence[ProposedCell]) -> list[_New | _Change]:
+        named = any(each.after is not None or each.replace is not None for each in wanted)
+        known = (await self._reader.look()).cells if named else []
+        plans: list[_New | _Change] = []
+        for each in wanted:
+            before = plans[-1] if plans else None
+            if each.replace is not None:
+                plans.append(_change(each.source, known, each.replace))
+            elif each.after is not None:
+                place = _one(known, each.after)
+                where = f"below cell {place} ({known[place - 1].first_line()})"
+                plans.append(_New(each.source, each.cell_type, known[place - 1].id, where, named=True))
+            elif isinstance(before, _New):
+                where = "below that" if before.named else before.where
+                plans.append(_New(each.source, each.cell_type, None, where, before.named, follows=True))
+            else:
+                plans.append(_New(each.source, each.cell_type, None, "below the one that runs", named=False))
+        replaced = [plan.place for plan in plans if isinstance(plan, _Change)]
+        if len(set(replaced)) < len(replaced):
+            raise ToolError("One cell is named twice. Nothing was proposed.")
+        return plans
+
+    async def _carry_out(
+        self, plans: Sequence[_New | _Change], ctx: Context, note: Callable[[CellStep], None], *, run: bool
+    ) -> ToolOutput:
+        """Do what the user accepted; return what the model reads, and what the user does."""
+        told: list[str] = []
+        shown: list[str] = []
+        to_run: list[str] = []
+        last: str | None = None
+        for plan in plans:
+            changed, outcome = (
+                await self._apply_change(plan, ctx) if isinstance(plan, _Change) else await self._put(plan, last, ctx)
+            )
+            if changed is not None:
+                note(changed)
+            last = changed.id if changed is not None and isinstance(plan, _New) else None
+            shown.append(plan.outcome(done=changed is not None))
+            if changed is not None and run and plan.type == "code" and not _asks_us(plan.source):
+                to_run.append(changed.id)
+                outcome += f" {_RUNS}"
+                shown[-1] += _AND_RUN
+            elif changed is not None:
+                outcome += f" {_NOT_RUN}"
+            told.append(outcome)
+        if to_run and not await self._run(to_run):
+            ctx.ui.notify("The front end did not run the new cells: run them yourself.")
+            told = [outcome.replace(_RUNS, _NOT_RUN) for outcome in told]
+            shown = [outcome.removesuffix(_AND_RUN) for outcome in shown]
+        details = _details(plans, "; ".join(dict.fromkeys(shown)))
+        if len(told) == 1:
+            return text_output(f"The user accepted it{told[0]}", details)
+        listed = "\n".join(f"{number}. Accepted{outcome}" for number, outcome in enumerate(told, 1))
+        return text_output(f"The user accepted {len(told)} cells.\n{listed}", details)
+
+    async def _put(self, plan: _New, last: str | None, ctx: Context) -> tuple[CellStep | None, str]:
+        """Insert a new cell, behind the ``last`` one if it follows that."""
         below = self._below_this_run()
-        behind, meant, where = below.last_id, "", "below the one that runs"
-        if after is not None:
-            seen = await self._reader.look()
-            place = _one(seen.cells, after)
-            behind, meant = seen.cells[place - 1].id, f"below cell {place}"
-            where = f"{meant} ({seen.cells[place - 1].first_line()})"
-        await _ask(ctx, f"Insert this {cell_type} cell {where}?\n\n{source}")
+        behind = last if plan.follows and last is not None else plan.after
+        if behind is None and not plan.named:
+            behind = below.last_id
         if behind is not None:
-            new = await self._apply("insert_cell", {"after": behind, "type": cell_type, "source": source})
+            new = await self._apply("insert_cell", {"after": behind, "type": plan.type, "source": plan.source})
             if new is not None:
-                below.last_id = below.last_id if meant else new
-                return f"The user accepted it: the cell is in the notebook now, {where}, with id {new}. It was not run."
-        outcome = self._put_below(source, cell_type)
-        if not meant:
-            return f"The user accepted it. {outcome}"
+                below.last_id = below.last_id if plan.named else new.id
+                done = CellStep(new.id, plan.type, None, plan.source, behind, new.number)
+                return done, f": the cell is in the notebook now, {plan.where}, with id {new.id}."
+        outcome = self._put_below(plan.source, plan.type)
+        if not plan.named:
+            return None, f". {outcome}"
+        meant = plan.where.partition(" (")[0]
         ctx.ui.notify(f"The new cell comes below the running one; it was meant for the place {meant}.")
-        return f"The user accepted it. {outcome} The user was told that it belongs {meant}."
+        return None, f". {outcome} The user was told that it belongs {meant}."
+
+    async def _apply_change(self, plan: _Change, ctx: Context) -> tuple[CellStep | None, str]:
+        place, cell = plan.place, plan.cell
+        change = {"cell": cell.id, "old": cell.source, "source": plan.source}
+        if cell.id is not None and (changed := await self._apply("replace_cell", change)) is not None:
+            done = CellStep(changed.id, plan.type, cell.source, plan.source, plan.above, changed.number or place)
+            return done, f": cell {place} has the new source now."
+        outcome = self._put_below(plan.source, plan.type)
+        ctx.ui.notify(f"The new version of cell {place} comes in a cell below the running one: put it in its place.")
+        return None, (
+            f", but this front end lets nobody change cell {place}. {outcome} "
+            f"The user was told to put it in the place of cell {place}; until then that cell is as it was."
+        )
+
+    async def _can_run(self) -> bool:
+        return await self._run([])
+
+    async def _run(self, ids: Sequence[str]) -> bool:
+        answer = await self._ask_page("run_cells", {"cells": [*ids]})
+        return answer is not None and "error" not in answer
+
+    async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
+        """Insert cells with their outputs below the running one, in order.
+
+        Args:
+            cells: The cells.
+
+        Returns:
+            How many have their outputs. Where the page cannot insert cells, one text for all of them goes below the
+            running cell.
+
+        Raises:
+            ToolError: It is not possible.
+        """
+        below = self._below_this_run()
+        finished = 0
+        for cell in cells:
+            wanted = {"after": below.last_id, "type": "code", "source": cell.source, "outputs": [*cell.outputs]}
+            new = await self._apply("insert_cell", wanted)
+            if new is None:
+                self._put_below(cell.source, "code")
+            else:
+                below.last_id = new.id
+                finished += 1
+        return finished
 
     async def insert(self, code: str) -> bool:
         """Insert code that the user chose as a cell below the running one.
@@ -117,7 +340,7 @@ class CellProposals:
         below = self._below_this_run()
         new = await self._apply("insert_cell", {"after": below.last_id, "type": "code", "source": code})
         if new is not None:
-            below.last_id = new
+            below.last_id = new.id
             return True
         try:
             self._put_below(code, "code")
@@ -125,32 +348,13 @@ class CellProposals:
             return False
         return True
 
-    async def _propose_change(self, source: str, target: int | str, ctx: Context) -> str:
-        seen = await self._reader.look()
-        place = _one(seen.cells, target)
-        cell = seen.cells[place - 1]
-        if cell.source.strip("\n") == source.strip("\n"):
-            raise ToolError(f"Cell {place} has that source already. Nothing was proposed.")
-        lines = difflib.unified_diff(cell.source.splitlines(), source.splitlines(), "now", "then", lineterm="")
-        difference = plain(clean_text("\n".join(lines)))
-        if len(difference) > _MAX_PROPOSAL_CHARACTERS:
-            raise ToolError(f"The change of cell {place} is too long to be shown to the user. Propose less at a time.")
-        await _ask(ctx, f"Change cell {place}?\n\n{difference}")
-        change = {"cell": cell.id, "old": cell.source, "source": source}
-        if cell.id is not None and await self._apply("replace_cell", change) is not None:
-            return f"The user accepted it: cell {place} has the new source now. It was not run."
-        outcome = self._put_below(source, "markdown" if cell.type == "markdown" else "code")
-        ctx.ui.notify(f"The new version of cell {place} comes in a cell below the running one: put it in its place.")
-        return (
-            f"The user accepted it, but this front end lets nobody change cell {place}. {outcome} "
-            f"The user was told to put it in the place of cell {place}; until then that cell is as it was."
-        )
-
-    async def _apply(self, what: str, payload: JsonObject) -> str | None:
-        """Have the page do it; return the id of the cell, ``None`` if it was not done."""
+    async def _apply(self, what: str, payload: JsonObject) -> _Applied | None:
+        """Have the page do it; ``None`` if it was not done."""
         answer = await self._ask_page(what, payload)
-        cell_id: object = None if answer is None or "error" in answer else answer.get("id")
-        return cell_id if isinstance(cell_id, str) else None
+        if answer is None or "error" in answer:
+            return None
+        cell_id, number = answer.get("id"), answer.get("number")
+        return _Applied(cell_id, number if isinstance(number, int) else 0) if isinstance(cell_id, str) else None
 
     def _below_this_run(self) -> _Below:
         run = (self._shell.execution_count, self._reader.cells.request.get("header", {}).get("msg_id"))
@@ -224,13 +428,78 @@ def _one(cells: Sequence[Cell], wanted: int | str) -> int:
     return numbers[0]
 
 
-async def _ask(ctx: Context, question: str) -> None:
-    """Return when the user accepts; raises ``ToolError`` with their reason when they do not."""
-    chosen = await ctx.ui.select(question, [_ACCEPT, _NO, _NO_BECAUSE], signal=ctx.signal)
-    if chosen == _ACCEPT:
-        return
-    if chosen is None:
-        raise ToolError("The user did not decide, so nothing was put into the notebook. Ask what to do instead.")
-    reason = await ctx.ui.input("Why not?", signal=ctx.signal) if chosen == _NO_BECAUSE else None
-    why = f" They said: {reason.strip()}" if reason and reason.strip() else " Ask what to do instead."
-    raise ToolError(f"The user did not accept the cell. Nothing was put into the notebook.{why}")
+def _change(source: str, cells: Sequence[Cell], target: int | str) -> _Change:
+    place = _one(cells, target)
+    cell = cells[place - 1]
+    if cell.source.strip("\n") == source.strip("\n"):
+        raise ToolError(f"Cell {place} has that source already. Nothing was proposed.")
+    lines = difflib.unified_diff(cell.source.splitlines(), source.splitlines(), "now", "then", lineterm="")
+    difference = plain(clean_text("\n".join(lines)))
+    if len(difference) > _MAX_PROPOSAL_CHARACTERS:
+        raise ToolError(f"The change of cell {place} is too long to be shown to the user. Propose less at a time.")
+    above = cells[place - 2].id if place > 1 else ""
+    return _Change(source, place, cell, difference, above or "")
+
+
+def _question(plans: Sequence[_New | _Change]) -> Question:
+    """What the user is asked, without the answers."""
+    if len(plans) == 1:
+        return plans[0].question()
+    headings = [f"@@ {number} of {len(plans)} · {plan.heading()} @@" for number, plan in enumerate(plans, 1)]
+    body, diff = (
+        "\n\n".join(f"{heading}\n{text}" for heading, text in zip(headings, texts, strict=True))
+        for texts in ([plan.shown() for plan in plans], [plan.numbered() for plan in plans])
+    )
+    if len(body) > 2 * _MAX_PROPOSAL_CHARACTERS:
+        raise ToolError("That is too long for one question to the user. Propose fewer cells at a time.")
+    return Question(f"Put these {len(plans)} cells into the notebook?", [], body=body, diff=diff)
+
+
+def _details(plans: Sequence[_New | _Change], outcome: str) -> JsonObject:
+    """What cards show of a proposal: what became of it, and what it was where the arguments do not show that."""
+    diff = _question(plans).diff
+    return {"outcomeInWords": outcome, **({"diff": diff} if diff else {})}
+
+
+def described(default: CallDescription, arguments: Any) -> CallDescription:
+    """Describe a call of the tool, whose question shows what is proposed.
+
+    Args:
+        default: What the arguments alone make.
+        arguments: Those of ``CellProposals.propose``.
+
+    Returns:
+        The description.
+    """
+    cells: Sequence[ProposedCell] = arguments.cells or ()
+    if cells:
+        summary = textcut.counted(len(cells), "cell")
+        text = "\n\n".join(_bordered(cell.cell_type, cell.source) for cell in cells)
+    else:
+        summary = f"below cell {arguments.after}" if arguments.after is not None else ""
+        summary = f"cell {arguments.replace}" if arguments.replace is not None else summary
+        text = arguments.source
+    return replace_fields(default, summary=summary, text=text, details={}, announces_start=True)
+
+
+def _asks_us(source: str) -> bool:
+    """Whether a cell would have the agent talk to itself, which only the user may."""
+    return any(line.lstrip().startswith(OUR_MAGICS) for line in source.split("\n"))
+
+
+async def _ask(ctx: Context, question: Question, plans: Sequence[_New | _Change], *, can_run: bool) -> bool:
+    """Return when the user accepts, whether the cells shall be run; raises ``ToolError`` when they do not."""
+    accepting = [Choice(answer, "yes") for answer in ([_ACCEPT_AND_RUN] if can_run else []) + [_ACCEPT]]
+    asked = replace_fields(question, choices=[*accepting, Choice(_NO, "no")], takes_reason=True)
+    decision = await ctx.ui.choose(asked, signal=ctx.signal)
+    if decision.option in (_ACCEPT, _ACCEPT_AND_RUN):
+        return decision.option == _ACCEPT_AND_RUN
+    if decision.option is None:
+        why = "The user did not decide, so nothing was put into the notebook. Ask what to do instead."
+        raise ToolError(why, _details(plans, "Not decided"))
+    reason = decision.reason.strip()
+    why = f" They said: {reason}" if reason else " Ask what to do instead."
+    raise ToolError(
+        f"The user did not accept the cell. Nothing was put into the notebook.{why}",
+        _details(plans, f"Not accepted: {reason}" if reason else "Not accepted"),
+    )

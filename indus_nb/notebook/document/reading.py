@@ -1,7 +1,7 @@
 """The tool ``notebook``: the cells of the user's notebook for the model to read.
 
 They come from the page where one shows the notebook, else from the file. `Reading` writes them as text within limits;
-`NotebookReader` knows the notebook of one shell.
+`NotebookReader` knows the notebook of one shell, `Reader` any.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from indus_nb.notebook.document.notebook_file import (
     named_notebook,
     parse_cell,
 )
-from indus_nb.redaction import hide, secrets_of
+from indus_nb.redaction import hide, labelled_secrets
 from indus_nb.render.markup import cut, plain
 from indus_nb.tools.read import read_image
 from indus_nb.tools.tool import ToolError, in_thread
@@ -55,6 +55,8 @@ _MAX_IMAGES = 4
 _MAX_IMAGE_CHARACTERS = 20 << 20
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXTS = ("text/markdown", "text/latex", "text/plain", "application/json")
+_OUR_TEXTS = ("text/plain",)
+"""Of our own displays: their Markdown is written for viewers, with signs escaped that a viewer could take for more."""
 
 
 # Cells as text
@@ -135,7 +137,7 @@ class Reading:
         )
         rows = [self._title(number, cell), source or "(empty)"]
         if cell.asks_us and cell.outputs:
-            text = "\n".join(_text_of(output, _MAX_TRANSCRIPT_CHARACTERS) for output in cell.outputs[:50])
+            text = "\n".join(_text_of(output, _MAX_TRANSCRIPT_CHARACTERS, _OUR_TEXTS) for output in cell.outputs[:50])
             rows += ["--- a transcript of an agent, cut short ---", cut(text, characters=_MAX_TRANSCRIPT_CHARACTERS)]
             return "\n".join(rows)
         left = _MAX_OUTPUT_CHARACTERS
@@ -180,7 +182,7 @@ def _kind(output: Mapping[str, Any]) -> str:
             return next((name for name in order if name in data), "output")
 
 
-def _text_of(output: Mapping[str, Any], limit: int) -> str:
+def _text_of(output: Mapping[str, Any], limit: int, preferred: Sequence[str] = ()) -> str:
     """An output as text, of about ``limit`` characters at most."""
     match output.get("output_type"):
         case "stream":
@@ -195,7 +197,7 @@ def _text_of(output: Mapping[str, Any], limit: int) -> str:
                 text = f"{text[-limit:]}\n{named[:500]}".strip()
         case _:
             data = _bundle(output)
-            name = next((name for name in _TEXTS if name in data), None)
+            name = next((name for name in (*preferred, *_TEXTS) if name in data), None)
             if name is None:
                 return f"[no text: {', '.join(name[:80] for name in list(data)[:5]) or 'empty'}]"
             given: object = data[name]
@@ -211,7 +213,7 @@ def _ends(text: str, limit: int) -> str:
 def _readable(text: str) -> str:
     """The text without secrets and terminal control sequences; of a line written over, its last state."""
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return hide(plain(clean_text("\n".join(lines))), secrets_of())
+    return hide(plain(clean_text("\n".join(lines))), labelled_secrets())
 
 
 def _image(text: str) -> ImageContent:
@@ -293,39 +295,33 @@ class KnownNotebook:
     from_page: bool
 
 
-class NotebookReader:
-    """The notebook of one shell, and the tool ``notebook`` that reads it.
+class Reader:
+    """A notebook, and the tool `notebook` that reads it.
 
     The page is asked for ``cells`` with ``{}``, and answers ``{"cells": [{"id", "type", "source", "executionCount"},
     …]}`` with all of them. ``None``, or an answer without them, means that no page shows the notebook.
     """
 
-    def __init__(self, shell: Any, ask_page: AskPage, cells: CellIds) -> None:
-        """Make the reader of a shell's notebook.
+    def __init__(self, ask_page: AskPage, traces: Callable[[], Awaitable[Traces]]) -> None:
+        """Make the reader of a notebook.
 
         Args:
-            shell: The IPython shell.
             ask_page: Asks the page that shows the notebook.
-            cells: Knows the ids of the cells that ran.
+            traces: Returns what the kernel knows of it.
         """
-        self._shell = shell
         self._ask_page = ask_page
-        self.cells = cells
-        self._directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
+        self._traces = traces
 
-    def _traces(self) -> Traces:
-        history: Any = getattr(self._shell.history_manager, "input_hist_raw", ())
-        path, certain = named_notebook(os.environ, self._shell.user_ns, self._directory, self.cells.running)
-        return Traces(path, certain, self.cells.ran, [*history])
-
-    async def look(self) -> KnownNotebook:
+    async def look(self, *, outputs: bool = False) -> KnownNotebook:
         """Look at the page and the file.
+
+        With ``outputs`` those are what the page shows, in short, if it answers.
 
         Raises:
             ToolError: Neither knows the notebook.
         """
-        page = _cells_of(await self._ask_page("cells", {}))
-        traces = self._traces()
+        page = _cells_of(await self._ask_page("cells", {"outputs": True} if outputs else {}))
+        traces = await self._traces()
         # The ids on the page are evidence too.
         traces = replace(traces, ids=traces.ids | {cell.id for cell in page if cell.id})
         try:
@@ -336,6 +332,8 @@ class NotebookReader:
             return KnownNotebook(page, None, traces.ran, from_page=True)
         if not page:
             return KnownNotebook(file.cells, file, traces.ran, from_page=False)
+        if outputs:
+            return KnownNotebook(page, file, traces.ran, from_page=True)
         saved = {cell.id: cell for cell in file.cells if cell.id}
         cells = [replace(saved.get(cell.id or "", cell), source=cell.source) for cell in page]
         return KnownNotebook(cells, file, traces.ran, from_page=True)
@@ -368,6 +366,42 @@ class NotebookReader:
             return ToolOutput(content=[*content, *reading.images])
 
         return await in_thread(lambda _: write())
+
+    async def cell_that_ran(self, number: int) -> str:
+        """Write the cell with that execution number, and the outputs that were saved with it.
+
+        Raises:
+            ToolError: No cell ran with that number, or the notebook is not known.
+        """
+        seen = await self.look()
+        source = seen.ran[number].strip() if 0 < number < len(seen.ran) else None
+        places = [place for place, cell in enumerate(seen.cells, 1) if source and cell.source.strip() == source]
+        places += [place for place, cell in enumerate(seen.cells, 1) if source is None and cell.run_as == number]
+        if not places:
+            raise ToolError(f"No cell of the notebook ran as In [{number}], or it was changed since.")
+        return await in_thread(lambda _: Reading(seen.ran).whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
+
+
+class NotebookReader(Reader):
+    """The notebook of one shell."""
+
+    def __init__(self, shell: Any, ask_page: AskPage, cells: CellIds) -> None:
+        """Make the reader of a shell's notebook.
+
+        Args:
+            shell: The IPython shell.
+            ask_page: Asks the page that shows the notebook.
+            cells: Knows the ids of the cells that ran.
+        """
+        super().__init__(ask_page, self._traces_here)
+        self._shell = shell
+        self.cells = cells
+        self.directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
+
+    async def _traces_here(self) -> Traces:
+        history: Any = getattr(self._shell.history_manager, "input_hist_raw", ())
+        path, certain = named_notebook(os.environ, self._shell.user_ns, self.directory, self.cells.running)
+        return Traces(path, certain, self.cells.ran, [*history])
 
 
 def _cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:

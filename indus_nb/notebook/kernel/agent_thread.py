@@ -83,7 +83,7 @@ class AgentThread:
         self._check_process()
         running = _Work(work, self._loop, inbox)
         interrupts = inbox.interrupts = []
-        with counted(interrupts):
+        with counted(interrupts, running.cancel):
             running.start()
             cancelled_at: float | None = None
             try:
@@ -91,7 +91,7 @@ class AgentThread:
                 while not over and not _given_up(cancelled_at, len(interrupts)):
                     over = running.ended.is_set()
                     _execute_jobs(inbox, 0 if over else _SLICE if tick is None else _TICK)
-                    if interrupts and cancelled_at is None:  # before anything else: the agent goes on meanwhile
+                    if interrupts and cancelled_at is None:
                         running.cancel()
                         cancelled_at = time.monotonic()
                     if tick is not None:
@@ -187,6 +187,7 @@ class _Work(Generic[T]):
         self._loop = loop
         self._inbox = inbox
         self._task: asyncio.Task[None] | None = None
+        self._is_cancelled = False
         self._value: list[T] = []
         self._error: BaseException | None = None
 
@@ -195,7 +196,9 @@ class _Work(Generic[T]):
         self._loop.call_soon_threadsafe(self._begin, context=copy_context())
 
     def cancel(self) -> None:
-        self._loop.call_soon_threadsafe(self._cancel)
+        """Cancel the work, which is then left to end; also called by the handler of a signal."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the work has ended with it
+            self._loop.call_soon_threadsafe(self._cancel)
 
     def result(self) -> T:
         if self._error is not None:
@@ -207,7 +210,8 @@ class _Work(Generic[T]):
         self._task.add_done_callback(self._finish)
 
     def _cancel(self) -> None:
-        if self._task is not None:
+        if self._task is not None and not self._is_cancelled:
+            self._is_cancelled = True  # a second time it would cut short what is done to end in order
             self._task.cancel()
 
     async def _body(self) -> None:

@@ -13,10 +13,11 @@ import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from types import FunctionType, MemberDescriptorType, ModuleType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from indus_nb import textcut
-from indus_nb.redaction import hide, is_secret_name, secrets_of
+from indus_nb.notebook.kernel.known_classes import has_known_zone, has_odd_labels, is_a, is_of_a_library, library_of
+from indus_nb.redaction import hide, is_secret_cell, is_secret_name, labelled_secrets
 
 MAX_TEXT_CHARACTERS = 20_000
 _MAX_LINE_CHARACTERS = 300
@@ -34,7 +35,13 @@ _HIDDEN_VALUE = "(value not shown)"
 _FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
 _SERIES = {("pandas", "Series"), ("pandas", "Index"), ("polars", "Series"), ("pyarrow", "ChunkedArray")}
 _ARRAYS = {("numpy", "ndarray"), ("torch", "Tensor"), ("jax", "Array"), ("jaxlib", "ArrayImpl"), ("cupy", "ndarray")}
-_TIMES = {
+_WITH_SHORT_TEXTS = {
+    ("numpy", "dtype"),
+    ("pandas", "ExtensionDtype"),
+    ("polars", "DataType"),
+    ("torch", "Size"),
+    ("torch", "device"),
+    ("torch", "dtype"),
     ("pandas", "Timestamp"),
     ("pandas", "Timedelta"),
     ("pandas", "NaTType"),
@@ -42,30 +49,51 @@ _TIMES = {
     ("pandas", "Period"),
 }
 _WITH_SHAPE = frozenset(
-    {"pandas", "polars", "pyarrow", "numpy", "scipy", "torch", "jax", "jaxlib", "cupy", "tensorflow", "xarray", "h5py"}
+    {
+        "pandas",
+        "polars",
+        "pyarrow",
+        "numpy",
+        "scipy",
+        "torch",
+        "jax",
+        "jaxlib",
+        "cupy",
+        "tensorflow",
+        "xarray",
+        "h5py",
+        "geopandas",
+    }
 )
 """Libraries whose objects know shape and type of their values without computing."""
+_OF_LIBRARIES = _WITH_SHAPE | {"matplotlib", "PIL", "plotly"}
+_LOOKED_AT = frozenset(
+    {
+        "__array_finalize__",
+        "__array_function__",
+        "__array_ufunc__",
+        "__array_wrap__",
+        "__getattr__",
+        "__getattribute__",
+        "__getitem__",
+        "__iter__",
+        "__len__",
+        "column",
+        "columns",
+        "dpi",
+        "dtype",
+    }
+    | {"dtypes", "estimated_size", "get_size_inches", "iloc", "index", "isna", "item", "items", "itertuples", "max"}
+    | {"memory_usage", "min", "mode", "name", "nbytes", "null_count", "rows", "schema", "shape", "size", "slice"}
+    | {"to_pylist", "tolist", "type"}
+)
+"""What is asked of their objects."""
 _PLAIN_REPR = (bool, int, float, complex, type(None), range, slice, type(...), type(NotImplemented))
 _INFORMATIVE_REPR = frozenset({"datetime", "decimal", "fractions", "uuid", "pathlib", "pathlib._local", "zoneinfo"})
 
 
-def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """Do what ``isinstance`` does, without asking the value.
-
-    A value may lie about its class, or load something to answer.
-
-    Args:
-        value: Any object of the user's.
-        kinds: A class, or several.
-
-    Returns:
-        Whether its real class is one of them, or a subclass.
-    """
-    return issubclass(type(value), kinds)
-
-
 def _without_secrets(text: str) -> str:
-    return hide(text, secrets_of())
+    return hide(text, labelled_secrets())
 
 
 def describe(value: object, name: str = "") -> str:
@@ -114,11 +142,25 @@ def is_frame(value: object) -> bool:
     return bool(_families(value) & (_FRAMES | _SERIES))
 
 
+def size_of_frame(frame: object) -> str:
+    """Name what ``for_prompt`` shows as a table, and its size."""
+    shape = _shape(frame)
+    size = f" {_BY} ".join(map(str, cast("tuple[Any, ...]", shape))) if isinstance(shape, tuple) else ""
+    return f"{_class_name(type(frame))} {size}".rstrip()
+
+
 _NO_DATA = ("typing", "indus_nb")
 """What is imported to write code with, and holds nothing of the user's."""
 
 
-def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> str:
+class Summary(NamedTuple):
+    """A list of variables for the model, and how many are in it."""
+
+    text: str
+    names: int
+
+
+def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> Summary:
     """List the user's variables, with a line for each that holds data.
 
     The newest is the first.
@@ -128,7 +170,7 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> st
         hidden: Names that are not the user's; so are those that begin with an underscore.
 
     Returns:
-        About 1,500 characters at most; empty without variables.
+        About 1,500 characters at most, none without variables; and how many names they tell of.
     """
     lines: list[str] = []
     named: dict[str, list[str]] = {"functions": [], "classes": [], "modules": []}
@@ -140,7 +182,7 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> st
             named["classes"].append(name)
         elif is_a(value, FunctionType):
             named["functions"].append(name)
-        elif _library(type(value)) in _NO_DATA:
+        elif library_of(type(value)) in _NO_DATA:
             continue
         else:
             lines.append(f"{name}: {_cut(describe(value, name), 120)}")
@@ -152,9 +194,10 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> st
         if room < 0:
             break
         shown.append(line)
+    count = len(shown) + sum(map(len, named.values()))
     if len(shown) < len(lines):
         shown.append(f"… and {len(lines) - len(shown)} older ones")
-    return "\n".join([*shown, *ends])
+    return Summary("\n".join([*shown, *ends]), count)
 
 
 def listing(
@@ -242,21 +285,21 @@ def _class_name(kind: type) -> str:
     return type.__dict__["__name__"].__get__(kind)  # past a metaclass
 
 
-def _library(kind: type) -> str:
-    module: object = type.__dict__["__module__"].__get__(kind)
-    return module.partition(".")[0] if type(module) is str else ""
-
-
 def _type_name(value: object) -> str:
     kind = type(value)
-    library = _library(kind)
+    library = library_of(kind)
     return _class_name(kind) if library in ("builtins", "__main__", "") else f"{library}.{_class_name(kind)}"
 
 
 def _families(value: object) -> set[tuple[str, str]]:
-    """Library and name of the value's class and its bases."""
+    """Library and name of the value's class and its bases; of none that the user gave other ways to be looked at."""
     bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(type(value))
-    return {(_library(base), _class_name(base)) for base in bases}
+    for base in bases:
+        if library_of(base) in _OF_LIBRARIES:
+            break
+        if not _LOOKED_AT.isdisjoint(type.__dict__["__dict__"].__get__(base)):
+            return set()
+    return {(library_of(base), _class_name(base)) for base in bases}
 
 
 def _known(value: Any, name: str) -> Any:
@@ -335,7 +378,7 @@ def _long(value: Any) -> str:
     families = _families(value)
     for kinds, view in ((_FRAMES, _frame), (_SERIES, _series), (_ARRAYS, _array)):
         if families & kinds:
-            return view(value)
+            return describe(value) if has_odd_labels(value) else view(value)
     if is_a(value, FunctionType):
         with contextlib.suppress(OSError, TypeError):
             return inspect.getsource(value.__code__)
@@ -364,6 +407,7 @@ def _frame(frame: Any) -> str:
     header = [name for name, _ in schema]
     if head and len(head[0]) > len(header):
         header = ["", *header]
+    head = [[_told(name, cell) for name, cell in zip(header, row, strict=False)] for row in head]
     return "\n".join([*lines, "", *_table(header, head), *_more(rows)])
 
 
@@ -414,13 +458,23 @@ def _series(series: Any) -> str:
             shown += f", {int(series.isna().sum())} null"
         pairs = series.iloc[:_ROWS].items()
         return "\n".join(
-            [shown, "", *_table(None, [[_cell(key), _cell(value)] for key, value in pairs]), *_more(length)]
+            [
+                shown,
+                "",
+                *_table(None, [[_cell(key), _told(str(name), _cell(value))] for key, value in pairs]),
+                *_more(length),
+            ]
         )
     if ("pandas", "Index") not in families:
         count: Any = series.null_count
         shown += f", {count if isinstance(count, int) else count()} null"
     values = first.to_pylist() if hasattr(first, "to_pylist") else first.tolist() if hasattr(first, "tolist") else first
-    return f"{shown}\n{', '.join(_cell(value) for value in values)}{' …' if length > _ROWS else ''}"
+    cells = ", ".join(_told(str(name), _cell(value)) for value in values)
+    return f"{shown}\n{cells}{' …' if length > _ROWS else ''}"
+
+
+def _told(column: str, cell: str) -> str:
+    return "…" if is_secret_cell(column, cell) else cell
 
 
 def _table(header: list[str] | None, rows: list[list[str]]) -> list[str]:
@@ -506,10 +560,12 @@ def _scalar(value: Any, text: int) -> str | None:
         return repr(value[:text]) + (f"… ({len(value)})" if len(value) > text else "")
     if kind is int and abs(value) >= 1 << 1000:
         return f"<int of {value.bit_length()} bits>"
-    if kind in _PLAIN_REPR or kind.__module__ in _INFORMATIVE_REPR:
+    if kind in _PLAIN_REPR or (
+        kind.__module__ in _INFORMATIVE_REPR and is_of_a_library(kind) and has_known_zone(value)
+    ):
         return _cut(repr(value), text, note=False)
     families = _families(value)
-    if families & _TIMES or (("numpy", "generic") in families and ("numpy", "void") not in families):
+    if families & _WITH_SHORT_TEXTS or (("numpy", "generic") in families and ("numpy", "void") not in families):
         return _cut(str(value), text, note=False)
     return None
 

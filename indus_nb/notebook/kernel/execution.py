@@ -5,6 +5,8 @@ What this module promises:
 - **The code runs in the user's namespace**, with magics, top-level ``await``, and the events that every cell triggers.
 - **What it prints, displays and returns goes to its `Execution`**, and to no cell: recognised by the context in which
   it runs and the thread that writes. Cells and threads of the user's show what they show where they always did.
+- **What it displays is kept twice**: as MIME bundles for the user (`outputs`), and in short for the model. Within an
+  output widget both are shown there, and the model is told them all the same.
 - **What it shows is bounded**: eight images, the end of the text (all of which is in a file), few frames of tracebacks.
 - **Nothing it raises escapes.** It is kept as ``error``, also an interrupt and ``SystemExit``; ``exit()`` is refused.
 - **Everything is put back**: streams, routes and callbacks, also those that the code replaced.
@@ -14,28 +16,19 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import base64
 import inspect
-import os
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, SimpleNamespace
 from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
 
-from indus_nb.notebook.kernel import describe
-from indus_nb.notebook.kernel.main_thread import Job, running, work_here
+from indus_nb.notebook.kernel.main_thread import Job, JobState, running, work_here
+from indus_nb.notebook.kernel.output_widgets import OutputWidget, entered, output_class
+from indus_nb.notebook.kernel.tracebacks import traceback_of
 
-_MAX_IMAGES = 8
-_MAX_IMAGE_BYTES = 64 << 20
-_MAX_HTML_CHARACTERS = 4000
 _NOTHING = (None, None)
-_MAX_LIBRARY_FRAMES = 6
-_MAX_FRAMES = 20
 
 
 class Execution:
@@ -45,12 +38,14 @@ class Execution:
 
     Attributes:
         code: The code.
-        tail: What was printed.
-        images: The images that were displayed, as bytes.
-        more_images: How many there were beyond that.
+        tail: What was printed, and what the model is told among it of what was displayed.
+        card: The same for the user.
+        displays: What was displayed.
         error: What it raised.
         before: The names in the namespace before it ran, with the ids of what they were bound to.
         after: The same, after it ran.
+        changed: What it changed, as a line.
+        not_undoable: Why that cannot be taken back; empty if it can.
     """
 
     def __init__(
@@ -58,9 +53,10 @@ class Execution:
         shell: Any,
         code: str,
         *,
-        number: Callable[[], int],
+        name: str,
         routes: Routes,
         on_text: Callable[[], None],
+        on_start: Callable[[Execution], None],
         on_end: Callable[[Execution], None],
     ) -> None:
         """Make a run of code, which begins nothing yet.
@@ -68,36 +64,42 @@ class Execution:
         Args:
             shell: The IPython shell.
             code: The code, as in a cell.
-            number: Gives the number that the code will have in the history.
+            name: What a traceback calls it, in the place of a cell's number.
             routes: Where prints and displays of the shell go.
             on_text: Called on any thread when there is more to read: once, until ``text`` is called.
+            on_start: Called on the main thread right before the code runs.
             on_end: Called on the main thread when the code has ended.
         """
         # A user's cells are watched before the tools are imported.
+        from indus_nb.notebook.kernel.outputs import Displays
         from indus_nb.tools.bash import PlainText
         from indus_nb.tools.truncate import GrowingTail
 
         self.code = code
-        self.tail = GrowingTail("python")
-        self.images: list[bytes] = []
-        self.more_images = 0
+        self.tail = GrowingTail("python", folds=True)
+        self.card = GrowingTail("python", folds=True, in_file=False)
+        self.displays = Displays()
         self.error: BaseException | None = None
         self.before: dict[str, int] = {}
         self.after: dict[str, int] = {}
+        self.changed = ""
+        self.not_undoable = ""
         self._shell = shell
-        self._number = number
+        self._name = name
         self._routes = routes
         self._on_text = on_text
+        self._on_start = on_start
         self._on_end = on_end
-        self._plain = PlainText()
+        self._plain = PlainText(keeps_cursor=True)
         self._lock = threading.Lock()
         self._notified = False
         self._job: Job | None = None
-        self._displayed: dict[str, int] = {}
+        self._clears = False
         self._parts: list[CodeType] = []
         self._quiet = False
         self._file = ""
         self._before_cell: dict[str, int] = {}
+        self._within: list[OutputWidget] = []
 
     @property
     def how(self) -> Literal["done", "failed", "interrupted"]:
@@ -107,11 +109,26 @@ class Execution:
         by_interrupt = isinstance(self.error, KeyboardInterrupt | asyncio.CancelledError)
         return "interrupted" if by_interrupt and self._job is not None and self._job.ended_by else "failed"
 
+    @property
+    def begun(self) -> bool:
+        """Whether the main thread has begun to run the code."""
+        return self._job is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of the code will run any more."""
+        return self._job is not None and self._job.state is JobState.ENDED
+
     def text(self) -> Any:
         """Return what was printed so far, or the end of it: a ``Truncation``."""
         with self._lock:
             self._notified = False
             return self.tail.shown()
+
+    def card_text(self) -> str:
+        """Return the same as the user reads it."""
+        with self._lock:
+            return self.card.shown().content
 
     # On the main thread
 
@@ -124,7 +141,7 @@ class Execution:
             inline.flush_figures()
         try:
             transformed = shell.transform_cell(self.code)
-            self._file = shell.compile.cache(transformed, self._number(), raw_code=self.code)
+            self._file = shell.compile.cache(transformed, self._name, raw_code=self.code)
             tree = shell.transform_ast(shell.compile.ast_parse(transformed, filename=self._file))
             self._quiet = transformed.rstrip().endswith(";")
             self._parts = self._compiled(tree)
@@ -159,6 +176,7 @@ class Execution:
             info=info, result=None, execution_count=None, error_before_exec=None, error_in_exec=None
         )
         self._routes.install()
+        self._routes.route_output_widgets()
         streams = sys.stdout, sys.stderr
         self.before = self._names()
         shell.events.register("pre_run_cell", self._cell_begins)
@@ -168,6 +186,7 @@ class Execution:
             shell.events.trigger("pre_execute")
             shell.events.trigger("pre_run_cell", info)
             if self.error is None:
+                self._on_start(self)
                 with shell.builtin_trap:
                     for part in self._parts:
                         value = eval(part, shell.user_global_ns, shell.user_ns)  # noqa: S307 - what it is for
@@ -187,6 +206,9 @@ class Execution:
             shell.events.unregister("pre_run_cell", self._cell_begins)
             shell.events.unregister("post_run_cell", self._cell_ends)
             self._show_pages()
+            self.displays.finish()
+            for widget in self._within:  # of code that was ended where nothing can be ended in order
+                widget.send()
             sys.stdout, sys.stderr = streams  # the user's cells print there
         if self.error is not None and self.how != "interrupted":
             self.write(traceback_of(self.error, shell))
@@ -207,8 +229,9 @@ class Execution:
             self.before.update(self._names().items() - self._before_cell.items())
 
     def _show_value(self, value: object) -> None:
-        bundle, _ = self._shell.display_formatter.format(value)
-        self.show(bundle or {"text/plain": describe.describe(value)})
+        bundle, metadata = self._shell.display_formatter.format(value)
+        if bundle:  # else it has displayed itself
+            self.show(bundle, metadata)
 
     def _show_pages(self) -> None:
         """Show the help texts that the front end would show beside the cell."""
@@ -219,7 +242,7 @@ class Execution:
         manager.clear_payload()
         for part in payload:
             if part.get("source") == "page":
-                self.show(part["data"])
+                self.show({"text/plain": part["data"].get("text/plain", "")})
             else:
                 manager.write_payload(part, single=False)
 
@@ -230,43 +253,103 @@ class Execution:
         job = self._job
         if job is None:
             return len(text)
+        within = self._output_widget()
         with job.interrupts.postponed(), self._lock:
-            self.tail.append(self._plain.feed(text.encode(errors="replace")))
-            notify, self._notified = not self._notified, True
-        if notify:
-            self._on_text()
+            if within is None:
+                self._clear_now()
+            else:
+                within.write(text)
+            plain = self._plain.feed(text.encode(errors="replace"))
+            self.tail.append(plain)
+            if within is None:
+                self.card.append(plain)
+        self._notify()
         return len(text)
 
-    def show(self, bundle: Mapping[str, Any], display_id: str | None = None) -> None:
+    def show(
+        self,
+        bundle: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        display_id: str | None = None,
+        *,
+        update: bool = False,
+    ) -> None:
         """Store what is displayed.
 
         Args:
-            bundle: A MIME bundle; of one without an image the text is stored.
-            display_id: The display whose image it replaces.
+            bundle: A MIME bundle.
+            metadata: Its metadata.
+            display_id: Its name for updates, if it has one.
+            update: Whether it replaces what is displayed by that name.
         """
-        image = _image(bundle)
-        if image is None:
-            text = _text(bundle)
-            self.write(text if text.endswith("\n") else f"{text}\n")
-        elif display_id in self._displayed:
-            self.images[self._displayed[display_id]] = image
-        elif len(self.images) < _MAX_IMAGES and len(image) <= _MAX_IMAGE_BYTES:
-            if display_id:
-                self._displayed[display_id] = len(self.images)
-            self.images.append(image)
-        else:
-            self.more_images += 1
+        job = self._job
+        if job is None:
+            return
+        display, told = self.displays.prepared(bundle, metadata or {}, display_id)
+        shown = str(bundle.get("text/plain", ""))
+        within = self._output_widget()
+        with job.interrupts.postponed(), self._lock:
+            if within is not None:
+                within.show(bundle if display is None else display.output.data, metadata or {})
+                told, shown = told or "[Shown to the user within an output widget]", ""
+            else:
+                self._clear_now()
+                if display is not None:
+                    told, shown = self.displays.add(display, update=update)
+            for tail, text in ((self.tail, told), (self.card, shown)):
+                if text:
+                    tail.end_line()
+                    plain = self._plain.feed(text.encode(errors="replace"))
+                    tail.append(plain if plain.endswith("\n") else f"{plain}\n")
+        self._notify()
 
-    def clear(self) -> None:
-        """Drop the images; what was printed stays."""
-        self.images.clear()
-        self._displayed.clear()
-        self.more_images = 0
+    def _notify(self) -> None:
+        notify, self._notified = not self._notified, True
+        if notify:
+            self._on_text()
+
+    def clear(self, *, waits: bool = False) -> None:
+        """Drop what was printed and displayed.
+
+        Args:
+            waits: Whether to do so only when there is something new.
+        """
+        if within := self._output_widget():
+            within.clear(waits=waits)
+            return
+        self._clears = True
+        if not waits:
+            with self._lock:
+                self._clear_now()
+            self._notify()
+
+    def enter(self, widget: Any) -> None:
+        """Show in an output widget what follows."""
+        self._within.append(OutputWidget(widget))
+
+    def leave(self, widget: Any) -> None:
+        """Show what follows where it was shown before that widget was entered."""
+        for at, within in reversed([*enumerate(self._within)]):
+            if within.widget is widget:
+                within.send()
+                del self._within[at]
+                return
+
+    def _output_widget(self) -> OutputWidget | None:
+        """The innermost widget that the code is within."""
+        for widget in self._routes.route_output_widgets():
+            self.enter(widget)
+        return self._within[-1] if self._within else None
+
+    def _clear_now(self) -> None:
+        if self._clears:
+            self._clears = False
+            self.tail.clear()
+            self.card.clear()
+            self.displays.clear()
 
     def format(self, value: Any, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Make the bundle for a value.
-
-        Tables are shown in short, figures as images whatever the user's cells show them as.
+        """Make the bundle for a value, with figures as images whatever the user's cells show them as.
 
         Args:
             value: The value.
@@ -277,15 +360,14 @@ class Execution:
         Returns:
             The bundle and its metadata.
         """
-        if describe.is_frame(value):
-            return {"text/plain": describe.for_prompt(value)}, {}
         bundle, metadata = plain(value, *args, **kwargs)
         is_figure = type(value).__module__.startswith("matplotlib") and hasattr(value, "savefig")
-        if is_figure and _image(bundle) is None:
+        if is_figure and not any(kind.startswith("image/") and kind != "image/svg+xml" for kind in bundle):
             from IPython.core import pylabtools
 
             draw = cast("Any", pylabtools).print_figure
             bundle = {**bundle, "image/png": draw(value, base64=True)}
+        self.displays.made(bundle, value)
         return bundle, metadata
 
 
@@ -303,6 +385,7 @@ class Routes:
         self._shell = shell
         self._replaced: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
         self._answered: bool | None = None
+        self._output_class: Any = None
 
     def install(self) -> None:
         """Route streams and displays through here, as they are now.
@@ -323,12 +406,22 @@ class Routes:
             if self._replaced.get(owner, {}).get(name, _NOTHING)[0] is not _own(owner).get(name, _NOTHING):
                 self._replace(owner, name, _routed(getattr(owner, name), inside))
 
+    def route_output_widgets(self) -> Sequence[Any]:
+        """Route output widgets through here too, once they can be made; return those that code is within already."""
+        kind = None if self._output_class is not None else output_class()
+        if kind is None:
+            return ()
+        self._output_class = kind
+        for name, inside in (("__enter__", _enter), ("__exit__", _leave)):
+            self._replace(kind, name, _routed(getattr(kind, name), inside))
+        return entered(kind)
+
     def remove(self) -> None:
         """Put everything back.
 
         What others have wrapped since stays: call this again once they have gone.
         """
-        self.on_print = None
+        self.on_print = self._output_class = None
         for owner, routes in self._replaced.items():
             for name, (route, before) in tuple(routes.items()):
                 if _own(owner).get(name) is not route:
@@ -393,21 +486,39 @@ def _publish(
     execution: Execution | None,
     before: Callable[..., Any],
     data: Any,
+    metadata: Any = None,
     *args: Any,
     transient: dict[str, Any] | None = None,
+    update: bool = False,
     **kwargs: Any,
 ) -> None:
-    if execution is None:
-        before(data, *args, transient=transient, **kwargs)
+    display_id = (transient or {}).get("display_id")
+    if execution is None or (update and not execution.displays.has(display_id)):  # it may be one of the user's
+        before(data, metadata, *args, transient=transient, update=update, **kwargs)
     else:
-        execution.show(data, (transient or {}).get("display_id"))
+        execution.show(data, metadata, display_id, update=update)
 
 
 def _clear(execution: Execution | None, before: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     if execution is None:
         before(*args, **kwargs)
     else:
-        execution.clear()
+        execution.clear(waits=bool(kwargs.get("wait", args[:1] == (True,))))
+
+
+def _enter(execution: Execution | None, before: Callable[..., Any], widget: Any) -> Any:
+    given = before(widget)
+    if execution is not None:
+        execution.enter(widget)
+    return given
+
+
+def _leave(execution: Execution | None, before: Callable[..., Any], widget: Any, *error: Any) -> Any:
+    try:
+        return before(widget, *error)  # which shows the error there
+    finally:
+        if execution is not None:
+            execution.leave(widget)
 
 
 def _format(
@@ -428,109 +539,3 @@ def _refuse_exit(execution: Execution | None, before: Callable[..., Any], *args:
     if execution is not None:
         raise RuntimeError("This would end the user's kernel and all that it holds, so it was not done.")
     before(*args)
-
-
-# What is shown, for the model
-
-
-def _image(bundle: Mapping[str, Any]) -> bytes | None:
-    for kind in ("image/png", "image/jpeg", "image/gif", "image/webp"):
-        data = bundle.get(kind)
-        if isinstance(data, str):
-            return base64.b64decode(data)
-        if isinstance(data, bytes):
-            return data
-    return None
-
-
-def _text(bundle: Mapping[str, Any]) -> str:
-    """The most informative text: Markdown, or plain text, or HTML where plain text is but a type's name."""
-    for kind in ("text/markdown", "text/plain"):
-        text = bundle.get(kind)
-        if isinstance(text, str) and not (text.startswith("<") and text.endswith(">") and "text/html" in bundle):
-            return text
-    html = bundle.get("text/html")
-    if isinstance(html, str):
-        return (
-            html
-            if len(html) <= _MAX_HTML_CHARACTERS
-            else f"{html[:_MAX_HTML_CHARACTERS]}… ({len(html)} characters of HTML)"
-        )
-    return f"[shown: {', '.join(bundle)}]"
-
-
-# Tracebacks
-
-
-class _Trimmed(traceback.StackSummary):
-    """Frames of the user's code and the last ones of libraries."""
-
-    left_out = 0
-
-    def format(self, **kwargs: Any) -> list[str]:
-        lines = super().format(**kwargs)
-        if self.left_out:
-            lines.append(f"  [{self.left_out} frames, most of them of libraries, are left out]\n")
-        return lines
-
-
-def traceback_of(error: BaseException, shell: Any, libraries: int = _MAX_LIBRARY_FRAMES) -> str:
-    """Format the traceback of an error without frames of IPython and this package.
-
-    Args:
-        error: The error.
-        shell: The IPython shell, which knows the numbers of cells.
-        libraries: How many frames of libraries to keep, the last ones.
-
-    Returns:
-        The traceback, with its causes.
-    """
-    described = traceback.TracebackException.from_exception(error)
-    _trim(described, shell, libraries, set())
-    return "".join(described.format())
-
-
-def _trim(described: traceback.TracebackException, shell: Any, libraries: int, seen: set[int]) -> None:
-    if id(described) in seen:
-        return
-    seen.add(id(described))
-    frames = [frame for frame in described.stack if not frame.filename.startswith(_HIDDEN_FRAMES)]
-    own = [frame for frame in frames if _is_cell(frame) or not _is_library(frame)]
-    others = [frame for frame in frames if _is_library(frame) and not _is_cell(frame)]
-    if len(own) > _MAX_FRAMES:  # of an endless recursion the first and the last ones are enough
-        own = own[: _MAX_FRAMES // 2] + own[-_MAX_FRAMES // 2 :]
-    shown = {id(frame) for frame in own + others[max(len(others) - libraries, 0) :]}
-    kept = [_named(frame, shell) for frame in frames if id(frame) in shown]
-    trimmed = _Trimmed(kept)
-    trimmed.left_out = len(frames) - len(kept)
-    described.stack = trimmed
-    for other in (described.__cause__, described.__context__, *(getattr(described, "exceptions", None) or ())):
-        if other is not None:
-            _trim(other, shell, libraries, seen)
-
-
-def _named(frame: traceback.FrameSummary, shell: Any) -> traceback.FrameSummary:
-    """The frame with its cell's number in the place of a temporary file."""
-    name: Callable[[str], Any] = getattr(shell.compile, "format_code_name", lambda _: None)
-    cell = name(frame.filename)
-    if not cell:
-        return frame
-    place = f"{cell[0]} {cell[1]}"
-    return traceback.FrameSummary(place, frame.lineno, frame.name, lookup_line=False, line=frame.line)
-
-
-def _is_cell(frame: traceback.FrameSummary) -> bool:
-    return "ipykernel_" in frame.filename or frame.filename.startswith(("<ipython-input", "<stdin", "<string"))
-
-
-def _is_library(frame: traceback.FrameSummary) -> bool:
-    return frame.filename.startswith(("<frozen", *_LIBRARIES))
-
-
-def _directory_of(module: str) -> str:
-    spec = find_spec(module)
-    return f"{Path(spec.origin).parent}{os.sep}" if spec is not None and spec.origin else "\0"
-
-
-_LIBRARIES = (f"{Path(os.__file__).parent}{os.sep}", *(f"{path}{os.sep}" for path in sys.path if "-packages" in path))
-_HIDDEN_FRAMES = (_directory_of("IPython"), _directory_of("ipykernel"), f"{Path(__file__).parents[1]}{os.sep}")

@@ -3,8 +3,9 @@
 What this module promises:
 
 - **A cell that waits for the agent counts interrupts** (`counted`). Nothing is raised there, because CPython can raise
-  ``KeyboardInterrupt`` where no ``except`` covers it. `AgentThread.drive` looks at the count, cancels the agent's work,
-  and raises `Interrupted` once that has ended. What the interrupted cell has not begun yet, a job or a question, does
+  ``KeyboardInterrupt`` where no ``except`` covers it. The handler cancels the agent's work, so that nothing goes out
+  for which the waiting thread would be too late. `AgentThread.drive` looks at the count, and raises `Interrupted`
+  once the work has ended. What the interrupted cell has not begun yet, a job or a question, does
   not begin.
 - **Code of the agent's is ended by an interrupt, and nothing else is** (`CodeInterrupts`). It is raised in that code,
   or the task in which the code awaits is cancelled. The kernel, its loop and the user's cells go on. A cell that waits
@@ -41,10 +42,15 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def counted(interrupts: list[int]) -> Generator[None]:
+def counted(interrupts: list[int], noted: Callable[[], object] = lambda: None) -> Generator[None]:
     """Count interrupts within this context, and raise nothing.
 
-    Each adds the signal's number to ``interrupts``.
+    Args:
+        interrupts: Each adds the signal's number to it.
+        noted: Called with each, within the handler: it takes no lock, and raises nothing.
+
+    Returns:
+        The context.
     """
     if not _on_main_thread():
         yield
@@ -52,6 +58,7 @@ def counted(interrupts: list[int]) -> Generator[None]:
 
     def note(signum: int, _frame: FrameType | None) -> None:
         interrupts.append(signum)
+        noted()
 
     previous = signal.signal(signal.SIGINT, note)
     try:
@@ -163,7 +170,9 @@ class CodeInterrupts:
         elif asyncio.current_task() is self.task:
             raise KeyboardInterrupt
         else:
-            # A loop does not survive the other one in a task or callback that it looks after.
+            # A loop does not survive the other one in a task or callback that it looks after. Of a callback it takes no
+            # notice of this one either, so what awaits is cancelled, too.
+            self.task.get_loop().call_soon_threadsafe(self.task.cancel)
             raise asyncio.CancelledError
 
     def _raise(self, frame: FrameType | None) -> NoReturn:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from indus_nb.notebook.kernel.describe import describe
-from indus_nb.notebook.kernel.execution import Routes, traceback_of
+from indus_nb.notebook.kernel.earlier import earlier_cells
+from indus_nb.notebook.kernel.execution import Routes
 from indus_nb.notebook.kernel.main_thread import work_here
-from indus_nb.redaction import hide, secrets_of
+from indus_nb.notebook.kernel.tracebacks import traceback_of
+from indus_nb.redaction import hide, labelled_secrets
 
 MAX_CELLS = 20
 MAX_CHARACTERS = 8000
@@ -24,15 +26,17 @@ _OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
 class Cell:
     """A cell that ran, counted from 1 since the journal began.
 
-    ``printed`` is as it was printed, with what a terminal would obey.
+    ``printed`` is as it was printed, with what a terminal would obey; ``None`` where that is not known. ``cell_id`` is
+    what the front end calls it.
     """
 
     index: int
     number: int | None
     code: str
-    printed: str = ""
+    printed: str | None = ""
     result: str | None = None
     error: str | None = None
+    cell_id: str | None = None
 
 
 class _Tail:
@@ -51,7 +55,7 @@ class _Tail:
 
 
 class Journal:
-    """Watches the user's cells, and remembers the last 20."""
+    """Watches the user's cells, and remembers the last 20, those included that ran before it was made."""
 
     def __init__(self, shell: Any, routes: Routes) -> None:
         self._shell = shell
@@ -59,6 +63,8 @@ class Journal:
         self._tail: _Tail | None = None
         self._cells: deque[Cell] = deque(maxlen=MAX_CELLS)
         self._count = 0
+        self._failed: Cell | None = None
+        self._remember_earlier()
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
 
@@ -73,28 +79,60 @@ class Journal:
         """How many cells there were."""
         return self._count
 
-    def since(self, index: int) -> str:
-        """Write the cells after the one of that index for the model; empty without any."""
+    @property
+    def failed(self) -> Cell | None:
+        """The cell that failed last, unless it ran well since."""
+        return self._failed
+
+    def since(self, index: int) -> tuple[str, int]:
+        """Write the cells after the one of that index for the model; return the text and how many are in it."""
         cells = [cell for cell in self._cells if cell.index > index]
         if not cells:
-            return ""
+            return "", 0
         texts: deque[str] = deque()
         room = MAX_CHARACTERS
         for cell in reversed(cells):
-            text = _as_text(cell)
+            text = as_text(cell)
             if len(text) > room:
                 break
             room -= len(text)
             texts.appendleft(text)
         left_out = min(self._count - index, self._count) - len(texts)
         note = [f"({left_out} earlier cells are left out here.)"] if left_out else []
-        return "\n\n".join(["The user ran these cells since the last message:", *note, *texts])
+        if any(cell.printed is None for cell in cells[-len(texts) :]):
+            note.append("(What cells printed that ran before the agent was loaded is not known.)")
+        return "\n\n".join(["The user ran these cells since the last message:", *note, *texts]), len(texts)
+
+    def cell(self, number: int) -> str | None:
+        """Write the cell with that execution number; ``None`` if it is not among the last 20."""
+        return next((as_text(cell) for cell in reversed(self._cells) if cell.number == number), None)
+
+    def _remember_earlier(self) -> None:
+        for cell in earlier_cells(self._shell, MAX_CELLS):
+            if code := _users_code(cell.code):
+                self._add(
+                    number=cell.number,
+                    code=code,
+                    printed=None,
+                    result=None if cell.result is None else describe(cell.result),
+                    error=cell.error,
+                )
+
+    def _add(self, *, error: BaseException | None, code: str, **known: Any) -> None:
+        self._count += 1
+        told = None if error is None else _end_of(traceback_of(error, self._shell, libraries=1))
+        cell = Cell(index=self._count, code=_beginning(code), error=told, **known)
+        self._cells.append(cell)
+        if told is not None:
+            self._failed = cell
+        elif self._failed is not None and self._failed.code == cell.code:
+            self._failed = None
 
     def _begin(self, info: Any) -> None:
         if work_here() is not None:
             return
         self._routes.install()
-        self._tail = _Tail() if _is_users(info) else None
+        self._tail = _Tail() if is_users(info) else None
         self._routes.on_print = self._listener(self._tail) if self._tail is not None else None
 
     def _listener(self, tail: _Tail) -> Callable[[str], None]:
@@ -115,43 +153,54 @@ class Journal:
         tail, self._tail = self._tail, None
         self._routes.on_print = None
         info = getattr(result, "info", None)  # a cell that was interrupted while it awaited has no result
-        if info is None or not _is_users(info):
+        if info is None or not is_users(info):
             return
-        error = result.error_before_exec or result.error_in_exec
-        self._count += 1
-        self._cells.append(
-            Cell(
-                index=self._count,
-                number=result.execution_count,
-                code=_beginning(info.raw_cell),
-                printed=tail.text() if tail is not None else "",
-                result=None if result.result is None else describe(result.result),
-                error=None if error is None else _end_of(traceback_of(error, self._shell, libraries=1)),
-            )
+        self._add(
+            number=result.execution_count,
+            code=info.raw_cell,
+            # A cell that loads the extension was not watched from its beginning.
+            printed=tail.text() if tail is not None else None,
+            result=None if result.result is None else describe(result.result),
+            error=result.error_before_exec or result.error_in_exec,
+            cell_id=getattr(info, "cell_id", None),
         )
 
 
-def _is_users(info: Any) -> bool:
+def is_users(info: Any) -> bool:
+    """Return whether a cell that ran is one of the user's, and not a line for the agent.
+
+    It is also when it does more than to load the extension.
+    """
     code: str = getattr(info, "raw_cell", "") or ""
-    return bool(getattr(info, "store_history", True) and code.strip() and not code.lstrip().startswith(_OURS))
+    return bool(getattr(info, "store_history", True) and _users_code(code))
 
 
-def _as_text(cell: Cell) -> str:
+def _users_code(code: str) -> str:
+    """What of a cell is the user's: all of it, or nothing where nothing but lines of ours stands in it."""
+    first, _, rest = code.lstrip().partition("\n")
+    if not first.startswith(_OURS):
+        return code if code.strip() else ""
+    lines = [line for line in rest.split("\n") if line.strip() and not line.lstrip().startswith(("#", *_OURS))]
+    return code if lines and first.startswith("%load_ext") else ""
+
+
+def as_text(cell: Cell) -> str:
+    """Write a cell for a model, without secrets."""
     head = "Cell:" if cell.number is None else f"Cell [{cell.number}]:"
     parts = [f"{head}\n{_fenced(cell.code, 'python')}"]
-    if printed := _without_codes(cell.printed):
+    if printed := _without_codes(cell.printed or ""):
         parts.append(f"Printed:\n{_fenced(printed)}")
     if cell.result is not None:
         parts.append(f"Out: {cell.result}")
     if cell.error is not None:
         parts.append(f"Error:\n{_fenced(cell.error)}")
-    return hide("\n".join(parts), secrets_of())
+    return hide("\n".join(parts), labelled_secrets())
 
 
 def _without_codes(printed: str) -> str:
-    from indus_nb.tools.bash import PlainText  # a user's cells are watched before the tools are imported
+    from indus_nb.tools.bash import printed_text  # a user's cells are watched before the tools are imported
 
-    return PlainText().feed(printed.encode(errors="replace"), final=True).strip("\n")
+    return printed_text(printed).strip("\n")
 
 
 def _fenced(text: str, language: str = "") -> str:

@@ -284,7 +284,6 @@ class MainThread:
         self._cell_runs = True  # the one that brought us
         self._waiting: deque[Job] = deque()
         self._current: Job | None = None
-        self._between: list[Callable[[], object]] = []
         shell.events.register("pre_run_cell", self._cell_begins)
         shell.events.register("post_run_cell", self._cell_ends)
 
@@ -345,12 +344,6 @@ class MainThread:
         finally:
             self._jobs.discard(job)
         return job
-
-    def between_cells(self, callback: Callable[[], object]) -> None:
-        """Call ``callback`` on this thread once no cell runs; called on this thread."""
-        self._between.append(callback)
-        if not self._cell_runs:
-            self._settle()
 
     def _place(self, job: Job) -> None:
         inbox = self.inbox
@@ -413,16 +406,12 @@ class MainThread:
         """Go on with what waits, once the kernel has sent the end of the cell to the front end."""
         if self._loop is None:
             self._settle()
-        elif self._waiting or self._between:
+        elif self._waiting:
             self._loop.call_soon(self._settle)
 
     def _settle(self) -> None:
-        if self._cell_runs:
-            return
-        callbacks, self._between = self._between, []
-        for callback in callbacks:
-            callback()
-        self._next()
+        if not self._cell_runs:
+            self._next()
 
 
 async def _followed(job: Job, whole: Coroutine[Any, Any, None]) -> None:

@@ -11,50 +11,53 @@ import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, cast
-
-from pydantic import Field
+from functools import partial
+from itertools import count
+from typing import Any, Generic, TypeVar, cast
 
 from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import Context, ExtensionApi
+from indus_nb.extensions.events import ToolBegin, ToolResultEvent
 from indus_nb.messages import ImageContent, TextContent
 from indus_nb.notebook.kernel import describe
 from indus_nb.notebook.kernel.agent_thread import Inbox
+from indus_nb.notebook.kernel.arguments import PythonArguments, VariablesArguments
 from indus_nb.notebook.kernel.effects import touched
 from indus_nb.notebook.kernel.execution import Execution
+from indus_nb.notebook.kernel.harmless import only_looks
+from indus_nb.notebook.kernel.inside import stays_inside
+from indus_nb.notebook.kernel.long_code import LongCode, Running
 from indus_nb.notebook.kernel.main_thread import Job
+from indus_nb.notebook.kernel.outputs import CallOutputs, OutputBoard
+from indus_nb.notebook.kernel.previewing import Previews
+from indus_nb.notebook.kernel.results import joined, told, without_secrets
+from indus_nb.notebook.kernel.undoing import Steps
 from indus_nb.notebook.kernel.watch import Watch
-from indus_nb.redaction import hide_known, secrets_of
-from indus_nb.resources.settings import Settings, agent_directory, load_settings
+from indus_nb.redaction import hide_known, labelled_secrets
+from indus_nb.render.context import CONTEXT_TYPE
+from indus_nb.resources.settings import NotebookSettings, Settings, agent_directory, load_settings
+from indus_nb.storage.entries import Entry
 from indus_nb.tools.description import Approval, CallDescription
-from indus_nb.tools.read import fit_image
-from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.tools.jobs import Jobs
+from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.wire import JsonObject, clean_text
 
+T = TypeVar("T")
 _REPORT_EVERY = 0.1
-_TYPE = "cells"
+_RULE = "python: what stays in the kernel and can be undone"
 _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 
 
-class PythonArguments(Arguments):
-    """The arguments of the tool ``python``."""
-
-    code: str = Field(description="The code to run, as in a notebook cell: magics and top-level await work")
-    timeout: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Seconds after which it is interrupted"
-    )
-
-
-class VariablesArguments(Arguments):
-    """The arguments of the tool ``variables``."""
-
-    pattern: str = Field(default="", description="A variable's name for a closer look, or a part of names, or df_*")
-
-
 class UserKernel:
-    """The kernel of one shell, with its tools ``python`` and ``variables``."""
+    """The kernel of one shell, with its tools ``python`` and ``variables``.
+
+    Attributes:
+        outputs: What the calls of ``python`` show the user.
+        steps: What the code changed, to be taken back.
+        previews: What code would do, for the question about it.
+    """
 
     tools = ("python", "variables")
 
@@ -72,12 +75,28 @@ class UserKernel:
         self._routes = watch.routes
         self._journal = watch.journal
         self._agents: dict[str, int] = {}
-        self._ran: list[str] = []
+        self._looks: set[str] = set()
+        """Code that was found to do nothing but look, so that perhaps nobody was asked."""
+        self._numbers = count(1)
+        """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
+        self._long = LongCode()
+        self.steps = Steps(shell.user_ns, shell.transform_cell)
+        self.outputs = OutputBoard()
+        self.previews = Previews(shell, watch.main, watch.routes)
 
     @property
     def inbox(self) -> Inbox | None:
         """Where the main thread gets jobs from while a cell waits for the agent; else ``None``."""
         return self._main.inbox
+
+    @property
+    def settings(self) -> NotebookSettings:
+        """The settings in force for notebooks."""
+        return self._settings.notebook
+
+    def disown(self) -> None:
+        """Count what the agent's code defined as the user's: a conversation that went back does not know of it."""
+        self._agents.clear()
 
     @contextlib.contextmanager
     def serving(self, inbox: Inbox) -> Generator[None]:
@@ -85,11 +104,42 @@ class UserKernel:
         with self._main.serving(inbox):
             yield
 
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do something short on the main thread, between cells or within the one that waits; raises what it raises."""
+        look = _Look(work)
+        await self._main.do(look)
+        if look.error is not None:
+            raise look.error
+        return look.found[0]
+
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session.
 
         Its model is sent the cells that ran since it was last asked.
         """
+        session: list[Context] = []
+
+        def configure(_event: object, ctx: Context) -> None:
+            session[:] = [ctx]
+            self._configure(ctx)
+
+        def jobs() -> Jobs | None:
+            return session[0].settings.jobs if session else None
+
+        async def run(arguments: PythonArguments, context: ToolContext) -> ToolOutput:
+            return await self._long.run(
+                lambda context, job: self._run(arguments, context, job, limited=jobs() is None),
+                context,
+                jobs(),
+                code=arguments.code,
+                waits=arguments.timeout is not None,
+                outputs=self.outputs,
+            )
+
+        async def look(arguments: VariablesArguments, _: ToolContext) -> ToolOutput:
+            self._long.check(jobs())
+            return await self._list(arguments)
+
         api.register_tool(
             FunctionTool(
                 name="python",
@@ -99,9 +149,10 @@ class UserKernel:
                     "print is seen with !command, not with subprocess alone."
                 ),
                 arguments=PythonArguments,
-                run=self._run,
-                warn=self._warn,
-                describe=_describe,
+                run=run,
+                starts_jobs=True,
+                describe=self._describe,
+                secret_arguments=("code",),
                 snippet="Run code in the user's kernel, on the live objects",
                 guidelines=(
                     "Work on the user's live variables with python rather than reading their files again",
@@ -117,20 +168,48 @@ class UserKernel:
                     "of them more closely, with its first rows."
                 ),
                 arguments=VariablesArguments,
-                run=self._list,
+                run=look,
                 read_only=True,
                 snippet="See which variables the user's kernel holds",
             )
         )
-        api.on("session_start", self._configure)
+        api.on("session_start", configure)
         api.on("before_agent_start", self._add_context)
+        api.on("tool_begin", self._begin_call)
+        api.on("tool_result", self._end_call)
 
-    def _configure(self, _event: object, ctx: Context) -> None:
-        self._settings = load_settings(ctx.cwd, agent_directory()).settings
+    def _configure(self, ctx: Context) -> None:
+        self._settings = load_settings(ctx.cwd, agent_directory(), trusted=ctx.is_project_trusted()).settings
+        self.steps.settings = self._settings.notebook
+        self.steps.open_book(ctx.session, [agent_directory()])
+
+    # What calls change
+
+    async def _begin_call(self, event: ToolBegin, ctx: Context) -> None:
+        described = ctx.describe_call(event.tool_name, event.input)
+        if not described.has_effects:
+            return
+        self.steps.announce(event.tool_call_id, ctx.session.session_id)
+        if event.tool_name == "python":
+            return  # may wait for a cell first: it remembers right before it runs
+        target = event.target or (await asyncio.to_thread(described.approval)).target
+        targets = [] if target is None else [target.path]
+        await in_thread(lambda _: self.steps.begin_files(event.tool_call_id, targets))
+
+    async def _end_call(self, event: ToolResultEvent, _ctx: Context) -> Mapping[str, Any] | None:
+        if event.tool_name == "python":
+            return None
+        said = _said(*await in_thread(lambda _: self.steps.end(event.tool_call_id)))
+        details: object = event.details
+        if not said or not (details is None or isinstance(details, dict)):
+            return None
+        return {"details": {**cast("JsonObject", details or {}), **said}}
 
     # python
 
-    async def _run(self, arguments: PythonArguments, context: ToolContext) -> ToolOutput:
+    async def _run(
+        self, arguments: PythonArguments, context: ToolContext, job: Running, *, limited: bool
+    ) -> ToolOutput:
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
 
@@ -140,19 +219,24 @@ class UserKernel:
         execution = Execution(
             self._shell,
             arguments.code,
-            number=lambda: self._shell.execution_count + len(self._ran),
+            name=f"agent {next(self._numbers)}",
             routes=self._routes,
             on_text=wake,
-            on_end=self._keep,
+            on_start=lambda execution: self.before_code(context.call_id, execution.code),
+            on_end=partial(self._keep, context.call_id),
         )
-        seconds = arguments.timeout or self._settings.notebook.python_timeout_seconds
+        seconds = arguments.timeout or self._limit(goes_on=not limited)
         began = time.monotonic()
 
         def details() -> JsonObject:
-            return {"code": arguments.code, "executionSeconds": round(time.monotonic() - began, 3)}
+            ran = {"code": arguments.code, "executionSeconds": round(time.monotonic() - began, 3)}
+            return {**ran, **_said(execution.changed, execution.not_undoable)}
+
+        outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
 
         def shown(text: str) -> ToolOutput:
-            cleaned = clean_text(hide_known(text, secrets_of(), mark="…"))
+            outputs.show(execution.card_text() or text, execution.displays.outputs)
+            cleaned = without_secrets(text, str)
             return ToolOutput(content=[TextContent(text=cleaned)] if cleaned else [], details=details())
 
         async def report() -> None:
@@ -165,39 +249,116 @@ class UserKernel:
         context.report(shown("(waits for the cell that runs)" if self._main.busy else ""))
         reporting = asyncio.create_task(report())
         try:
-            job = await self._main.do(execution, seconds)
-            return await _output(execution, job, seconds, details(), self._settings)
+            done = await self._main.do(execution, seconds)
+            if done.ended_by == "user" and (goes_on := job()) is not None:
+                goes_on.by_user = True
+            return await _output(execution, done, seconds, details(), self._settings, outputs)
+        except asyncio.CancelledError:
+            if not execution.begun:
+                raise
+            raise ToolError(_stopped(execution, outputs, job()), details()) from None
         finally:
             reporting.cancel()
             execution.tail.close()
+            if not execution.begun:
+                self.steps.forget(context.call_id)
 
-    def _warn(self, arguments: PythonArguments) -> str | None:
-        """A warning for the user who is to allow the code."""
-        return touched(arguments.code, self._users(), self._shell.transform_cell).warning()
+    def _limit(self, *, goes_on: bool) -> float | None:
+        """How many seconds code may run: what goes on as a job is ended by a limit of the user's own only."""
+        wanted = self._settings.notebook
+        chosen = not goes_on or "python_timeout_seconds" in wanted.model_fields_set
+        return wanted.python_timeout_seconds if chosen else None
 
-    def _keep(self, execution: Execution) -> None:
-        """Remember which names are the agent's, and put the code into IPython's history once no cell runs."""
-        for name, identity in execution.after.items():
-            held = execution.before.get(name)
+    def _describe(self, default: CallDescription, arguments: PythonArguments) -> CallDescription:
+        others = {name: value for name, value in default.details.items() if name != "code"}
+        notebook = self._settings.notebook
+        dry_run = partial(self.previews.of, arguments.code, notebook.preview_seconds) if notebook.preview else None
+        return replace(
+            default,
+            summary="",
+            code=arguments.code,
+            text="",
+            details=others,
+            announces_start=True,
+            approval=lambda: replace(self.approval(arguments.code), dry_run=dry_run),
+        )
+
+    def approval(self, code: str) -> Approval:
+        """Make the question before code: what it does to the user's variables, and whether it need be asked at all."""
+        found = touched(code, self._users(), self._shell.transform_cell)
+        outlook = self.steps.outlook(code, self._touched_by(code))
+        unable, large = outlook.unable, outlook.large
+        taken_back = not unable and not found.perhaps_any and (self._settings.notebook.undo or found.warning() is None)
+        if looks := self._only_looks(code):
+            self._looks.add(code)
+        return Approval(
+            "Run this code in your kernel?",
+            code,
+            rule=_RULE if taken_back and stays_inside(code, self._shell.user_ns, self._shell.transform_cell) else None,
+            warning="\n".join(filter(None, (found.warning(), unable))) or None,
+            language="python",
+            names=[*found.deleted, *found.overwritten, *found.changed],
+            means="Python",
+            scopes=("answer", "session"),
+            looks_at=() if looks else None,
+            also={f"keep {large} for undo": partial(self.steps.keep_large, code)} if large else {},
+        )
+
+    def _only_looks(self, code: str) -> bool:
+        return only_looks(code, self._shell.user_ns, self._shell.transform_cell)
+
+    def before_code(self, call: str, code: str) -> None:
+        """Remember what code can change, right before it runs.
+
+        Args:
+            call: The id of its call.
+            code: The code.
+
+        Raises:
+            ToolError: It need not be asked about when it was looked at, and has to be by now.
+        """
+        if code in self._looks:
+            self._looks.discard(code)
+            if not self._only_looks(code):  # what ran meanwhile has made something else of a name
+                raise ToolError("What this code looks at has changed since it was checked. Nothing ran; call it again.")
+        first: list[str] = []
+        with contextlib.suppress(Exception):  # an object of the user's that fails: nothing is known ahead then
+            first = self._touched_by(code)
+        self.steps.begin(call, code, first)
+
+    def _touched_by(self, code: str) -> list[str]:
+        found = touched(code, self._namespace(), self._shell.transform_cell)
+        return [*found.deleted, *found.overwritten, *found.changed]
+
+    def _keep(self, call: str, execution: Execution) -> None:
+        """Note what the code changed and which names are the agent's."""
+        execution.changed, execution.not_undoable = self.steps.end(call)
+        self.note_names(execution.before, execution.after)
+
+    def note_names(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Note which names are the agent's.
+
+        Args:
+            before: The names before its code ran, with the ids of what they were bound to.
+            after: The same, after it ran.
+        """
+        for name, identity in after.items():
+            held = before.get(name)
             if held != identity and (held is None or self._agents.get(name) == held):
                 self._agents[name] = identity
-        self._ran.append(execution.code)
-        self._main.between_cells(self._write_history)
-
-    def _write_history(self) -> None:
-        """Give the code numbers of its own: to count while a cell runs would change that cell's number."""
-        ran, self._ran = self._ran, []
-        history = self._shell.history_manager
-        for code in ran:
-            history.store_inputs(self._shell.execution_count, self._shell.transform_cell(code), code)
-            self._shell.execution_count += 1
 
     # variables
 
-    async def _list(self, arguments: VariablesArguments, _: ToolContext) -> ToolOutput:
-        look = _Look(lambda: describe.listing(self._namespace(), _ALWAYS_HIDDEN, arguments.pattern, self._agents))
-        await self._main.do(look)
-        return text_output(look.found)
+    async def _list(self, arguments: VariablesArguments) -> ToolOutput:
+        return text_output(await self.run(lambda: self.listing(arguments.pattern)))
+
+    def listing(self, pattern: str) -> str:
+        """Describe variables for the model, on the main thread."""
+        return describe.listing(self._namespace(), _ALWAYS_HIDDEN, pattern, self._agents)
+
+    def names(self) -> dict[str, int]:
+        """Return all names of the namespace, with the ids of what they are bound to."""
+        return {name: id(value) for name, value in dict(self._shell.user_ns).items()}
 
     def _namespace(self) -> Mapping[str, object]:
         """The names that the user or the agent defined, as ``%who`` lists them."""
@@ -217,100 +378,113 @@ class UserKernel:
 
     # What the model is sent with a prompt
 
-    def _add_context(self, _event: object, ctx: Context) -> Mapping[str, Any] | None:
+    async def _add_context(self, _event: object, ctx: Context) -> Mapping[str, Any] | None:
         """Return the cells that this conversation does not know yet, and the variables if they changed.
 
         What it knows is in its own messages: so a fork, or another branch, gets what is new to it.
         """
+        await self.steps.begin_run(ctx.session.session_id)
+        found = self.untold(ctx.session.newest_first())
+        if found is None:
+            return None
+        content, details = found
+        message = {"customType": CONTEXT_TYPE, "content": content, "display": False, "details": details}
+        return {"message": message, "beforePrompt": True}
+
+    def untold(self, newest_first: Iterable[Entry]) -> tuple[str, JsonObject] | None:
+        """Write what goes along with the next message: cells and variables that a conversation does not know yet.
+
+        Args:
+            newest_first: The entries of the conversation.
+
+        Returns:
+            The text, and what it is about; ``None`` if there is nothing new.
+        """
         wanted = self._settings.notebook
-        known = self._known(ctx)
+        known = self._known(newest_first)
         last = known.get("cell")
-        cells = self._journal.since(last if isinstance(last, int) else 0) if wanted.tell_cells else ""
-        held = describe.summary(self._users(), _ALWAYS_HIDDEN) if wanted.tell_variables else ""
+        cells, told = self._journal.since(last if isinstance(last, int) else 0) if wanted.tell_cells else ("", 0)
+        held, count = describe.summary(self._users(), _ALWAYS_HIDDEN) if wanted.tell_variables else ("", 0)
         digest = hashlib.sha256(held.encode(errors="replace")).hexdigest()[:16] if held else ""
         parts = [cells] if cells else []
         if held and digest != known.get("variables"):
             parts.append(f"The user's variables now:\n{held}")
+        else:
+            count = 0
         if not parts:
             return None
         details = {"kernel": self._id, "cell": self._journal.count, "variables": digest}
-        content = clean_text("\n\n".join(parts))
-        message = {"customType": _TYPE, "content": content, "display": False, "details": details}
-        return {"message": message, "beforePrompt": True}
+        details |= {"toldCells": told, "toldVariables": count}
+        return clean_text("\n\n".join(parts)), details
 
-    def _known(self, ctx: Context) -> JsonObject:
-        for entry in ctx.session.newest_first():
-            if entry.type == "custom_message" and entry.data.get("customType") == _TYPE:
+    def _known(self, newest_first: Iterable[Entry]) -> JsonObject:
+        for entry in newest_first:
+            if entry.type == "custom_message" and entry.data.get("customType") == CONTEXT_TYPE:
                 details: object = entry.data.get("details")
                 if isinstance(details, dict) and cast("JsonObject", details).get("kernel") == self._id:
                     return cast("JsonObject", details)
         return {}
 
 
-def _describe(default: CallDescription, arguments: PythonArguments) -> CallDescription:
-    others = {name: value for name, value in default.details.items() if name != "code"}
-    return replace(
-        default,
-        summary="",
-        code=arguments.code,
-        details=others,
-        announces_start=True,
-        approval=lambda: Approval("Run this code in your kernel?", arguments.code),  # the next code is another one
-    )
+def _said(changed: str, problem: str) -> JsonObject:
+    """What the details of a call tell the user of what it changed."""
+    said: JsonObject = {"changed": changed} if changed else {}
+    return {**said, "notUndoable": problem} if problem else said
 
 
-class _Look:
+class _Look(Generic[T]):
     """A short look at the namespace."""
 
-    def __init__(self, look: Callable[[], str]) -> None:
-        self.found = ""
+    def __init__(self, look: Callable[[], T]) -> None:
+        self.found: list[T] = []
+        self.error: Exception | None = None
         self._look = look
 
     def prepare(self) -> bool:
         return False
 
     async def run(self, job: Job) -> None:  # noqa: ARG002 - nothing of it is to be put off
-        self.found = self._look()
+        try:
+            self.found.append(self._look())
+        except Exception as error:  # noqa: BLE001 - who asked gets it, on another thread
+            self.error = error
 
 
 async def _output(
-    execution: Execution, job: Job, seconds: float | None, details: JsonObject, settings: Settings
+    execution: Execution,
+    job: Job,
+    seconds: float | None,
+    details: JsonObject,
+    settings: Settings,
+    outputs: CallOutputs,
 ) -> ToolOutput:
     """What the model reads; a failure is raised as ``ToolError``, with the images that there are."""
-    shown = execution.text()
-    details |= shown.details() or {}
-    text = hide_known(shown.content, secrets_of(), mark="…")
-    if shown.truncated:
-        where = execution.tail.path
-        details |= {"fullOutputPath": str(where)} if where else {}
-        text += f"\n\n[The end of {shown.total_lines} lines. " + (
-            f"All of it: {where}]" if where else f"The rest could not be kept: {execution.tail.file_problem}]"
-        )
-    images, problems = await in_thread(lambda _: _fitted(execution.images, resize=settings.images.auto_resize))
-    if execution.more_images:
-        problems.append(f"{execution.more_images} more images were left out.")
-    text += "".join(f"\n\n[{problem}]" for problem in problems)
+    displays = execution.displays
+    parts, images = await told(
+        execution.tail, execution.text(), displays, outputs.place, details, resize=settings.images.auto_resize
+    )
+    ending = ""
     if execution.how == "interrupted":
         why = f"after {seconds:g} seconds" if job.ended_by == "time" and seconds else "by the user"
-        text = f"{text}\n\nThe code was interrupted {why}.".strip()
-    elif execution.how == "done":
-        if job.ended_by == "time":
-            text = f"{text}\n\n[It was interrupted after {seconds:g} seconds, but went on to its end.]".lstrip()
+        ending = f"The code was interrupted {why}."
+    elif execution.how == "done" and job.ended_by == "time":
+        ending = f"[It was interrupted after {seconds:g} seconds, but went on to its end.]"
+    card = joined(execution.card_text(), displays.left_out(), ending)
+    text = joined(*parts, ending)
+    if execution.how == "done":
         text = text if text or images else "(no output)"
+        outputs.show(card or "(no output)" if not displays.outputs else card, displays.outputs)
         blocks: list[TextContent | ImageContent] = [TextContent(text=clean_text(text))] if text else []
         return ToolOutput(content=[*blocks, *images], details=details)
+    outputs.show(card, displays.outputs)
     failure = ToolError(text.rstrip(), details)
     failure.output.content.extend(images)
     raise failure
 
 
-def _fitted(images: list[bytes], *, resize: bool) -> tuple[list[ImageContent], list[str]]:
-    """The images as models accept them, and what is wrong with the others."""
-    fitted: list[ImageContent] = []
-    problems: list[str] = []
-    for data in images:
-        try:
-            fitted.append(fit_image(data, "An image", resize=resize)[0])
-        except ToolError as error:
-            problems.append(str(error))
-    return fitted, problems
+def _stopped(execution: Execution, outputs: CallOutputs, goes_on: object) -> str:
+    """What the model reads of code that was running when the run was aborted, or that was stopped as a job."""
+    why = "was interrupted" if execution.ended else "did not end when it was interrupted, and may still run"
+    ending = f"The run was aborted: the code {why}." if goes_on is None else f"It was stopped: the code {why}."
+    outputs.show(joined(execution.card_text(), ending), execution.displays.outputs)
+    return clean_text(hide_known(joined(execution.text().content, ending), labelled_secrets()))

@@ -1,25 +1,31 @@
-"""The parts of ``%agent``: options, values in prompts, what Tab offers, and the sub-commands."""
+"""The parts of ``%agent``: options, what Tab offers, and the sub-commands."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from indus_nb.notebook.magic.shell import install_completion, literal_lines
+from indus_nb.notebook.magic.shell import QuietStatements, help_text, install_completion, literal_lines
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.magic.interpolation import Interpolated, interpolate
     from indus_nb.notebook.magic.options import HELP
     from indus_nb.notebook.magic.request import Command, Request, parse
 
-__all__ = ["HELP", "Command", "Interpolated", "Request", "install_completion", "interpolate", "literal_lines", "parse"]
+__all__ = [
+    "HELP",
+    "Command",
+    "QuietStatements",
+    "Request",
+    "help_text",
+    "install_completion",
+    "literal_lines",
+    "parse",
+]
 
 _HOMES = {
     "HELP": "options",
     "Command": "request",
-    "Interpolated": "interpolation",
     "Request": "request",
-    "interpolate": "interpolation",
     "parse": "request",
 }
 

@@ -6,18 +6,20 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from indus_nb import textcut
+from indus_nb.answers.naming import PLAIN
 from indus_nb.notebook.magic.options import COMMANDS, OPTION, OPTION_NAMES, OPTIONS, VALUE, Kind, Option, find_option
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.resources.settings import agent_directory, model_registry
 from indus_nb.session.session import AgentSession
 from indus_nb.start import THINKING_LEVELS
-from indus_nb.storage import session_directory
+from indus_nb.storage import list_sessions, session_directory, user_text
 
 _MAX_OFFERS = 200
 _MAX_NAME_CHARACTERS = 200
@@ -29,7 +31,10 @@ _NAMED = re.compile(r"(?<![\w.\"'])(?:(?P<owner>[^\W\d]\w*)\.)?(?P<part>(?:[^\W\
 _CALLED = re.compile(r"\s*/(?P<name>\S+) (?P<typed>.*)")
 _OPENS = "([+-*/%<>=,"
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
+_TOOLS = ("python", "variables", "notebook", "propose_cell", "read", "bash", "edit", "write", "grep", "find", "ls")
+"""What a conversation in a notebook may have, before there is one."""
+_MAX_DESCRIBED_SESSIONS = 20
+_MAX_NOTE_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Sources:
         registry: The models.
         directory: The directory that relative paths begin in.
         arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+        names: The names of the open conversations.
     """
 
     namespace: Mapping[str, Any]
@@ -49,15 +55,26 @@ class Sources:
     registry: ModelRegistry
     directory: Path
     arguments: Callable[[str, str], Sequence[str]] = lambda _name, _typed: ()
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What may replace ``fragment``, with which the text up to the cursor ends."""
+    """What may replace ``fragment``, with which the text up to the cursor ends.
+
+    Attributes:
+        fragment: The end of the text.
+        texts: What may stand in its place.
+        kind: What they are.
+        notes: What front ends show beside some of them, in the place of the kind.
+        alone: Whether nothing of another kind fits there, even if there are none.
+    """
 
     fragment: str
     texts: Sequence[str]
     kind: Literal["keyword", "instance", "path"] = "keyword"
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    alone: bool = False
 
 
 def complete(text: str, sources: Sources) -> Offers | None:
@@ -84,7 +101,7 @@ def complete(text: str, sources: Sources) -> Offers | None:
         line = text.rpartition("\n")[2]
         if magic := _LINE.match(line):
             offers = _behind_magic(line[magic.end() :], sources, commands=True)
-    return offers if offers is not None and offers.texts else None
+    return offers if offers is not None and (offers.texts or offers.alone) else None
 
 
 class _Options:
@@ -127,7 +144,8 @@ def _behind_magic(line: str, sources: Sources, *, commands: bool) -> Offers | No
     if commands and not options.ended:
         name, blank, argument = typed.partition(" ")
         if blank and name in COMMANDS and (offers := _arguments(name, argument.lstrip(), sources)):
-            return offers
+            # Behind `%agent tree ` nothing but an entry makes sense; `%agent tree of life` is a prompt.
+            return replace(offers, alone=not argument.strip())
         if not blank and (offers := _fitting(typed, COMMANDS, part=False)).texts:
             return offers
     return _in_prompt(typed, sources, begins=True)
@@ -143,8 +161,26 @@ def _arguments(command: str, typed: str, sources: Sources) -> Offers | None:
             return _fitting(typed, THINKING_LEVELS if model is None else model.thinking_levels)
         case Kind.CHOICE:
             return _fitting(typed, declared.choices)
+        case Kind.ENTRY:
+            return _entries(typed, sources.session, users=command == "fork")
+        case Kind.EXPORT:
+            return _files(typed, sources.directory, (".html", ".jsonl"))
         case _:
             return None
+
+
+def _entries(typed: str, session: AgentSession | None, *, users: bool) -> Offers:
+    """The entries of the session that hold messages, newest first; with ``users`` only the user's."""
+    notes: dict[str, str] = {}
+    for entry in reversed(session.store.entries if session is not None else ()):
+        text = user_text(entry)
+        if (text if users else entry.type == "message") and len(notes) < _MAX_OFFERS:
+            notes[entry.id] = _note(text or "answer")
+    return replace(_fitting(typed, notes, part=False), notes=notes)
+
+
+def _note(text: str) -> str:
+    return textcut.one_line(text, _MAX_NOTE_CHARACTERS)
 
 
 def _values(  # noqa: PLR0911 - one for each kind
@@ -160,16 +196,29 @@ def _values(  # noqa: PLR0911 - one for each kind
             return _fitting(typed, option.choices)
         case Kind.TOOLS:
             *chosen, part = typed.split(",")
-            known = _BUILTIN_TOOLS if session is None else tuple(session.all_tools)
+            known = _TOOLS if session is None else tuple(session.all_tools)
             return _fitting(part, [name for name in known if name not in chosen])
         case Kind.SESSION:
-            return _fitting(typed, _session_ids(sources))
+            return _sessions(typed, sources)
+        case Kind.NAME:
+            return replace(_fitting(typed, sources.names), alone=True)
         case Kind.IMAGE:
             return _images(typed, sources)
         case Kind.VARIABLE:
             return _variables(typed, sources)
+        case Kind.TYPE:
+            return _types(typed, sources)
         case _:
             return None
+
+
+def _types(typed: str, sources: Sources) -> Offers:
+    """The user's classes, and the types that need no definition; within brackets too."""
+    part = re.split(r"[\[,|\s]", typed)[-1]
+    own = sorted(
+        name for name, value in sources.namespace.items() if isinstance(value, type) and not name.startswith("_")
+    )
+    return _fitting(part, dict.fromkeys([*own, *PLAIN]), part=False)
 
 
 def _models(typed: str, provider: str | None, registry: ModelRegistry) -> Offers:
@@ -181,20 +230,27 @@ def _models(typed: str, provider: str | None, registry: ModelRegistry) -> Offers
     return usable if usable.texts else listed(registry.models)
 
 
-def _session_ids(sources: Sources) -> list[str]:
-    """The ids of the directory's sessions, newest first, from the names of the files."""
+def _sessions(typed: str, sources: Sources) -> Offers:
+    """The ids of the directory's sessions, newest first, from the names of the files; what the newest are about."""
     path = sources.session.store.path if sources.session is not None else None
     directory = path.parent if path is not None else session_directory(sources.directory, agent_directory())
     names = sorted((path.stem for path in directory.glob("*.jsonl")), reverse=True)
-    return [name.rpartition("_")[2] for name in names]
+    notes = {
+        info.id: _note(info.name or info.first_message) for info in list_sessions(directory, _MAX_DESCRIBED_SESSIONS)
+    }
+    return replace(_fitting(typed, [name.rpartition("_")[2] for name in names]), notes=notes)
 
 
 def _images(typed: str, sources: Sources) -> Offers:
     """Variables, or if none has that name, images and directories."""
-    if (offers := _variables(typed, sources)).texts:
-        return offers
+    offers = _variables(typed, sources)
+    return offers if offers.texts else _files(typed, sources.directory, _PICTURES)
+
+
+def _files(typed: str, directory: Path, endings: tuple[str, ...]) -> Offers:
+    """Files whose names end so, and directories."""
     parent, _, part = typed.rpartition("/")
-    place = sources.directory
+    place = directory
     if parent or typed.startswith("/"):
         place /= Path(f"{parent}/").expanduser()
     found: list[str] = []
@@ -202,7 +258,7 @@ def _images(typed: str, sources: Sources) -> Offers:
         for entry in islice(entries, 10_000):
             if entry.is_dir():
                 found.append(f"{entry.name}/")
-            elif entry.name.lower().endswith(_PICTURES):
+            elif entry.name.lower().endswith(endings):
                 found.append(entry.name)
     names = sorted(name for name in found if " " not in name and (part or not name.startswith(".")))
     offers = _fitting(part, names, part=False)
@@ -266,20 +322,26 @@ def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Off
 # IPython
 
 
-def sources_of(shell: Any, session: AgentSession | None, arguments: Callable[[str, str], Sequence[str]]) -> Sources:
+def sources_of(
+    shell: Any,
+    session: AgentSession | None,
+    arguments: Callable[[str, str], Sequence[str]],
+    names: Sequence[str] = (),
+) -> Sources:
     """Return where offers come from in a shell.
 
     Args:
         shell: The IPython shell.
         session: The session, if there is one.
         arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+        names: The names of the open conversations.
 
     Returns:
         The sources; without a session the models and the directory of a new one.
     """
     registry = session.registry if session is not None else _own_registry()
     directory = session.store.cwd if session is not None else Path.cwd()
-    return Sources(_variables_of(shell), session, registry, directory, arguments)
+    return Sources(_variables_of(shell), session, registry, directory, arguments, names)
 
 
 @cache

@@ -29,13 +29,19 @@ class Kind(Enum):
     """A thinking level that the session's model knows."""
     SESSION = auto()
     NAME = auto()
-    """Not empty."""
+    """A conversation's name, not empty."""
+    ENTRY = auto()
+    """The id of an entry of the session."""
+    EXPORT = auto()
+    """A path to export to."""
     TOOLS = auto()
     """Names with commas."""
     IMAGE = auto()
     """A path or a variable; the option may be repeated."""
     VARIABLE = auto()
     """An identifier."""
+    TYPE = auto()
+    """A type of answers: an expression in the user's variables, or `frame`."""
     DOLLARS = auto()
     """An amount above zero."""
 
@@ -144,7 +150,7 @@ OPTIONS = (
     Option(
         "continue",
         "continue_last",
-        "go on with the last conversation in this folder",
+        "go on with the last conversation of this notebook, else of this folder",
         starts_session=True,
     ),
     Option(
@@ -181,6 +187,28 @@ OPTIONS = (
         manual="ask before `writes` (as usual in a notebook), `always`, or `never`",
     ),
     Option(
+        "trust",
+        "trust",
+        "use what the project in this folder brings, this time",
+        manual="use what the project in this folder brings ([trust.md](trust.md)), this time",
+    ),
+    Option(
+        "no-trust",
+        "trust",
+        "ignore what the project in this folder brings, and do not ask",
+        sets=False,
+    ),
+    Option(
+        "sandbox",
+        "sandbox",
+        "confine commands: workspace, read-only, or off",
+        "MODE",
+        Kind.CHOICE,
+        ("off", "workspace", "read-only"),
+        manual="confine the commands and MCP servers of a new conversation: `workspace`, `read-only`, or `off`; see "
+        "[sandbox.md](sandbox.md)",
+    ),
+    Option(
         "image",
         "images",
         "show the model an image, or the one in a variable; may be repeated",
@@ -199,6 +227,22 @@ OPTIONS = (
         manual="put the answer's text into the variable NAME (also `--output`)",
     ),
     Option(
+        "result",
+        "result",
+        "answer with a value: int, list[Invoice], frame …",
+        "TYPE",
+        Kind.TYPE,
+        manual="answer with a value of that type, for `-o` or `value = %agent …`: `int`, `list[Invoice]` of a class of "
+        "yours, `frame` for a data frame … ([typed_answers.md](typed_answers.md))",
+    ),
+    Option(
+        "values",
+        "values",
+        "put values into the lines below %%agent, too (also --values)",
+        short="i",
+        manual="put values of variables into the lines below `%%agent`, too (also `--values`)",
+    ),
+    Option(
         "max-cost",
         "max_cost",
         "stop when this cell has cost so many US dollars",
@@ -211,6 +255,8 @@ OPTIONS = (
 
 _ENTRY = r"(?P<argument>[0-9a-f][0-9a-f-]{7,})?"
 _WORD = r"(?P<argument>\S+)?"
+_STEPS = r"(?P<argument>(?:(?:\d{1,3}|prompt)(?:\s+(?:keep|over|both))?|keep|over|both)?)"
+
 SUBCOMMANDS = (
     Subcommand("model", "the models that can be used; or talk to another one", "[NAME]", _WORD, Kind.MODEL),
     Subcommand(
@@ -227,8 +273,12 @@ SUBCOMMANDS = (
         "[-- TEXT]",
         r"(?:--(?:\s+(?P<argument>.+))?)?",
     ),
-    Subcommand("fork", "your messages; or go on before one of them, in a new conversation", "[ENTRY]", _ENTRY),
-    Subcommand("tree", "the conversation with its branches; or go on from another entry", "[ENTRY]", _ENTRY),
+    Subcommand(
+        "fork", "your messages; or go on before one of them, in a new conversation", "[ENTRY]", _ENTRY, Kind.ENTRY
+    ),
+    Subcommand(
+        "tree", "the conversation with its branches; or go on from another entry", "[ENTRY]", _ENTRY, Kind.ENTRY
+    ),
     Subcommand("sessions", "the conversations of this folder, or those with a word in them", "[WORD]", _WORD),
     Subcommand(
         "stats",
@@ -236,10 +286,16 @@ SUBCOMMANDS = (
         manual="messages, tokens, cost, how full the context is, and where the file lies",
     ),
     Subcommand(
+        "context",
+        "what the model is told next, with tokens",
+        manual="what the model is told next, part by part with tokens, and the cells and variables that go along",
+    ),
+    Subcommand(
         "export",
         "write the conversation to FILE.html or FILE.jsonl",
         "[FILE]",
         r"(?P<quote>[\"'])?(?P<argument>(?(quote).+|\S+)\.(?:html|jsonl))?(?(quote)(?P=quote))",
+        Kind.EXPORT,
         manual="write the conversation to a page (`FILE.html`) or as JSON lines (`FILE.jsonl`)",
     ),
     Subcommand("abort", "stop what goes on", manual="stop what goes on in the background"),
@@ -252,8 +308,60 @@ SUBCOMMANDS = (
         Kind.CHOICE,
         ("clear",),
     ),
+    Subcommand(
+        "jobs",
+        "what goes on in the background; or stop one of it",
+        "[stop N]",
+        r"(?:stop\s+(?:job-)?(?P<argument>\d+))?",
+        manual="the [jobs](jobs.md), with their last lines; `stop N` stops one",
+    ),
+    Subcommand(
+        "trust",
+        "what the project here brings; or directory, parent, session, no",
+        "[DECISION]",
+        r"(?P<argument>directory|parent|session|no)?",
+        Kind.CHOICE,
+        ("directory", "parent", "session", "no"),
+        manual="what the project in this folder brings, and whether it is used; or decide: "
+        "`directory`, `parent`, `session` or `no` ([trust.md](trust.md))",
+    ),
+    Subcommand(
+        "undo",
+        "take back what the agent's last call changed, the last N, or a prompt",
+        "[N|prompt] [keep|over|both]",
+        _STEPS,
+        manual="take back what the agent's last call, the last N of them, or all of the last `prompt`, changed in "
+        "variables, files and cells that you accepted; of what you changed since, `keep` leaves it, `over` overwrites "
+        "it, `both` leaves it and puts the other beside it ([undo.md](undo.md))",
+    ),
+    Subcommand("redo", "do once more what was taken back", "[N|prompt] [keep|over|both]", _STEPS),
+    Subcommand(
+        "fix",
+        "have the agent mend the cell that failed last",
+        manual="have the agent mend the cell that failed last; it proposes the new source in its place",
+    ),
+    Subcommand("explain", "have it explain why that cell failed"),
+    Subcommand(
+        "verify",
+        "run the notebook's cells in a fresh kernel, and compare; --fix: ask the agent",
+        "[--fix]",
+        r"(?P<argument>--fix)?",
+        Kind.CHOICE,
+        ("--fix",),
+        manual="run the notebook's cells in a fresh kernel: the first that fails, and what gives something else; "
+        "`--fix` has the agent mend it",
+    ),
     Subcommand("panel", "the conversation as a chat"),
-    Subcommand("cell", "what the agent ran last in your kernel, as a cell of yours"),
+    Subcommand(
+        "cell",
+        "what the agent ran last, as a cell of yours; all: as cells with their outputs",
+        "[all]",
+        r"(?P<argument>all)?",
+        Kind.CHOICE,
+        ("all",),
+        manual="what the agent ran last in your kernel, as a cell of yours; `all` makes a cell of each piece, with its "
+        "outputs",
+    ),
     Subcommand("doctor", "what is set up, and what is wrong with it", as_option=True),
     Subcommand("help", "this text", as_option=True, manual="all options and commands"),
 )
@@ -297,6 +405,7 @@ HELP = f"""\
 {_OPTION_LINES}
 
 In a prompt {{expression}} and $name stand for values of your variables: {{df.shape}}, {{mean:.2f}}, $df.
+In the lines below %%agent they do so with -i only, for text that is pasted may be of others; no code is run.
 What names no variable of yours stays as it is, and so do code in `…` or ```…``` and formulas in $…$.
 {{{{name}}}} and $$name are sent as {{name}} and $name.
 

@@ -27,10 +27,14 @@ _SHORT_ID = re.compile(r"(?=.*\d)[0-9a-f]{2,7}")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A sub-command and its argument, without quotes; empty for none."""
+    """A sub-command and its argument, without quotes; empty for none.
+
+    ``slashed`` is its text if it was written as `/name`, which a command of the session may mean as well.
+    """
 
     name: str
     argument: str = ""
+    slashed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Request:
         images: Paths or names of variables.
         max_cost: In US dollars, above zero.
         output: An identifier.
+        result: The type of the answer, as an expression.
+        values: Whether to put values of variables into the lines of a cell, too.
         command: The sub-command, in the place of a prompt.
     """
 
@@ -56,10 +62,14 @@ class Request:
     name: str | None = None
     tools: str | None = None
     approve: str | None = None
+    trust: bool | None = None
+    sandbox: str | None = None
     images: tuple[str, ...] = ()
     wait: bool = True
     max_cost: float | None = None
     output: str | None = None
+    result: str | None = None
+    values: bool = False
     command: Command | None = None
 
     @property
@@ -78,7 +88,7 @@ def parse(line: str, cell: str | None = None) -> Request:
     A line may hold a sub-command in the place of a prompt:
 
     >>> parse("model sonnet").command, parse("model the sales").command, parse("-- compact").text
-    (Command(name='model', argument='sonnet'), None, 'compact')
+    (Command(name='model', argument='sonnet', slashed=''), None, 'compact')
 
     Args:
         line: What follows the magic's name.
@@ -160,12 +170,13 @@ def _either(choices: Sequence[str]) -> str:
 def _command(text: str) -> Command | None:
     if text in ("-h", "?"):
         return Command("help")
-    name, *following = text.split(maxsplit=1)[:2] or ("",)
+    written, *following = text.split(maxsplit=1)[:2] or ("",)
+    name = written.removeprefix("/")
     argument = COMMANDS[name].argument(following[0] if following else "") if name in COMMANDS else None
     if argument is None:
         _check_for_mistakes(text)
         return None
-    return Command(name, argument)
+    return Command(name, argument, text if written != name else "")
 
 
 def _check_for_mistakes(text: str) -> None:
@@ -177,7 +188,7 @@ def _check_for_mistakes(text: str) -> None:
     is_option = first.startswith("-") and find_option(first.lstrip("-")) is not None
     misses = len(words) == 2 and first in ("tree", "fork") and _SHORT_ID.fullmatch(words[1])
     is_word = len(words) == 1 and first.isalpha() and first.islower()
-    near = get_close_matches(first, COMMANDS, n=1, cutoff=0.9) if is_word else []
+    near = _near_commands(first) if is_word else []
     if is_option:
         hint = f"Options begin with two dashes: --{first.lstrip('-')}."
     elif misses:
@@ -187,6 +198,12 @@ def _check_for_mistakes(text: str) -> None:
     else:
         return
     raise UsageError(f"{hint} Nothing was sent. To say just that to the agent: `%agent -- {text}`.")
+
+
+def _near_commands(word: str) -> list[str]:
+    """The sub-command that a word nearly is: a letter too many, too few or wrong, or letters in another order."""
+    swapped = [name for name in COMMANDS if sorted(name) == sorted(word) and name != word]
+    return swapped or get_close_matches(word, COMMANDS, n=1, cutoff=0.9)
 
 
 def _unknown(name: str) -> str:

@@ -5,6 +5,7 @@ Nothing here, and nothing that it imports, needs more than the standard library 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,17 +15,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from indus_nb.session.session import AgentSession
 
-_AGENT_LINE = re.compile(r"^(?P<indent>[ \t]*)%agent[ \t]+(?P<text>[^\n]*[^\n\\])(?P<end>\n?)$")
+_AGENT_LINE = re.compile(
+    r"^(?P<before>[ \t]*(?:[^\W\d]\w*[ \t]*=[ \t]*)?)%agent[ \t]+(?P<text>[^\n]*[^\n\\])(?P<end>\n?)$"
+)
 
 
 def literal_lines(lines: list[str]) -> list[str]:
-    r"""Make calls that Python and IPython cannot misread of the lines of a cell that begin with ``%agent``.
+    r"""Make calls that Python and IPython cannot misread of the lines of a cell that say ``%agent``, or assign it.
 
     Otherwise a question mark at the end would ask for help on the last word, and a bracket or quote that is not closed
     would swallow the lines below.
 
     >>> literal_lines(["%agent isn't it (odd?\n"])
     ['get_ipython().run_line_magic(\'agent\', "isn\'t it (odd?")\n']
+    >>> literal_lines(["text = %agent why?"])
+    ["text = get_ipython().run_line_magic('agent', 'why?')"]
 
     A cell with triple quotes is left to IPython: the line may stand within a string.
     """
@@ -35,11 +40,47 @@ def literal_lines(lines: list[str]) -> list[str]:
 
 
 def _as_call(match: re.Match[str]) -> str:
-    return f"{match['indent']}get_ipython().run_line_magic('agent', {match['text'].strip()!r}){match['end']}"
+    return f"{match['before']}get_ipython().run_line_magic('agent', {match['text'].strip()!r}){match['end']}"
+
+
+class QuietStatements(ast.NodeTransformer):
+    """Keeps a line or cell of ``%agent`` that stands alone from displaying the answer that it returns.
+
+    The answer was shown while it came. ``text = %agent …`` still assigns it.
+    """
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Replace the value of such a statement by none; only statements of the cell itself display theirs."""
+        for statement in node.body if isinstance(node, ast.Module) else ():
+            if isinstance(statement, ast.Expr) and _asks_agent(statement.value):
+                both = ast.Tuple([statement.value, ast.Constant(None)], ast.Load())
+                last = ast.Subscript(both, ast.Constant(1), ast.Load())
+                statement.value = ast.fix_missing_locations(ast.copy_location(last, statement.value))
+        return node
+
+
+def _asks_agent(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(
+            func=ast.Attribute(attr="run_line_magic" | "run_cell_magic"), args=[ast.Constant(value="agent"), *_]
+        ):
+            return True
+        case _:
+            return False
+
+
+def help_text() -> str:
+    """Return what `%agent help` shows."""
+    from indus_nb.notebook.magic.options import HELP
+
+    return HELP
 
 
 def install_completion(
-    shell: Any, session: Callable[[], AgentSession | None], arguments: Callable[[str, str], Sequence[str]]
+    shell: Any,
+    session: Callable[[], AgentSession | None],
+    arguments: Callable[[str, str], Sequence[str]],
+    names: Callable[[], Sequence[str]],
 ) -> Callable[[], None]:
     """Make Tab offer what ``completion`` finds.
 
@@ -49,6 +90,7 @@ def install_completion(
         shell: The IPython shell.
         session: Gives the session, if there is one.
         arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+        names: Gives the names of the open conversations.
 
     Returns:
         Undoes it.
@@ -67,11 +109,13 @@ def install_completion(
             with suppress(Exception):
                 from indus_nb.notebook.magic.completion import complete, sources_of
 
-                offers = complete("\n".join(before), sources_of(shell, session(), arguments))
+                offers = complete("\n".join(before), sources_of(shell, session(), arguments, names()))
         if offers is None:
             return {"completions": []}
         return {
-            "completions": [completer.SimpleCompletion(text=text, type=offers.kind) for text in offers.texts],
+            "completions": [
+                completer.SimpleCompletion(text=text, type=offers.notes.get(text, offers.kind)) for text in offers.texts
+            ],
             "matched_fragment": offers.fragment,
             "suppress": True,
             "ordered": True,

@@ -9,8 +9,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, cast
+from textwrap import indent
+from typing import TYPE_CHECKING, Literal, cast
 
+from indus_nb import textcut
 from indus_nb.doctor import diagnosis
 from indus_nb.errors import ModelNotFoundError, SessionBusyError, UsageError
 from indus_nb.messages import ThinkingLevel, text_of
@@ -24,6 +26,9 @@ from indus_nb.session.session import AgentSession
 from indus_nb.start import THINKING_LEVELS
 from indus_nb.storage import SessionInfo, SessionStore, user_text
 
+if TYPE_CHECKING:
+    from indus_nb.resources.trust import Decision
+
 _MAX_ROWS = 60
 _MAX_DEPTH = 12
 
@@ -34,6 +39,19 @@ class Shown:
 
     text: str
     kind: Literal["listing", "answer", "notice"]
+
+
+async def _trust(session: AgentSession, decision: str) -> Shown:
+    project = session.trusting.project
+    if project is None:
+        return Shown(f"{session.store.cwd} brings nothing that could be trusted or ignored.", "notice")
+    if not decision:
+        state = "It is trusted." if project.trusted else "It is ignored. `%agent trust directory` trusts it."
+        return Shown(f"{project.question()}\n\n{state}", "listing")
+    if decision not in project.options().values():
+        raise UsageError(f"That cannot be decided here: {', '.join(project.options().values())} can.")
+    await session.trusting.decide(cast("Decision", decision))
+    return Shown(f"{project.directory} is {'ignored' if decision == 'no' else 'trusted'} from now on.", "notice")
 
 
 async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901, PLR0911, PLR0912 - one for each command
@@ -75,10 +93,28 @@ async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901
             return await _steer(session, argument)
         case "queue":
             return await _clear_queue(session) if argument else _queue(session)
+        case "jobs":
+            return await _jobs(session, argument)
+        case "trust":
+            return await _trust(session, argument)
         case "doctor":
             return Shown("\n".join(diagnosis(session)), "listing")
         case _:
             raise UsageError(f"%agent {command.name} does not concern a session. `%agent help` lists what there is.")
+
+
+async def _jobs(session: AgentSession, stopped: str) -> Shown:
+    jobs = session.settings.jobs
+    if jobs is None or not jobs.all:
+        return Shown("There are no jobs.", "notice")
+    if stopped:
+        job = jobs.find(stopped)
+        if job is None:
+            raise UsageError(f"There is no job {stopped}. `%agent jobs` lists them.")
+        await jobs.stop(job, by_user=True)
+        return Shown(job.describe(), "notice")
+    listed = [f"{job.describe()}\n{indent(job.last_lines(), '    ')}".rstrip() for job in jobs.all]
+    return Shown(session.settings.vault.hide("\n".join(listed)), "listing")
 
 
 # Model and thinking
@@ -216,7 +252,7 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
             "*" if store.is_at(info.path) else " ",
             info.id[:length],
             datetime.fromtimestamp(info.modified / 1000).astimezone().strftime("%Y-%m-%d %H:%M"),
-            f"{info.message_count:,} messages",
+            textcut.counted(info.message_count, "message"),
             cut(info.name or info.first_message),
         )
         for info in here
@@ -274,7 +310,8 @@ async def _abort(session: AgentSession) -> Shown:
     if not went_on:
         return Shown("Nothing was going on.", "notice")
     waiting = session.pending_count
-    left = f" {waiting} messages still wait: `%agent queue clear` takes them back." if waiting else ""
+    waits = "1 message still waits" if waiting == 1 else f"{waiting} messages still wait"
+    left = f" {waits}: `%agent queue clear` takes back what waits." if waiting else ""
     return Shown(f"The agent was stopped. What was said and done so far is kept.{left}", "notice")
 
 

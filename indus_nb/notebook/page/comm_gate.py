@@ -21,6 +21,7 @@ the kernel works as if it were not there.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import sys
@@ -48,6 +49,9 @@ _NEEDED = attrgetter(
 
 _THREAD_SECONDS = 5.0
 """Seconds in which a thread that reads a socket gets to a piece of work."""
+
+_STATUS_SECONDS = 1.0
+"""After so many seconds the kernel's status is published again: what else it was asked meanwhile ended with an idle."""
 
 _QUESTIONS = frozenset({"kernel_info_request", "comm_info_request"})
 _CONTROL = "jupyter.widget.control"
@@ -88,6 +92,7 @@ class CommGate:
         self._context = copy_context()
         self._waiting: dict[object, Context] = {}
         self._last_word = threading.Lock()
+        self._reminds = False
         if not _has_what_is_needed(kernel):
             return
         self._stream = kernel.shell_stream
@@ -109,9 +114,15 @@ class CommGate:
 
         A page that is loaded meanwhile asks which kernel and which comms there are, and then for the state of all
         widgets. Only now it is answered at once: it would show nothing of what the waiting cell displayed otherwise.
+
+        Pages believe the last status that they read, and it is an idle one when the kernel has answered something
+        that does not pass here, such as a request for a subshell. So that of the cell is repeated.
         """
         cell = object()
         self._context = self._waiting[cell] = copy_context()
+        if self.mode != "none":
+            with contextlib.suppress(RuntimeError):  # no loop runs there: nothing is repeated
+                self._call(self._begin_reminding)
         try:
             yield
         finally:
@@ -231,6 +242,19 @@ class CommGate:
                     (getattr(comm, "_msg_callback", None) or comm.handle_msg)(intercepted.message)
         except Exception:  # noqa: BLE001 - a callback may fail in any way, and the next message shall be delivered
             self._log(f"A {intercepted.kind} could not be handled.")
+
+    def _begin_reminding(self) -> None:
+        if not self._reminds:
+            asyncio.get_running_loop().call_later(_STATUS_SECONDS, self._remind)
+            self._reminds = True
+
+    def _remind(self) -> None:
+        with self._last_word:
+            self._reminds = bool(self._waiting) and self.mode != "none"
+            if self._reminds:
+                self._context.copy().run(self._kernel._publish_status, "busy", "shell")  # noqa: SLF001 - see below
+        if self._reminds:
+            asyncio.get_running_loop().call_later(_STATUS_SECONDS, self._remind)
 
     # The rest runs in both.
 

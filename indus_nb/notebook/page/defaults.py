@@ -1,33 +1,48 @@
-"""The agent's thread and the comm gate of this kernel, for a panel that is made without them.
+"""What a panel works with unless it is given something else: the agent's thread, gate and surroundings of a kernel.
 
-`indus_nb.notebook` provides them, so that a panel need not know what else lives in the kernel.
+`indus_nb.notebook` provides those of a notebook, so that a panel need not know what else lives in the kernel.
+Elsewhere, in marimo for instance, there is a thread and nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from indus_nb.errors import UsageError
+from indus_nb.notebook.kernel.agent_thread import AgentThread
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.kernel.agent_thread import AgentThread
     from indus_nb.notebook.page.comm_gate import CommGate
+    from indus_nb.notebook.page.surroundings import Surroundings
+    from indus_nb.notebook.taking_back import TakingBack
 
-Provider: TypeAlias = "Callable[[], tuple[AgentThread, CommGate | None]]"
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a panel works with."""
+
+    thread: AgentThread
+    gate: CommGate | None = None
+    surroundings: Surroundings | None = None
+    undo: TakingBack | None = None
+
+
+Provider: TypeAlias = Callable[[], Defaults | None]
 _providers: list[Provider] = []
 
 
 def provide(provider: Provider) -> None:
-    """Set what is asked for the thread and the gate."""
+    """Set what is asked for the defaults."""
     _providers[:] = [provider]
 
 
-def thread_and_gate() -> tuple[AgentThread, CommGate | None]:
-    """Return the kernel's thread, and its gate if there is one.
+def defaults() -> Defaults:
+    """Return what the kernel provides, or a thread that all panels of this process share."""
+    return next((given for provider in _providers if (given := provider()) is not None), None) or _alone()
 
-    Raises ``UsageError`` outside of a notebook.
-    """
-    if not _providers:
-        raise UsageError("A chat panel needs a notebook. Elsewhere use `%agent`, or the session itself.")
-    return _providers[0]()
+
+@cache
+def _alone() -> Defaults:
+    return Defaults(AgentThread())

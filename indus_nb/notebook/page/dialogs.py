@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -17,6 +18,10 @@ from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.view.output import free_line
 from indus_nb.render.markup import plain
 from indus_nb.session.dialogs import Answer, Cancel, Confirm, Dialog, Editor, Input, Notify, Select, Ui, UiFrame
+from indus_nb.session.questions import Question
+from indus_nb.textcut import counted
+
+_ROWS_OF_ANSWERS = 9
 
 
 class CellDialogs:
@@ -99,10 +104,16 @@ class CellDialogs:
         if frame.id in self._over:
             return
         answer: Answer = None
+        reason = ""
+        question = self._ui.question(frame.id)
         with free_line(), _interruptible() as was_interrupted:
-            if self._inbox is None or not self._inbox.interrupts:
+            if self._inbox is not None and self._inbox.interrupts:
+                pass
+            elif question is not None:
+                answer, reason = _decide(question)
+            else:
                 answer = _answer(frame)
-        self._thread.call(partial(self._ui.answer, frame.id, answer))
+        self._thread.call(partial(self._ui.answer, frame.id, answer, reason))
         if was_interrupted():
             os.kill(os.getpid(), signal.SIGINT)  # whoever waits for the agent counts it
 
@@ -112,8 +123,8 @@ def _answer(frame: Dialog) -> Answer:
         case Select():
             return _choose(frame)
         case Confirm():
-            question = f"{plain(frame.title)}\n{plain(frame.message)}\n[y/N] "
-            return input(question).strip().lower() in ("y", "yes")
+            shown = _read_through("\n".join(filter(None, (frame.title, frame.message))))
+            return shown is not None and input(f"{shown}[y/N] ").strip().lower() in ("y", "yes")
         case Input():
             hint = f" ({plain(frame.placeholder)})" if frame.placeholder else ""
             return input(f"{plain(frame.title)}{hint}: ")
@@ -122,8 +133,11 @@ def _answer(frame: Dialog) -> Answer:
 
 
 def _choose(frame: Select) -> str | None:
-    listed = "\n".join(f"  {number}  {plain(option)}" for number, option in enumerate(frame.options, 1))
-    question = f"{plain(frame.title)}\n\n{listed}\n\n1-{len(frame.options)}, or nothing to dismiss: "
+    shown = _read_through(frame.title)
+    if shown is None:
+        return None
+    listed = "\n".join(f"  {number}  {_one_line(option)}" for number, option in enumerate(frame.options, 1))
+    question = f"{shown}\n{listed}\n\n1-{len(frame.options)}, or nothing to dismiss: "
     while True:
         chosen = input(question).strip()
         if not chosen:
@@ -131,6 +145,65 @@ def _choose(frame: Select) -> str | None:
         if chosen.isdecimal() and 1 <= int(chosen) <= len(frame.options):
             return frame.options[int(chosen) - 1]
         question = f"{chosen!r} is none of 1-{len(frame.options)}. Which one, or nothing to dismiss: "
+
+
+def _decide(question: Question) -> tuple[str | None, str]:
+    """Ask a question that is made of parts; returns the option that was chosen, and why."""
+    warnings = [f"⚠ {warning}" for warning in question.warnings]
+    parts = ["\n".join([question.heading, *warnings]), question.outcome, question.diff or question.body]
+    shown = _read_through("\n\n".join(filter(None, parts)))
+    if shown is None:
+        return None, ""
+    choices = question.choices
+    labels = [f"{'Yes, ' if choice.kind == 'again' else ''}{choice.label or choice.option}" for choice in choices]
+    listed = "\n".join(f"  {number}  {_one_line(label)}" for number, label in enumerate(labels, 1))
+    refusal = next((choice.option for choice in choices if choice.kind == "no"), None)
+    keys = f"1-{len(choices)}, y, n{', n and why' if question.takes_reason else ''}"
+    prompt = f"{shown}\n{listed}\n\n{keys}, or nothing to dismiss: "
+    while True:
+        typed = input(prompt).strip()
+        word, _, reason = typed.partition(" ")
+        if not typed:
+            return None, ""
+        if typed.isdecimal() and 1 <= int(typed) <= len(choices):
+            return choices[int(typed) - 1].option, ""
+        if typed.lower() in ("y", "yes") and choices[0].kind == "yes":
+            return choices[0].option, ""
+        if word.lower().rstrip(",:") in ("n", "no") and refusal is not None:
+            return refusal, reason.strip()
+        prompt = f"{typed!r} is none of {keys}. Which one, or nothing to dismiss: "
+
+
+def _one_line(text: str) -> str:
+    return "\\n".join(plain(text).split("\n"))
+
+
+def _read_through(text: str) -> str | None:
+    """Show a text page by page, each line of it marked, so that none can pass for one of ours.
+
+    What it returns is the last page, to be shown with the question below it; ``None`` if the user stopped before that.
+    """
+    columns, rows = shutil.get_terminal_size()
+    lines = [piece for line in plain(text).split("\n") for piece in _pieces(line, max(columns - 4, 20))]
+    at_once = max(rows - _ROWS_OF_ANSWERS, 10)
+    while len(lines) > at_once:
+        page, lines = lines[:at_once], lines[at_once:]
+        prompt = f"-- {counted(len(lines), 'more line')}: Enter shows what is left, anything else dismisses: "
+        if input(f"{_joined(page)}{prompt}").strip():
+            return None
+    return _joined(lines)
+
+
+def _pieces(line: str, width: int) -> list[str]:
+    """A line as rows of a terminal, those after the first marked as such."""
+    if not line.isascii():
+        width //= 2  # some characters are two columns wide
+    first, rest = line[:width], line[width:]
+    return [f"│ {first}", *(f"┆ {rest[at : at + width]}" for at in range(0, len(rest), width))]
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _write(frame: Editor) -> str | None:

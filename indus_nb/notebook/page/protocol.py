@@ -6,7 +6,8 @@ What this module promises:
   returns is valid, within the limits below, and understood by that kind of widget. What it rejects changes nothing.
 - Messages to a page (`ToPage`) are JSON values. `Patch` messages are numbered without a gap. A page that misses a
   number sends `Resync` and is sent a `Full` message, which holds all that the patches until then amount to.
-- `docs/page_protocol.md` and `static/protocol.d.ts` are generated from this module, names, types and docstrings
+- `docs/page_protocol.md` and `static/protocol.d.ts` are generated from the names, types and docstrings of this module
+  and of `states`, the values that `SetState` sends
   (``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/notebook/test_page_protocol.py``).
 """
 
@@ -20,7 +21,9 @@ from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationErro
 
 from indus_nb import textcut
 from indus_nb.messages import ImageContent, ThinkingLevel, check_image
+from indus_nb.notebook.page.states import PanelState
 from indus_nb.session.dialogs import Confirm, Editor, Input, NotifyType, Select
+from indus_nb.session.questions import ChoiceKind
 from indus_nb.wire import JsonObject, WireModel, first_problem
 
 WidgetKind = Literal["cell", "panel"]
@@ -30,6 +33,8 @@ MAX_TEXT_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 500
 MAX_PATH_CHARACTERS = 10_000
 MAX_PAGE_NAME_CHARACTERS = 100
+MAX_FILE_NAME_CHARACTERS = 255
+MAX_FILE_BYTES = 5_000_000
 MAX_IMAGES = 8
 MAX_IMAGE_BYTES = 5_000_000
 
@@ -66,7 +71,7 @@ class Reply(PageMessage):
 
     kind: Literal["reply"]
     id: Name
-    value: Annotated[JsonObject, "CellList | CellChanged | CannotDo"]
+    value: Annotated[JsonObject, "CellList | CellChanged | CellsChanged | CellsRun | RunShown | CannotDo"]
 
 
 class Stop(PageMessage):
@@ -81,13 +86,14 @@ class AnswerDialog(PageMessage):
     kind: Literal["answer"]
     id: Name
     value: str | bool | None = None
+    reason: Text | None = None
+    """Why, where the question takes a reason."""
 
     @field_validator("value", mode="before")
     @classmethod
     def _dismiss(cls, value: object) -> str | bool | None:
-        if isinstance(value, str):
-            return value if len(value) <= MAX_TEXT_CHARACTERS else None
-        return value if isinstance(value, bool) else None
+        is_too_long = isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS
+        return value if isinstance(value, str | bool) and not is_too_long else None
 
 
 class ToCell(PageMessage):
@@ -125,6 +131,8 @@ class Prompt(PageMessage):
     kind: Literal["prompt"]
     text: Text
     how: Literal["send", "steer", "followUp"] = "send"
+    literal: bool = False
+    """Whether several lines of it were pasted, which may be of others: then nothing in it stands for a value."""
     _images: tuple[ImageContent, ...] = PrivateAttr(default=())
 
     @property
@@ -152,6 +160,13 @@ class Unqueue(PageMessage):
     """Where the page shows it; deliveries since then have moved it towards the front."""
     text: Text
     """As the page shows it."""
+
+
+class StopJob(PageMessage):
+    """Stop a job, one of those in the state ``jobs``."""
+
+    kind: Literal["stop_job"]
+    id: Name
 
 
 class ClearQueue(PageMessage):
@@ -215,6 +230,12 @@ class Compact(PageMessage):
     kind: Literal["compact"]
 
 
+class Undo(PageMessage):
+    """Take back what the agent's last call changed in variables, files and cells."""
+
+    kind: Literal["undo"]
+
+
 class Export(PageMessage):
     """Ask for the session as an HTML page; it comes in the state ``download``."""
 
@@ -240,12 +261,29 @@ class Complete(PageMessage):
     text: Text
 
 
+class SaveFile(PageMessage):
+    """Save a file that was dropped on the panel, after a question; its path comes in the state ``inserted``."""
+
+    kind: Literal["file"]
+    name: Annotated[str, Field(max_length=MAX_FILE_NAME_CHARACTERS)]
+    data: Annotated[str, Field(max_length=MAX_FILE_BYTES * 4 // 3 + 4)]
+    """In base64; at most 5 MB when decoded."""
+
+
+class CopyAnswer(PageMessage):
+    """Ask for an answer of the model as it was written, in Markdown; it comes in the state ``copied``."""
+
+    kind: Literal["copy"]
+    block: Name
+    """The key of a block of it."""
+
+
 CellRequest: TypeAlias = Stop | AnswerDialog | ToCell
 """What a page may ask of a run in a cell."""
-PromptRequest: TypeAlias = Prompt | Abort | Unqueue | ClearQueue
+PromptRequest: TypeAlias = Prompt | Abort | StopJob | Unqueue | ClearQueue
 SettingRequest: TypeAlias = SetModel | SetThinking | Rename
-SessionRequest: TypeAlias = NewSession | SwitchSession | Navigate | Fork | Compact | Export
-Question: TypeAlias = ListSessions | ShowTree | Complete
+SessionRequest: TypeAlias = NewSession | SwitchSession | Navigate | Fork | Compact | Undo | Export
+Question: TypeAlias = ListSessions | ShowTree | Complete | SaveFile | CopyAnswer
 PanelRequest: TypeAlias = CellRequest | PromptRequest | SettingRequest | SessionRequest | Question
 """What a page may ask of a panel."""
 FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
@@ -283,162 +321,6 @@ def problem(error: ValidationError) -> str:
     return f"{textcut.head(first.path, 100)}: {textcut.head(first.reason, 200)}."
 
 
-# State: values that a page shows until they change
-
-
-class RunState(TypedDict, total=False):
-    """What goes on in a run, in the line below everything else."""
-
-    note: str
-    """What is being done or waited for."""
-    model: str
-    """The model's name for people."""
-    tokens: str
-    cost: str
-
-
-class Composer(TypedDict):
-    """Text that the kernel puts into the composer."""
-
-    text: str
-    n: int
-    """Counts up; a page applies each text once."""
-
-
-class StandingLines(TypedDict):
-    """Lines of an extension that stand above or below."""
-
-    lines: list[str]
-    placement: Literal["aboveEditor", "belowEditor"] | None
-
-
-class CellState(RunState, total=False):
-    """The state of both kinds of widget."""
-
-    busy: bool
-    """Whether something goes on that can be stopped."""
-    stopping: bool
-    """Whether it was asked to stop."""
-    started_ms_ago: float | None
-    """How long it has gone on, in milliseconds."""
-    background: bool
-    """Whether the cell has ended already and its run goes on."""
-    title: str
-    warning: str | None
-    status: dict[str, str]
-    """Short texts of extensions, by their keys."""
-    widgets: dict[str, StandingLines]
-    """Lines of extensions, by their keys."""
-    composer: Composer
-
-
-class ModelId(TypedDict):
-    """Which model."""
-
-    provider: str
-    id: str
-
-
-class ModelChoice(ModelId):
-    """A model that can be chosen."""
-
-    name: str
-    reasoning: bool
-    """Whether it has thinking levels."""
-
-
-class SessionName(TypedDict):
-    """Which session is shown."""
-
-    name: str | None
-    id: str
-
-
-class Command(TypedDict):
-    """What may be prompted as ``/name``."""
-
-    name: str
-    description: str
-    source: str
-    """``extension``, ``prompt`` or ``skill``."""
-
-
-class Queued(TypedDict):
-    """The queued messages, next one first; long ones are shortened."""
-
-    steering: list[str]
-    """Delivered after the tool call that runs."""
-    followUp: list[str]
-    """Delivered when the model has finished."""
-
-
-class SessionRow(TypedDict):
-    """A session that can be continued."""
-
-    path: str
-    name: str
-    modified: float
-    """Milliseconds since 1970."""
-    messages: int
-    current: bool
-
-
-class TreeRow(TypedDict):
-    """An entry of the session."""
-
-    id: str | None
-    """``null`` in a row that only counts the entries that are not listed."""
-    depth: int
-    role: str
-    text: str
-    leaf: bool
-    """Whether a branch ends there."""
-    here: bool
-    """Whether the conversation is at that entry."""
-    label: str | None
-
-
-class Completion(TypedDict):
-    """A way in which a prompt may go on."""
-
-    text: str
-    label: str
-    detail: str
-
-
-class Completions(TypedDict):
-    """The answer to `Complete`."""
-
-    text: str
-    """What was asked about."""
-    items: list[Completion]
-
-
-class Download(TypedDict):
-    """A file for the user. It is sent to the pages of the moment and not kept."""
-
-    name: str
-    html: str
-    n: int
-
-
-class PanelState(CellState, total=False):
-    """The state of a panel."""
-
-    session: SessionName
-    models: list[ModelChoice]
-    current_model: ModelId | None
-    levels: list[str]
-    """The thinking levels of the model; one that cannot think has only ``off``."""
-    level: str
-    commands: list[Command]
-    completions: Completions
-    queue: Queued
-    sessions: list[SessionRow]
-    tree: list[TreeRow]
-    download: Download
-
-
 # Operations: what a page does with what it shows
 
 
@@ -474,6 +356,33 @@ class SetState(NamedTuple):
     state: PanelState
 
 
+class ShownChoice(TypedDict):
+    """An answer of a `select`: one of its options, and what its button says."""
+
+    value: str
+    label: str
+    kind: ChoiceKind
+
+
+class DialogLayout(TypedDict):
+    """The parts of a `select`, in the order in which they are shown; together they say what its title says."""
+
+    heading: str
+    warnings: list[str]
+    names: list[str]
+    """Words of the warnings that are code."""
+    outcome: str
+    """What would happen, if that was found out."""
+    html: str
+    """What is asked about, as sanitised HTML."""
+    lines: int
+    """How many lines that has."""
+    choices: list[ShownChoice]
+    """Enter gives the first one."""
+    reason: bool
+    """Whether a no may come with a reason."""
+
+
 class OpenDialog(NamedTuple):
     """Show a dialog until it is answered or closed."""
 
@@ -481,6 +390,7 @@ class OpenDialog(NamedTuple):
     dialog: Annotated[JsonObject, "PageDialog"]
     left: float | None
     """Milliseconds until it answers itself."""
+    layout: DialogLayout | None = None
 
 
 class CloseDialog(NamedTuple):
@@ -545,6 +455,8 @@ class ListCells(KernelRequest):
     """Ask for the cells of the notebook: a `CellList`."""
 
     what: Literal["cells"]
+    outputs: NotRequired[bool]
+    """Whether to answer with their outputs too, in short: texts, and which other types there are."""
 
 
 class InsertCell(KernelRequest):
@@ -555,6 +467,8 @@ class InsertCell(KernelRequest):
     type: Literal["code", "markdown"]
     after: NotRequired[str | None]
     """The id of the cell above; by default the cell that shows the widget."""
+    outputs: NotRequired[list[JsonObject]]
+    """Outputs of a code cell, in the form of the notebook format."""
 
 
 class ReplaceCell(KernelRequest):
@@ -568,7 +482,63 @@ class ReplaceCell(KernelRequest):
     source: str
 
 
-PageRequest: TypeAlias = ListCells | InsertCell | ReplaceCell
+class CellEdit(TypedDict):
+    """A change of one cell."""
+
+    cell: str
+    """The cell's id, a new one's too."""
+    type: Literal["code", "markdown"]
+    old: str | None
+    """The source that it must have for that; ``null`` if it must not be there."""
+    source: str | None
+    """The source that it gets; ``null`` if it is removed."""
+    after: str
+    """The id of the cell above a new one; empty for the top."""
+    outputs: list[JsonObject]
+    """Of a new code cell, in the form of the notebook format."""
+
+
+class ChangeCells(KernelRequest):
+    """Change cells in order, all of them or none: a `CellsChanged`."""
+
+    what: Literal["change_cells"]
+    edits: list[CellEdit]
+
+
+class RunCells(KernelRequest):
+    """Run cells, once the kernel is free: a `CellsRun`."""
+
+    what: Literal["run_cells"]
+    cells: list[str]
+    """The ids of code cells, in the order in which to run them; without any it only says whether it could."""
+
+
+class RunOutput(TypedDict):
+    """A display of a cell."""
+
+    data: JsonObject
+    """Its MIME bundle."""
+    metadata: JsonObject
+
+
+class ShowRun(KernelRequest):
+    """Have the outputs of a run in the notebook: a `RunShown`. A page that gets them as displays does nothing."""
+
+    what: Literal["show_run"]
+    cell: str
+    """The id of the cell that it belongs to."""
+    client: str | None
+    """The id that the page that ran the cell has for the kernel."""
+    widget: str
+    """The widget's id."""
+    outputs: list[RunOutput]
+    over: bool
+    """Whether the run is over, so that its widget will not be there any more."""
+    missed: bool
+    """Whether no page was there when it ended."""
+
+
+PageRequest: TypeAlias = ListCells | InsertCell | ReplaceCell | ChangeCells | RunCells | ShowRun
 ToPage: TypeAlias = Patch | Full | PageRequest
 
 
@@ -579,6 +549,8 @@ class NotebookCell(TypedDict):
     type: str
     source: str
     executionCount: int | None
+    tags: NotRequired[list[str]]
+    outputs: NotRequired[list[JsonObject]]
 
 
 class CellList(TypedDict):
@@ -591,6 +563,35 @@ class CellChanged(TypedDict):
     """The cell that was inserted or changed."""
 
     id: str
+    number: int
+    """Its place, counted from 1."""
+
+
+class RemovedCell(TypedDict):
+    """A code cell that was removed."""
+
+    id: str
+    outputs: list[JsonObject]
+    """In the form of the notebook format; none if those of all cells are large."""
+
+
+class CellsChanged(TypedDict):
+    """All was done."""
+
+    removed: list[RemovedCell]
+
+
+class CellsRun(TypedDict):
+    """The cells that the kernel was asked to run."""
+
+    ids: list[str]
+
+
+class RunShown(TypedDict):
+    """How the outputs of a run come into the page's notebook."""
+
+    gets: Literal["displays", "nothing", "writes"]
+    """As displays, for it ran the cell; not by it, which shares the notebook or has the widget; or it wrote them."""
 
 
 class CannotDo(TypedDict):

@@ -19,7 +19,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
@@ -30,9 +30,15 @@ from pydantic import ValidationError
 from indus_nb._moved import Renamed
 from indus_nb.messages import ImageContent
 from indus_nb.notebook.page import protocol
-from indus_nb.notebook.page.protocol import PanelRequest, PanelState, WidgetKind
+from indus_nb.notebook.page.protocol import PanelRequest, WidgetKind
+from indus_nb.notebook.page.questions import layout
+from indus_nb.notebook.page.states import PanelState
 from indus_nb.session.dialogs import Dialog, NotifyType
+from indus_nb.session.questions import Question
 from indus_nb.wire import JsonObject, dump
+
+if TYPE_CHECKING:
+    from anywidget import AnyWidget
 
 _STATIC = Path(__file__).parent / "static"
 _MAX_TOASTS = 5
@@ -41,8 +47,8 @@ _SAME_MOMENT = 0.25
 _MAX_PAGES_WITH_IMAGES = 4
 _SOON = 0.05
 _STARTED = "started_ms_ago"
-_ONCE = "download"
-"""State that is for the pages of this moment, and too large to be kept."""
+_ONCE = ("download", "copied", "focus")
+"""State that is for the pages of this moment, and is not kept."""
 
 _log = logging.getLogger("indus_nb")
 
@@ -58,8 +64,10 @@ class AgentWidget:
         ready: Set once a page shows the widget and can answer.
         reloaded: Whether another page came after the first one.
         on_ready: Called on the agent's thread whenever a page shows the widget.
+        pages: The names of the pages that have shown it.
         open_dialogs: Returns the session's open dialogs that are shown here, with the seconds until each answers
             itself. The session keeps them; the widget only passes on what opens and closes.
+        question_of: Returns the parts of an open dialog's question by its id, if it has any.
         bundle: What displays the widget, with ``metadata``.
         comm_id: The comm that its messages go over.
     """
@@ -82,7 +90,9 @@ class AgentWidget:
         self.ready = threading.Event()
         self.reloaded = False
         self.on_ready: Callable[[], None] = lambda: None
+        self.pages: dict[str, None] = {}
         self.open_dialogs: Callable[[], Iterable[tuple[Dialog, float | None]]] = tuple
+        self.question_of: Callable[[str], Question | None] = lambda _: None
         self._receive = receive
         self._call = call
         self._widget: Any = _widget_class()(kind=kind)
@@ -107,9 +117,26 @@ class AgentWidget:
         self._signals: list[protocol.Operation] = []
         self._counter = count(1)
         self._requests: dict[str, asyncio.Future[JsonObject]] = {}
+        self._inserted = ""
+        """The id of the cell that `insert_cell` has inserted last."""
         self._images: dict[str, list[ImageContent | None]] = {}
         """By page, for its next prompt; ``None`` is one that was rejected."""
         self._widget.on_msg(self._on_message)
+        self.set(widget=self.comm_id)
+
+    def set_fallback(self, shown: Mapping[str, str]) -> None:
+        """Set what is read where the widget cannot be shown, or its kernel is not there any more.
+
+        Args:
+            shown: A bundle with HTML and text.
+        """
+        self.bundle.update({kind: shown[kind] for kind in ("text/html", "text/plain")})
+        self.set(fallback=shown["text/html"])
+
+    @property
+    def anywidget(self) -> AnyWidget:
+        """What a page's widget manager knows."""
+        return self._widget
 
     def put(self, key: str, html: str) -> None:
         """Show a block of sanitised HTML, a new one behind the others.
@@ -150,7 +177,7 @@ class AgentWidget:
         frame = json.loads(dump(frame))
         match frame.get("method"):
             case "select" | "confirm" | "input" | "editor":
-                self._signals.append(protocol.OpenDialog("ask", frame, frame.get("timeout")))
+                self._signals.append(self._opened(frame, frame.get("timeout")))
             case "cancel":
                 self._signals.append(protocol.CloseDialog("unask", str(frame.get("targetId"))))
             case "notify":
@@ -205,7 +232,7 @@ class AgentWidget:
         Args:
             what: One of the requests of `protocol.PageRequest`.
             timeout: In seconds.
-            payload: The other fields of that request.
+            payload: The other fields of that request; with ``page`` another page than that.
 
         Returns:
             What the page replied; ``None`` without a page or a reply in time.
@@ -223,6 +250,41 @@ class AgentWidget:
             return None
         finally:
             del self._requests[request_id]
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was removed from every page."""
+        return self._closed
+
+    @property
+    def used_page(self) -> str:
+        """The page that sent something last."""
+        return self._used or ""
+
+    def show_only(self, blocks: Iterable[str]) -> None:
+        """Replace all blocks, and send that.
+
+        Args:
+            blocks: The HTML of the new ones.
+        """
+        for key in list(self._blocks):
+            self.drop(key)
+        for number, html in enumerate(blocks):
+            self.put(f"kept {number}", html)
+        self.send()
+
+    async def insert_cell(self, source: str) -> bool:
+        """Have the page put code into a cell below the widget, and below those that were put there before.
+
+        Returns whether it did.
+        """
+        for after in dict.fromkeys((self._inserted, "")):  # the last one may be gone by now
+            placed: JsonObject = {"after": after} if after else {}
+            answer = await self.request("insert_cell", source=source, type="code", **placed)
+            self._inserted = "" if answer is None else str(answer.get("id", ""))
+            if self._inserted:
+                return True
+        return False
 
     def close(self) -> None:
         """Remove the widget from every page."""
@@ -247,6 +309,7 @@ class AgentWidget:
         match message:
             case protocol.Ready(page=page):
                 self._page = page if self._page is None else self._page
+                self.pages[page] = None
                 self.reloaded = self.reloaded or page != self._page
                 self._send_all()
                 self.ready.set()
@@ -300,6 +363,8 @@ class AgentWidget:
             return
         if "composer" in self._state:
             self._state["composer"]["text"] = ""  # a page that comes later must not find it there again
+        if "inserted" in self._state:
+            self._state["inserted"]["text"] = ""
         prompt.attach(accepted)
         self._receive(prompt)
 
@@ -309,11 +374,14 @@ class AgentWidget:
         operations.append(self._state_of(self._state))
         for dialog, seconds in self.open_dialogs():
             left = None if seconds is None else round(seconds * 1000)
-            operations.append(protocol.OpenDialog("ask", json.loads(dump(dialog)), left))
+            operations.append(self._opened(json.loads(dump(dialog)), left))
         operations += [protocol.ShowToast("toast", toast) for at, toast in self._toasts if now - at < _TOAST_SECONDS]
         self._known = dict(self._blocks)
         self._forget_pending()
         self._post({"kind": "full", "n": self._number, "ops": operations})
+
+    def _opened(self, frame: JsonObject, left: float | None) -> protocol.OpenDialog:
+        return protocol.OpenDialog("ask", frame, left, layout(self.question_of(str(frame.get("id")))))
 
     def _send_soon(self) -> None:
         """Send now, or a moment after what was sent last: servers drop messages that come too fast."""
@@ -330,7 +398,8 @@ class AgentWidget:
         self._news.clear()
         self._signals.clear()
         self._newest_sent_toast = self._toasts[-1][1]["n"] if self._toasts else 0
-        self._state.pop(_ONCE, None)
+        for name in _ONCE:
+            self._state.pop(name, None)
 
     def _state_of(self, names: Iterable[str]) -> protocol.SetState:
         return protocol.SetState("set", cast("PanelState", {name: self._current(name) for name in names}))
@@ -338,6 +407,11 @@ class AgentWidget:
     def _current(self, name: str) -> Any:
         value = self._state[name]
         return round((time.monotonic() - value) * 1000) if name == _STARTED and value is not None else value
+
+    def insert(self, text: str) -> None:
+        """Put text behind what is written in the composer."""
+        before: JsonObject = self._state.get("inserted") or {"n": 0}
+        self.set(inserted={"text": text, "n": before["n"] + 1})
 
     def _compose(self, text: str) -> None:
         before: JsonObject = self._state.get("composer") or {"n": 0}

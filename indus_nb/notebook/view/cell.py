@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
+from indus_nb.notebook.kernel.outputs import Output
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.blocks import MimeBundle
+from indus_nb.notebook.view.folding import Rows
 from indus_nb.notebook.view.growing import LiveDrawing, live_state
-from indus_nb.notebook.view.output import Display, Screen
-from indus_nb.notebook.view.transcript import Block, Card, Line, Prose, Transcript
+from indus_nb.notebook.view.output import NOTHING, Display, Own, Screen, can_change
+from indus_nb.notebook.view.parts import Block, Card, Line, Prose
+from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.render import markup
+from indus_nb.render.cards import is_remark
 
 if TYPE_CHECKING:
     from indus_nb.notebook.page.widget import AgentWidget
@@ -33,8 +37,14 @@ class StaticDrawing:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._drawn: dict[str, _Drawn] = {}
-        self.free: Display | None = None
-        """A display that the next new one replaces."""
+        self._rows = Rows(self._vacate) if can_change(screen) else None
+        self._places: dict[int, tuple[int, Display]] = {}
+        """Where each display stands among the others, by its identity."""
+        self._free: list[Display] = []
+        """Displays that the next new ones replace, the first one first."""
+        self._waiting: Display | None = None
+        self.widget: Display | None = None
+        """Where the widget is, below all that is drawn but the outputs of a call that runs."""
 
     def draw(self, block: Block) -> None:
         """Draw what changed of a block; a finished one is drawn for the last time."""
@@ -45,35 +55,132 @@ class StaticDrawing:
                 case Prose():
                     self._draw_prose(block, drawn)
                 case Card():
-                    self._put(drawn, block.bundle(), final=block.finished)
-                    for picture in block.pictures() if block.finished else ():
-                        self.show(blocks.picture(picture), final=True)
+                    self._draw_card(block, drawn)
                 case Line():
+                    self.end_row()
                     self.show(block.shown, final=True)
                 case _:
                     pass
         if block.finished:
             del self._drawn[block.key]
 
+    def fold(self) -> None:
+        """Fold the calls that something follows, and rows of calls that have ended."""
+        if self._rows is not None:
+            self._rows.settle()
+
+    def end_row(self) -> None:
+        """End a row of calls: what comes next is something else."""
+        if self._rows is not None:
+            self._rows.end()
+            self._rows.settle()
+
+    def _draw_card(self, card: Card, drawn: _Drawn) -> None:
+        if not card.finished:
+            self._put(drawn, card.bundle(), final=False)
+            self.draw_outputs(card)
+            return
+        self.fold()  # what is before it, so that it may move up
+        if card.call.described is not None and card.call.described.is_answer and card.call.state == "done":
+            self.end_row()  # the answer stays in sight
+        bundle = card.bundle()
+        display = self._put(drawn, bundle, final=self._rows is None)
+        pictures = card.pictures()
+        if self._rows is not None:
+            self._rows.add_card(card, display, bundle)
+            if pictures or card.outputs:
+                self._rows.end()  # they stand below it
+        for picture in pictures:
+            self.show(blocks.picture(picture), final=True)
+        self.draw_outputs(card)
+        if drawn.outputs:
+            self._go_below(drawn.outputs[-1][0])
+
+    def draw_outputs(self, card: Card) -> None:
+        """Draw what a call shows, below all that was drawn before."""
+        drawn = self._drawn.setdefault(card.key, _Drawn())
+        for number, output in enumerate(card.outputs):
+            data, own = cast("MimeBundle", output.data), Own(output.metadata, output.display_id)
+            if number == len(drawn.outputs):
+                drawn.outputs.append((self.show(data, final=card.finished, own=own), output))
+            elif card.finished or drawn.outputs[number][1] is not output:
+                display, _ = drawn.outputs[number]
+                display.update(data, final=card.finished, own=own)
+                drawn.outputs[number] = display, output
+        cleared = drawn.outputs[len(card.outputs) :]
+        for display, shown in cleared:
+            if shown is not None:
+                display.update(NOTHING, final=False)
+        drawn.outputs[len(card.outputs) :] = [(display, None) for display, _ in cleared]
+        if card.finished:
+            self._vacate([display for display, _ in cleared])
+
     def is_growing(self) -> bool:
         """Return whether something is shown that will change."""
         return any(drawn.display is not None for drawn in self._drawn.values())
 
-    def show(self, bundle: MimeBundle, *, final: bool) -> Display:
-        """Show a bundle as a new display, or in the one that is free.
+    def show(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
+        """Show a bundle as a new display, or in the first that is free.
 
         Args:
             bundle: What to show.
             final: Whether it will not change any more.
+            own: What belongs to an output of code's own.
 
         Returns:
             The display that holds it.
         """
-        display, self.free = self.free, None
-        if display is None:
-            return self._screen.show(bundle, final=final)
-        display.update(bundle, final=final)
+        if not self._free or (own is not None and own.display_id):
+            display = self._screen.show(bundle, final=final, own=own)
+            self._places.setdefault(id(display), (len(self._places), display))
+            return display
+        display = self._free.pop(0)
+        display.update(bundle, final=final, own=own)
         return display
+
+    def show_waiting(self, bundle: MimeBundle | None) -> None:
+        """Show something until the next block comes, which takes its place; ``None`` ends that."""
+        shown = self._waiting if self._waiting is not None and self.is_free(self._waiting) else None
+        if shown is not None and bundle is not None and self._free[0] is shown:
+            shown.update(bundle, final=False)
+            return
+        if shown is not None:
+            shown.update(NOTHING, final=False)
+        self._waiting = None
+        if bundle is not None:
+            self._waiting = self.show(bundle, final=False)
+            self.release(self._waiting)
+
+    def release(self, display: Display) -> None:
+        """Let another block stand there."""
+        self._free.append(display)
+        self._free.sort(key=self._place)
+
+    def keep(self, display: Display) -> None:
+        """Let no other block stand there after all."""
+        self._free = [free for free in self._free if free is not display]
+
+    def is_free(self, display: Display) -> bool:
+        """Return whether another block may stand there."""
+        return any(free is display for free in self._free)
+
+    def _place(self, display: Display) -> int:
+        return self._places[id(display)][0]
+
+    def _vacate(self, displays: Sequence[Display]) -> None:
+        """Let other blocks stand in empty displays, where nothing that stays is below."""
+        ends = {id(display) for display in (*displays, *self._free, self.widget)}
+        last = next((place for key, (place, _) in reversed(self._places.items()) if key not in ends), -1)
+        for display in displays:
+            if self._place(display) > last:
+                self.release(display)
+
+    def _go_below(self, display: Display) -> None:
+        """Let what comes next stand below a display."""
+        for free in self._free:
+            if self._place(free) < self._place(display) and free is self.widget:
+                free.update(NOTHING, final=False)
+        self._free = [free for free in self._free if self._place(free) > self._place(display)]
 
     def _draw_prose(self, block: Prose, drawn: _Drawn) -> None:
         text = drawn.rest + "".join(block.pieces[drawn.pieces_read :])
@@ -81,6 +188,9 @@ class StaticDrawing:
         drawn.rest = text
         if not text.strip():
             return
+        is_short = block.thinking or is_remark(text)
+        if not is_short:
+            self.end_row()
         if block.thinking:
             bundle = blocks.thinking(text, growing=not block.finished)
         else:
@@ -93,23 +203,31 @@ class StaticDrawing:
             if not drawn.rest.strip():
                 return
             bundle = blocks.answer(drawn.rest)
-        self._put(drawn, bundle, final=block.finished)
+        in_row = is_short and self._rows is not None and self._rows.is_open
+        display = self._put(drawn, bundle, final=block.finished and not in_row)
+        if in_row and block.finished and self._rows is not None:
+            self._rows.add_remark(display, bundle)
 
-    def _put(self, drawn: _Drawn, bundle: MimeBundle, *, final: bool) -> None:
+    def _put(self, drawn: _Drawn, bundle: MimeBundle, *, final: bool) -> Display:
         if drawn.display is None:
             drawn.display = self.show(bundle, final=final)
         else:
             drawn.display.update(bundle, final=final)
+        return drawn.display
 
 
 @dataclass
 class _Drawn:
-    """How far a block is drawn: ``pieces_read`` counts the pieces, of which ``rest`` is what its display shows."""
+    """How far a block is drawn: ``pieces_read`` counts the pieces, of which ``rest`` is what its display shows.
+
+    ``outputs`` are the displays of what a call shows; ``None`` stands for what its code has cleared.
+    """
 
     version: int = -1
     display: Display | None = None
     pieces_read: int = 0
     rest: str = ""
+    outputs: list[tuple[Display, Output | None]] = field(default_factory=list[tuple[Display, Output | None]])
 
 
 class CellView:
@@ -144,12 +262,11 @@ class CellView:
         self._live = live
         self._tail = LiveDrawing(live) if live is not None else None
         self._waiting: MimeBundle | None = None
-        self._slot: Display | None = None
         self._is_held = is_held
         self._spent_before = spent_before
         if live is not None:
             live.set(busy=True, started_ms_ago=0)
-            self._slot = screen.show(live.bundle, final=False)
+            self._static.widget = self._static.show(live.bundle, final=False)
         else:
             self._draw_waiting()
 
@@ -174,8 +291,12 @@ class CellView:
             return
         self._draw_live(self._live)
 
-    def close(self) -> None:
-        """Draw all that is left, and detach from the widget."""
+    def close(self, *, keeps_widget: bool = False) -> None:
+        """Draw all that is left, and detach from the widget.
+
+        Args:
+            keeps_widget: Whether to leave it open, for pages that do not get what is drawn.
+        """
         live, tail = self._live, self._tail
         if live is not None and tail is not None:
             live.set(busy=False, stopping=False, note="")
@@ -183,11 +304,13 @@ class CellView:
                 tail.draw(block)  # the page does not know the displays of the one before: it keeps the widget
             live.send()
             self._live = None
-            self._static.free, self._slot = self._slot, None
+            self._free_slot()
         try:
             self._draw_static()
+            self._static.end_row()
+            self._clear_slot()
         finally:
-            if live is not None and not live.reloaded:
+            if live is not None and not (keeps_widget or live.reloaded):
                 live.close()
 
     def _give_up(self) -> None:
@@ -195,27 +318,50 @@ class CellView:
         live, self._live = self._live, None
         if live is not None:
             live.close()
-        self._static.free, self._slot = self._slot, None
+        self._free_slot()
         self._draw_static()
+        self._clear_slot()
+
+    def _free_slot(self) -> None:
+        """Let the next block stand where the widget is."""
+        if self._static.widget is not None:
+            self._static.release(self._static.widget)
 
     def _draw_static(self) -> None:
         unfinished: list[Block] = []
         for block in self._transcript.blocks:
-            self._static.draw(block)
-            if not block.finished:
+            if not (unfinished and _shows_outputs(unfinished[-1])):  # else it would stand above those
+                self._static.draw(block)
+            if not block.finished or (unfinished and _shows_outputs(unfinished[-1])):
                 unfinished.append(block)
         self._transcript.blocks[:] = unfinished
+        self._static.fold()
         self._draw_waiting()
 
     def _draw_waiting(self) -> None:
         """Show that the model is being waited for, below everything else, until its next block comes."""
         since = self._transcript.waiting_since
         if since is None or self._static.is_growing():
-            return
-        bundle = blocks.waiting(self._transcript.model, self._transcript.clock() - since)
+            bundle = None
+        else:
+            bundle = blocks.waiting(self._transcript.model, self._transcript.clock() - since)
         if bundle != self._waiting:
-            self._static.free = self._static.show(bundle, final=False)
+            self._static.show_waiting(bundle)
         self._waiting = bundle
+
+    def _show_widget(self, live: AgentWidget) -> None:
+        """Show the widget below all that is drawn, or leave it where it is if that is so."""
+        slot = self._static.widget
+        if slot is not None and self._static.is_free(slot):
+            self._static.keep(slot)
+        else:
+            self._static.widget = self._static.show(live.bundle, final=False)
+
+    def _clear_slot(self) -> None:
+        """Empty the place of the widget, which is gone, unless something else stands there."""
+        slot, self._static.widget = self._static.widget, None
+        if slot is not None and self._static.is_free(slot):
+            slot.update(NOTHING, final=False)
 
     def _draw_live(self, live: AgentWidget) -> None:
         assert self._tail is not None  # noqa: S101 - it comes and goes with the widget
@@ -226,13 +372,22 @@ class CellView:
             self._tail.draw(block)
         live.set(**live_state(self._transcript, self._spent_before))
         if done:
-            self._static.free, self._slot = self._slot, None
+            self._free_slot()
             for block in done:
                 self._static.draw(block)
                 self._tail.drop(block)
             del self._transcript.blocks[: len(done)]
-            self._slot = self._static.show(live.bundle, final=False)
+            self._show_widget(live)
+        if not (self._is_held() or live.reloaded):
+            self._static.fold()
+        growing = self._transcript.blocks[0] if self._transcript.blocks else None
+        if isinstance(growing, Card) and not (self._is_held() or live.reloaded):
+            self._static.draw_outputs(growing)  # below the widget, where they stay when the card takes its place
         live.send()
+
+
+def _shows_outputs(block: Block) -> bool:
+    return isinstance(block, Card) and bool(block.outputs) and not block.finished
 
 
 def _finished_first(growing: Sequence[Block]) -> list[Block]:

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from indus_nb.messages import Usage
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.blocks import MimeBundle
-from indus_nb.notebook.view.transcript import Block, Card, Line, Prose, Transcript
+from indus_nb.notebook.view.parts import Block, Card, Line, Prose
+from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.render import markup
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.page.protocol import RunState
+    from indus_nb.notebook.page.states import RunState
     from indus_nb.notebook.page.widget import AgentWidget
 
-_MAX_PIECE_CHARACTERS = 2_000
+_PAUSE_SECONDS = 3
 _PACES = ((30_000, 0.4), (10_000, 0.25), (1_000, 0.15), (0, 0.08))
 """From how many characters of a growing text on so many seconds lie between two drawings of it."""
 
@@ -49,9 +50,11 @@ class LiveDrawing:
                 self._draw_thinking(block, drawn)
             case Card():
                 shown = "".join(markup.picture(str(image.mime_type), image.data or "") for image in block.pictures())
+                if self._live.kind == "panel" or self._live.reloaded:  # where no displays are
+                    shown += "".join(blocks.output_html(output.title, output.data) for output in block.outputs)
                 self._live.put(block.key, block.bundle()["text/html"] + shown)
             case Line():
-                self._live.put(block.key, _html(block.shown))
+                self._live.put(block.key, block.in_panel or _html(block.shown))
             case _:
                 pass
         self._length = 0 if block.finished else drawn.length
@@ -65,12 +68,12 @@ class LiveDrawing:
 
     def _draw_answer(self, block: Prose, drawn: _Growing) -> None:
         text = drawn.rest + drawn.read(block)
-        whole, drawn.rest = markup.split_answer(text, soft=0, hard=_MAX_PIECE_CHARACTERS)
+        whole, drawn.rest = markup.split_answer(text, soft=0)
         while whole:
             if whole.strip():
                 self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(whole))
                 drawn.pieces += 1
-            whole, drawn.rest = markup.split_answer(drawn.rest, soft=0, hard=_MAX_PIECE_CHARACTERS)
+            whole, drawn.rest = markup.split_answer(drawn.rest, soft=0)
         if drawn.rest.strip():
             self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest))
 
@@ -118,13 +121,17 @@ def live_state(transcript: Transcript, spent_before: float) -> RunState:
     note = transcript.note
     if note is None and transcript.waiting_since is not None:
         note = f"waiting for {transcript.name}"
+    if note is None and (job := transcript.job()) is not None:
+        note = f"{job.id} goes on: {job.what}"
+    if note is None and transcript.paused_for() > _PAUSE_SECONDS:
+        note = f"still waiting for {transcript.name}"
     return {"note": note or "", "model": transcript.name, **_counts(transcript.usage, spent_before)}
 
 
 def _counts(usage: Usage, spent_before: float) -> RunState:
     read = usage.input + usage.cache_read + usage.cache_write
     tokens = f"{read:,} in · {usage.output:,} out" if read or usage.output else ""
-    cost = f"${usage.cost.total:.4f}" if usage.cost.total else ""
+    cost = blocks.dollars(usage.cost.total) if usage.cost.total else ""
     if spent_before:
-        cost = f"{cost or '$0'} · session ${spent_before + usage.cost.total:.4f}"
+        cost = " · ".join(filter(None, (cost, f"session {blocks.dollars(spent_before + usage.cost.total)}")))
     return {"tokens": tokens, "cost": cost}

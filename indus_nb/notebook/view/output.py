@@ -11,28 +11,41 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
 from indus_nb.notebook.view.blocks import MimeBundle, joined
+from indus_nb.terminal import plain
+from indus_nb.wire import JsonObject
 
 _MAX_SEPARATE_DISPLAYS = 30
 _MAX_PAGE_CHARACTERS = 20_000
 _TEXTS = {"text/html", "text/markdown", "text/plain"}
+NOTHING: MimeBundle = {"text/html": "", "text/plain": ""}
+"""What stands in a display that is not needed any more."""
 _CLEAR_LINE = "\r\x1b[K"
+
+
+@dataclass(frozen=True)
+class Own:
+    """What belongs to an output that is code's own, and not drawn by us: it stays as it is, and in its place."""
+
+    metadata: Mapping[str, Any]
+    display_id: str | None = None
 
 
 class Display(Protocol):
     """One display in a cell's output."""
 
-    def update(self, bundle: MimeBundle, *, final: bool) -> None:
+    def update(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> None:
         """Show something else.
 
         Args:
             bundle: What it shows now.
             final: Whether it will not change any more.
+            own: What belongs to an output of code's own.
         """
         ...
 
@@ -40,12 +53,13 @@ class Display(Protocol):
 class Screen(Protocol):
     """Where displays appear."""
 
-    def show(self, bundle: MimeBundle, *, final: bool) -> Display:
+    def show(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
         """Add a display below the others.
 
         Args:
             bundle: What it shows.
             final: Whether it will not change any more.
+            own: What belongs to an output of code's own.
 
         Returns:
             The display, for updates.
@@ -60,6 +74,11 @@ def screen_of(shell: Any) -> Screen:
         return TerminalScreen()
     cell = CellOutput(shell)
     return NotebookScreen(cell) if can_update(kernel) else OnceScreen(cell)
+
+
+def can_change(screen: Screen) -> bool:
+    """Return whether what a screen shows as final can be replaced all the same."""
+    return not isinstance(screen, OnceScreen | TerminalScreen)
 
 
 def can_update(kernel: Any) -> bool:
@@ -81,6 +100,11 @@ def asks_for_input(kernel: Any) -> bool:
     return bool(content.get("allow_stdin", False))
 
 
+def is_dashboard() -> bool:
+    """Return whether Voilà runs the notebook: its cells are not for anybody, but a page comes that shows widgets."""
+    return "VOILA_BASE_URL" in os.environ
+
+
 class CellOutput:
     """Publishes displays of the cell that runs when this is made."""
 
@@ -88,20 +112,34 @@ class CellOutput:
         self._publisher: Any = shell.display_pub
         self._parent: Any = shell.kernel.get_parent("shell")
 
-    def publish(self, bundle: MimeBundle, display_id: str, *, update: bool) -> None:
+    @property
+    def cell(self) -> str | None:
+        """The cell's id, if the front end gave it one."""
+        return self._parent.get("metadata", {}).get("cellId")
+
+    @property
+    def client(self) -> str | None:
+        """The id that the page that ran it has for the kernel."""
+        return self._parent.get("header", {}).get("session")
+
+    def publish(
+        self, bundle: MimeBundle, display_id: str, *, update: bool, metadata: Mapping[str, Any] | None = None
+    ) -> None:
         """Send a display to the front end.
 
         Args:
             bundle: What it shows.
             display_id: Its id.
             update: Whether a display of that id is there, to be replaced.
+            metadata: The metadata of the bundle.
         """
         publisher, transient = self._publisher, {"display_id": display_id}
+        noted = dict(metadata or {})
         if not hasattr(publisher, "pub_socket"):  # captured, as by %%capture
-            publisher.publish(data=bundle, transient=transient, update=update)
+            publisher.publish(data=bundle, metadata=noted, transient=transient, update=update)
             return
         kind = "update_display_data" if update else "display_data"
-        content = {"data": bundle, "metadata": {}, "transient": transient}
+        content = {"data": bundle, "metadata": noted, "transient": transient}
         publisher.session.send(publisher.pub_socket, kind, content, parent=self._parent, ident=publisher.topic)
 
 
@@ -116,44 +154,87 @@ class NotebookScreen:
         self._cell = cell
         self._displays: list[_NotebookDisplay] = []
         self._page = _MAX_SEPARATE_DISPLAYS
+        self._freed: list[str] = []
 
-    def show(self, bundle: MimeBundle, *, final: bool) -> Display:
+    def show(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
         """Add a display below the others, or in one that was freed.
 
         Args:
             bundle: What it shows.
             final: Whether it will not change any more.
+            own: What belongs to an output of code's own.
 
         Returns:
             The display, for updates.
         """
-        freed = self._freed_id()
-        display = _NotebookDisplay(self._cell, freed or uuid4().hex, bundle, final)
-        self._cell.publish(bundle, display.display_id, update=freed is not None)
+        freed = None if own is not None and own.display_id else self._freed_id()
+        display_id = freed or (own.display_id if own is not None else None) or uuid4().hex
+        display = _NotebookDisplay(self._cell, display_id, bundle, final, own)
+        display.publish(update=freed is not None)
         self._displays.append(display)
+        if own is not None and own.display_id:
+            self._page = len(self._displays)  # the user's code knows it by that id: it keeps its place
+            self._freed.clear()  # what comes next stands below it
         return display
 
+    @property
+    def cell(self) -> CellOutput:
+        """The cell that they are in."""
+        return self._cell
+
+    def outputs(self) -> list[JsonObject]:
+        """Return what the displays show now, as outputs of a saved notebook hold it."""
+        shown = [display for display in self._displays if display.bundle != NOTHING]
+        return [{"data": dict(each.bundle), "metadata": dict(each.own.metadata) if each.own else {}} for each in shown]
+
     def _freed_id(self) -> str | None:
-        """The last id, after the display behind the page moved onto it and the others moved up; or ``None``."""
-        while len(self._displays) > self._page + 1:
-            page, following = self._displays[self._page : self._page + 2]
-            if not (page.final and following.final):
-                return None
-            if not page.bundle.keys() == following.bundle.keys() == _TEXTS:  # a picture has a display of its own
+        """An id below all displays, freed when finished ones moved onto the page and the others up; or ``None``."""
+        self._move_together()
+        return self._freed.pop(0) if self._freed else None
+
+    def _move_together(self) -> None:
+        """Join finished displays, and send each display that this changes once, however many there are.
+
+        Of a few no more are joined than there is need for, so that none stays empty; of many, all that can be.
+        """
+        first = self._displays[self._page : self._page + 2]
+        if len(first) < 2 or not all(display.final for display in first):
+            return
+        ids = [display.display_id for display in self._displays]
+        following = self._displays[self._page :]
+        kept: list[_NotebookDisplay] = following[:1]
+        grown: set[str] = set()
+        needed = 1 if len(following) <= _MAX_SEPARATE_DISPLAYS else len(following)
+        for at, display in enumerate(following[1:], 1):
+            page = kept[-1]
+            if at - len(kept) == needed or not (page.final and display.final):
+                kept += following[at:]
+                break
+            together = _on_one_page(page, display)
+            if together is None:
                 self._page += 1
+                kept.append(display)
                 continue
-            together = joined(page.bundle, following.bundle)
-            if len(together["text/markdown"]) > _MAX_PAGE_CHARACTERS:
-                self._page += 1
-                continue
-            page.update(together, final=True)
-            ids = [display.display_id for display in self._displays]
-            del self._displays[self._page + 1]
-            for display, display_id in zip(self._displays[self._page + 1 :], ids[self._page + 1 :], strict=False):
+            page.bundle = together
+            grown.add(page.display_id)
+        self._displays[-len(following) :] = kept
+        if len(kept) == len(following):
+            return
+        for display, display_id in zip(self._displays, ids, strict=False):
+            if display.display_id != display_id or display.display_id in grown:
                 display.display_id = display_id
-                display.update(display.bundle, final=display.final)
-            return ids[-1]
-        return None
+                display.publish(update=True)
+        freed = ids[len(self._displays) :]
+        for display_id in freed[1:]:  # what stood there stands above; the first is used at once
+            self._cell.publish(NOTHING, display_id, update=True)
+        self._freed[:0] = freed
+
+
+def _on_one_page(page: _NotebookDisplay, following: _NotebookDisplay) -> MimeBundle | None:
+    if not (page.own is following.own is None and page.bundle.keys() == following.bundle.keys() == _TEXTS):
+        return None  # a picture, and what code has displayed, has a display of its own
+    together = joined(page.bundle, following.bundle)
+    return together if len(together["text/markdown"]) <= _MAX_PAGE_CHARACTERS else None
 
 
 @dataclass
@@ -162,10 +243,17 @@ class _NotebookDisplay:
     display_id: str
     bundle: MimeBundle
     final: bool
+    own: Own | None = None
 
-    def update(self, bundle: MimeBundle, *, final: bool) -> None:
-        self.bundle, self.final = bundle, final
-        self.cell.publish(bundle, self.display_id, update=True)
+    def update(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> None:
+        is_shown = own is not None and bundle is self.bundle
+        self.bundle, self.final, self.own = bundle, final, own
+        if not is_shown:
+            self.publish(update=True)
+
+    def publish(self, *, update: bool) -> None:
+        metadata = self.own.metadata if self.own is not None else None
+        self.cell.publish(self.bundle, self.display_id, update=update, metadata=metadata)
 
 
 class OnceScreen:
@@ -174,28 +262,31 @@ class OnceScreen:
     def __init__(self, cell: CellOutput) -> None:
         self._cell = cell
 
-    def show(self, bundle: MimeBundle, *, final: bool) -> Display:
+    def show(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
         """Publish a bundle if it is final.
 
         Args:
             bundle: What it shows.
             final: Whether it will not change any more.
+            own: What belongs to an output of code's own.
 
         Returns:
             What publishes the final bundle in its ``update``.
         """
-        self.update(bundle, final=final)
+        self.update(bundle, final=final, own=own)
         return self
 
-    def update(self, bundle: MimeBundle, *, final: bool) -> None:
+    def update(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> None:
         """Publish a bundle if it is final.
 
         Args:
             bundle: What it shows.
             final: Whether it will not change any more.
+            own: What belongs to an output of code's own.
         """
         if final:
-            self._cell.publish(bundle, uuid4().hex, update=False)
+            display_id = (own.display_id if own is not None else None) or uuid4().hex
+            self._cell.publish(bundle, display_id, update=False, metadata=own.metadata if own is not None else None)
 
 
 _typing = threading.Event()
@@ -222,27 +313,31 @@ class TerminalScreen:
     def __init__(self) -> None:
         self._stream = sys.stdout  # as it is now: a tool's output may be redirected later
 
-    def show(self, bundle: MimeBundle, *, final: bool) -> Display:
+    def show(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
         """Print a bundle's text.
 
         Args:
             bundle: What it shows.
             final: Whether it will not change any more.
+            own: What belongs to an output of code's own.
 
         Returns:
             What prints later versions of it.
         """
-        self.update(bundle, final=final)
+        self.update(bundle, final=final, own=own)
         return self
 
-    def update(self, bundle: MimeBundle, *, final: bool) -> None:
+    def update(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> None:
         """Print a bundle's text, or only a line of it while it is not final.
 
         Args:
             bundle: What it shows.
             final: Whether it will not change any more.
+            own: Of an output of code's own, whose text is in its card.
         """
-        text = bundle["text/plain"]
+        if own is not None:
+            return
+        text = plain(str(bundle.get("text/plain", "")))
         live = self._stream.isatty()
         if final:
             self._stream.write((_CLEAR_LINE if live else "") + text + "\n")

@@ -6,11 +6,9 @@ still grow.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from indus_nb.events import (
     AgentStart,
@@ -36,7 +34,6 @@ from indus_nb.messages import (
     BranchSummaryMessage,
     CompactionSummaryMessage,
     CustomMessage,
-    ImageContent,
     Message,
     TextContent,
     ThinkingContent,
@@ -46,10 +43,22 @@ from indus_nb.messages import (
     UserMessage,
     text_of,
 )
+from indus_nb.notebook.kernel.outputs import CallOutputs, OutputBoard
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.blocks import MimeBundle
+from indus_nb.notebook.view.changes import ChangesOfRun
+from indus_nb.notebook.view.parts import (
+    Block,
+    Card,
+    Line,
+    Prose,
+    drawn_bundle,
+    images_of,
+    notice_of,
+)
 from indus_nb.providers.refusals import GO_BACK
-from indus_nb.render.markup import plain
+from indus_nb.render.cards import arguments_of
+from indus_nb.render.context import context, is_context
 from indus_nb.streaming import (
     AssistantMessageEvent,
     TextDelta,
@@ -63,69 +72,25 @@ from indus_nb.streaming import (
     ToolCallStart,
 )
 from indus_nb.tools import CallDescription, Tool, describe_call
-from indus_nb.tools.todo import list_of_result
-from indus_nb.wire import JsonObject, dump
+from indus_nb.tools.jobs import Job
+from indus_nb.wire import JsonObject
 
 Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
 """Gives what draws the messages of an extension's type, if anything does."""
 
 
-@dataclass
-class Block:
-    """A part of a transcript.
-
-    ``version`` grows with every change; a ``finished`` one will not change any more.
-    """
-
-    key: str
-    version: int = 0
-    finished: bool = False
-
-
-@dataclass
-class Prose(Block):
-    """A text of the model's, or its reasoning, in the pieces in which it came."""
-
-    thinking: bool = False
-    pieces: list[str] = field(default_factory=list[str])
-
-
-@dataclass
-class Card(Block):
-    """A tool call.
-
-    ``output`` is the latest report; ``started`` is a time of the transcript's clock.
-    """
-
-    call: blocks.Call = field(default_factory=lambda: blocks.Call("", {}))
-    output: Sequence[TextContent | ImageContent] = ()
-    started: float | None = None
-
-    def bundle(self) -> MimeBundle:
-        """The card as it is now."""
-        self.call.output = "\n".join(_as_text(block) for block in self.output)
-        return blocks.call(self.call)
-
-    def pictures(self) -> list[ImageContent]:
-        """The images among its output that can be shown."""
-        images = [block for block in self.output if isinstance(block, ImageContent)]
-        return [image for image in images if blocks.can_show(image)]
-
-
-@dataclass
-class Line(Block):
-    """Something that is whole from the beginning.
-
-    It is a notice, an error, or a message that is not the model's.
-    """
-
-    shown: MimeBundle = field(default_factory=dict[str, str])
-    is_notice: bool = False
-
-
 BlockT = TypeVar("BlockT", bound=Block)
 _MAX_SEPARATE_BLOCKS = 30
 _MAX_NOTICE_CHARACTERS = 10_000
+_NOT_ASKED = "Nothing was asked of the model."
+_STOPPED = "Stopped. What was said and done so far is kept."
+
+
+def advice(failure: str) -> str:
+    """Return what a notebook's user can do about an answer that failed; empty if its words say that."""
+    return (
+        " `%agent tree` lists the entries, `%agent tree ENTRY` goes on from one of them." if GO_BACK in failure else ""
+    )
 
 
 class Transcript:
@@ -141,6 +106,10 @@ class Transcript:
         asked: Whether the run has begun.
         waiting_since: Since when the model is waited for, by the clock.
         note: What goes on beside the answer.
+        remark: What the closing line says of the run besides; empty for nothing.
+        outputs: Knows what calls show the user, where that can be shown.
+        conversation: The name of the conversation, if it is to be told.
+        failure: How the run failed, if that was left to the cell to say.
     """
 
     def __init__(
@@ -166,26 +135,38 @@ class Transcript:
         self.name = self.model = model
         self.clock = clock
         self.began = self._ticked = clock()
+        self._changes = ChangesOfRun(in_panel=whole)
         self.usage = Usage()
         self.asked = False
         self.waiting_since: float | None = None if whole else self.began
         self.note: str | None = None
+        self.remark = ""
         self._renderer = renderer
         self._tools = tools
+        self.outputs: OutputBoard | None = None
         self._whole = whole
+        self.conversation: str | None = None
+        self.failure: MimeBundle | None = None
         self._count = 0
         self._prose: dict[int, Prose] = {}
         self._writing: dict[int, Card] = {}
         self._cards: dict[str, Card] = {}
+        self._newest: Card | None = None
+        """The last card, if nothing follows it: it stays open."""
         self._last: AssistantMessage | None = None
         self._failed: AssistantMessage | None = None
         self._stopped = False
         self._prompted = False
+        self._context: MimeBundle | None = None
+        """What the model was told with the prompt that comes next: it stands above the answer to that."""
+        self._grew_at: float | None = None
+        """When the answer that is under way grew last."""
 
     def feed(self, event: SessionEvent) -> None:
         """Update the blocks after an event."""
         match event:
             case MessageUpdate():  # first, for it comes with every delta
+                self._grew_at = self.clock()
                 self._grow(event.assistant_message_event)
             case AgentStart():
                 self._begin()
@@ -202,7 +183,7 @@ class Transcript:
             case AutoRetryStart() | AutoRetryEnd() | CompactionStart() | CompactionEnd():
                 self._recover(event)
             case TodoReminder() | TtsrTriggered() | SessionSaveFailed():
-                self.add_notice(_notice(event))
+                self.add_notice(notice_of(event))
             case _:
                 pass
 
@@ -219,6 +200,10 @@ class Transcript:
         else:
             self._add(Line(self._key(), finished=True, shown=notice, is_notice=True))
 
+    def add_line(self, bundle: MimeBundle) -> None:
+        """Add something that is whole."""
+        self._add(Line(self._key(), finished=True, shown=bundle))
+
     def add_history(self, messages: Iterable[Message]) -> None:
         """Add stored messages, as they look when they are finished."""
         for message in messages:
@@ -227,28 +212,34 @@ class Transcript:
                     for block in message.content:
                         self._add_stored(block)
                     if message.stop_reason == "error":
-                        self._add_line(blocks.error(message.error_message or "The model gave no reason."))
+                        self.add_line(blocks.error(message.error_message or "The model gave no reason."))
                 case ToolResultMessage():
                     self._end_stored_call(message)
                 case _:
                     self._show_message(message)
         self._finish_all()
+        self._fold_newest()
         self._cards.clear()
 
-    def close(self) -> None:
-        """End what is still open, and add what went wrong and the closing line."""
-        self._finish_all()
+    def close(self, *, follows_jobs: bool = False, fails_cell: bool = False) -> None:
+        """End what is still open, and add what went wrong and the closing line.
+
+        Args:
+            follows_jobs: Whether calls that go on as jobs still grow afterwards.
+            fails_cell: Whether a cell fails with what went wrong, and so says it.
+        """
+        self._finish_all(follows_jobs=follows_jobs)
+        self._fold_newest()
         self.waiting_since = self.note = None
         if not self.asked:
             if not self._whole:
-                self.add_notice("Nothing was asked of the model.")
+                self._end_badly(blocks.notice(_NOT_ASKED), fails_cell=fails_cell)
             return
         ending = "stopped" if self._stopped else None
         match self._last:
             case AssistantMessage(stop_reason="error") as answer:
-                self._add_line(blocks.error(answer.error_message or "The model gave no reason."))
-                if GO_BACK in (answer.error_message or ""):
-                    self.add_notice("%agent tree lists the entries, and %agent tree ENTRY goes on from one of them.")
+                why = answer.error_message or "The model gave no reason."
+                self._end_badly(blocks.error(f"{why}{advice(why)}"), fails_cell=fails_cell)
             case AssistantMessage(stop_reason="aborted"):
                 ending = "stopped"
             case AssistantMessage(stop_reason="stop") as answer if not answer.text.strip():
@@ -257,7 +248,20 @@ class Transcript:
                 ending = "cut off at the model's limit of output"
             case _:
                 pass
-        self._add_line(blocks.usage(self.model, self.usage, self.clock() - self.began, ending=ending))
+        if ending == "stopped" and fails_cell:
+            ending = None
+            self._end_badly(blocks.notice(_STOPPED), fails_cell=True)
+        if in_all := self._changes.take():
+            self.add_notice(in_all)
+        spent = self.clock() - self.began
+        said = " · ".join(filter(None, (ending, self.remark))) or None
+        self.add_line(blocks.usage(self.model, self.usage, spent, conversation=self.conversation, ending=said))
+
+    def _end_badly(self, shown: MimeBundle, *, fails_cell: bool) -> None:
+        if fails_cell:
+            self.failure = shown
+        else:
+            self.add_line(shown)
 
     def _begin(self) -> None:
         if self._whole and not self.asked:
@@ -269,7 +273,7 @@ class Transcript:
 
     def end_run(self) -> None:
         """Close the run, and be ready for the next one."""
-        self.close()
+        self.close(follows_jobs=True)
         self.asked = False
         self._cards.clear()
 
@@ -283,6 +287,8 @@ class Transcript:
                 block.version += 1
                 self.waiting_since = None
             case TextStart() | ThinkingStart():
+                if isinstance(event, TextStart):
+                    self._fold_newest()
                 block = self._add(Prose(self._key(), thinking=isinstance(event, ThinkingStart)))
                 self._prose[event.content_index] = block
             case TextEnd() | ThinkingEnd():
@@ -296,7 +302,7 @@ class Transcript:
                 card.version += 1
             case ToolCallEnd():
                 card = self._card(event.tool_call.id, event.tool_call.name, event.tool_call.arguments)
-                card.call.arguments = _arguments(event.tool_call)
+                card.call.arguments = arguments_of(event.tool_call)
                 card.call.described = self._described(card.call)
                 card.call.state = "waiting"
                 card.version += 1
@@ -311,12 +317,13 @@ class Transcript:
                 self._end_unrun_call(message)
             case UserMessage() if not (self._whole or self._prompted):
                 self._prompted = True  # the cell above shows it; what follows came from elsewhere
+                self._show_context()
             case _:
                 self._show_message(message)
 
     def _end_answer(self, message: AssistantMessage) -> None:
         self._last = message
-        self.waiting_since = None
+        self.waiting_since = self._grew_at = None
         self.model = message.model or self.model
         self.usage = self.usage + message.usage
         for block in self._prose.values():
@@ -331,23 +338,37 @@ class Transcript:
             case UserMessage():
                 titles = [attachment.title for attachment in message.attachments or ()]
                 text = "\n".join(filter(None, (text_of(message.content), *titles)))
-                self._add_line(blocks.user_message(text, _images(message.content)))
+                images = images_of(message.content)
+                in_panel = blocks.panel_message(text, images, message.timestamp) if self._whole else ""
+                shown = blocks.user_message(text, images)
+                self._add(Line(self._key(), finished=True, shown=shown, in_panel=in_panel))
+                self._show_context()
+            case CustomMessage() if is_context(message):
+                self._context = context(message)
+            case CustomMessage(custom_type="job"):
+                title, _, text = text_of(message.content).partition("\n\n")
+                self.add_line(blocks.folded(title, f"```\n{text}\n```"))
             case CustomMessage():
                 if message.display:
-                    self._add_line(self._drawn(message))
+                    self.add_line(self._drawn(message))
             case BashExecutionMessage():
                 self._show_command(message)
             case CompactionSummaryMessage():
-                self._add_line(blocks.folded("The conversation so far, summarised", message.summary))
+                self.add_line(blocks.folded("The conversation so far, summarised", message.summary))
             case BranchSummaryMessage():
-                self._add_line(blocks.folded("What another branch came to", message.summary))
+                self.add_line(blocks.folded("What another branch came to", message.summary))
             case _:
                 pass
+
+    def _show_context(self) -> None:
+        if self._context is not None:
+            self.add_line(self._context)
+            self._context = None
 
     def _show_command(self, message: BashExecutionMessage) -> None:
         state: blocks.CallState = "failed" if message.exit_code or message.cancelled else "done"
         call = blocks.Call("!", {"command": message.command}, state=state, output=message.output)
-        self._add_line(blocks.call(call))
+        self.add_line(blocks.call(call))
 
     def _drawn(self, message: CustomMessage) -> MimeBundle:
         """A message of an extension, as the extension draws it if it does."""
@@ -356,7 +377,7 @@ class Transcript:
             drawn = draw(message) if draw is not None else None
         except Exception:  # noqa: BLE001 - what cannot be drawn is shown as text
             drawn = None
-        return _bundle(drawn, text_of(message.content)) or blocks.answer(text_of(message.content))
+        return drawn_bundle(drawn, text_of(message.content)) or blocks.answer(text_of(message.content))
 
     # Tool calls
 
@@ -365,18 +386,31 @@ class Transcript:
             case ToolExecutionStart():
                 card = self._card(event.tool_call_id, event.tool_name, event.args)
                 card.call.state, card.started = "running", self.clock()
+                if self.outputs is not None:
+                    self.outputs.watch(event.tool_call_id, "panel" if self._whole else "cell")
             case ToolExecutionUpdate():
                 card = self._card(event.tool_call_id, event.tool_name, event.args)
                 card.output = event.partial_result.content
+                card.shows = self._shown(event.tool_call_id)
                 card.call.begun = True
             case ToolExecutionEnd():
                 card = self._card(event.tool_call_id, event.tool_name, {})
-                card.output = event.result.content
-                card.call.diff = _diff(event.result.details)
-                card.call.checklist = list_of_result(event.tool_name, event.result.details)
+                card.shows = card.shows or self._shown(event.tool_call_id)
+                card.show_result(event.result.content, event.result.details, stored=False)
+                self._changes.add(event.result.details)
                 card.call.seconds = None if card.started is None else self.clock() - card.started
-                self._end_card(card, "failed" if event.is_error else "done")
+                if not card.follow_job():
+                    self._end_card(card, "failed" if event.is_error else "done")
         card.version += 1
+
+    def job(self) -> Job | None:
+        """Return what goes on as a job while its card grows."""
+        cards = (block for block in self.blocks if isinstance(block, Card) and not block.finished)
+        return next((card.shows.job for card in cards if card.shows is not None and card.shows.job is not None), None)
+
+    def paused_for(self) -> float:
+        """How many seconds ago the answer grew that is under way; 0 if none is."""
+        return 0 if self._grew_at is None else self.clock() - self._grew_at
 
     def tick(self, *, asking: bool = False) -> None:
         """Update the elapsed time of running calls.
@@ -387,6 +421,8 @@ class Transcript:
         now = self.clock()
         passed, self._ticked = now - self._ticked, now
         for block in self.blocks:
+            if isinstance(block, Card):
+                self._follow_job(block)
             if not (isinstance(block, Card) and block.call.state == "running" and block.started is not None):
                 continue
             if asking and not block.call.begun:
@@ -409,15 +445,27 @@ class Transcript:
         if card is None or card.finished:  # an id may come twice
             call = blocks.Call(name, arguments)
             call.described = self._described(call)
-            card = self._cards[call_id] = self._add(Card(self._key(), call=call))
+            card = self._cards[call_id] = self._add(Card(self._key(), call=call, in_panel=self._whole))
+            self._fold_newest(card)
         return card
+
+    def _shown(self, call_id: str) -> CallOutputs | None:
+        return self.outputs.of(call_id) if self.outputs is not None else None
 
     def _described(self, call: blocks.Call) -> CallDescription:
         return describe_call(call.name, call.arguments, self._tools())
 
     def _end_card(self, card: Card, state: blocks.CallState) -> None:
         card.call.state = state
+        card.call.folded = card is not self._newest
         self._finish(card)
+
+    def _fold_newest(self, newer: Card | None = None) -> None:
+        """Fold the card that was the last one, now that something follows it; one that still runs when it ends."""
+        card, self._newest = self._newest, newer
+        if card is not None and card.finished:
+            card.call.folded = True
+            card.version += 1
 
     # Stored messages
 
@@ -428,15 +476,14 @@ class Transcript:
             case ThinkingContent():
                 self._add(Prose(self._key(), finished=True, thinking=True, pieces=[block.thinking]))
             case ToolCall():
-                card = self._card(block.id, block.name, _arguments(block))
+                card = self._card(block.id, block.name, arguments_of(block))
                 card.call.state = "not run"
 
     def _end_stored_call(self, result: ToolResultMessage) -> None:
         card = self._cards.pop(result.tool_call_id, None)
         if card is not None:
-            card.output = result.content
-            card.call.diff = _diff(result.details)
-            card.call.checklist = list_of_result(result.tool_name, result.details)
+            card.shows = self._shown(result.tool_call_id) if result.tool_name == card.call.name else None
+            card.show_result(result.content, result.details, stored=True)
             self._end_card(card, "failed" if result.is_error else "done")
 
     # What follows a run by itself
@@ -456,8 +503,8 @@ class Transcript:
             case CompactionStart():
                 self._failed, self._last = self._last, None
                 self.note = "summarising the conversation"
-                why = "" if event.reason == "manual" else " has grown too long: it"
-                self.add_notice(f"The older part of the conversation{why} is summarised …")
+                if event.reason != "manual":
+                    self.add_notice("The older part of the conversation has grown too long: it is summarised …")
             case CompactionEnd():
                 self.note = None
                 if event.result is None:
@@ -475,68 +522,21 @@ class Transcript:
         self.blocks.append(block)
         return block
 
-    def _add_line(self, bundle: MimeBundle) -> None:
-        self._add(Line(self._key(), finished=True, shown=bundle))
-
     def _finish(self, block: Block) -> None:
         block.finished = True
         block.version += 1
 
-    def _finish_all(self) -> None:
+    def _follow_job(self, card: Card, *, last: bool = False) -> bool:
+        goes_on = card.follow_job(last=last)
+        if card.finished and card is not self._newest:
+            card.call.folded = True
+        return goes_on
+
+    def _finish_all(self, *, follows_jobs: bool = False) -> None:
         for block in self.blocks:
+            if isinstance(block, Card) and self._follow_job(block, last=not follows_jobs) and follows_jobs:
+                continue
             if isinstance(block, Card) and block.call.state in ("writing", "waiting", "running"):
                 block.call.state = "not run"
             if not block.finished:
                 self._finish(block)
-
-
-def _bundle(drawn: object, text: str) -> MimeBundle | None:
-    """What an extension drew, with ``text`` as its plain text; ``None`` if it is no MIME bundle."""
-    if not isinstance(drawn, dict):
-        return None
-    try:
-        bundle: JsonObject = {"text/plain": plain(text), **json.loads(dump(cast("JsonObject", drawn)))}
-    except (TypeError, ValueError):
-        return None
-    whole = all(isinstance(data, str) for kind, data in bundle.items() if kind.startswith("text/"))
-    return cast("MimeBundle", bundle) if whole else None
-
-
-def _notice(event: TodoReminder | TtsrTriggered | SessionSaveFailed) -> str:
-    match event:
-        case TodoReminder():
-            count = len(event.todos)
-            tasks = "1 task is open" if count == 1 else f"{count} tasks are open"
-            return f"{tasks}: the model is reminded ({event.attempt} of {event.max_attempts})."
-        case TtsrTriggered():
-            names = ", ".join(str(rule.get("name")) for rule in event.rules)
-            return f"The answer was stopped by a rule ({names}). Asking again …"
-        case SessionSaveFailed():
-            return f"Not saved: {event.error}"
-
-
-def _arguments(call: ToolCall) -> JsonObject:
-    return call.arguments if call.malformed is None else {"arguments (not JSON)": call.malformed}
-
-
-def _diff(details: object) -> str | None:
-    if isinstance(details, dict):
-        diff: object = cast("JsonObject", details).get("diff")
-        if isinstance(diff, str):
-            return diff
-    return None
-
-
-def _images(content: object) -> list[ImageContent]:
-    if not isinstance(content, list):
-        return []
-    return [block for block in cast("list[object]", content) if isinstance(block, ImageContent)]
-
-
-def _as_text(block: TextContent | ImageContent) -> str:
-    if isinstance(block, TextContent):
-        return block.text
-    if blocks.can_show(block):
-        return ""
-    where = block.source.url if block.source else f"{len(block.data or '') * 3 // 4:,} bytes"
-    return f"[image: {block.mime_type or 'from the web'}, {where}]"

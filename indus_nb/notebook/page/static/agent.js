@@ -1,55 +1,5 @@
 // Made from src/*.js by tests/bundle.py, where the comments are. Do not edit.
 
-// src/focus.js
-const TYPING_FIELDS = "input, textarea, select, [contenteditable]:not([contenteditable=false]), .cm-content";
-
-function isTypingField(node) {
-  return node instanceof Element && node.matches(TYPING_FIELDS);
-}
-
-function focusQuietly(node) {
-  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
-}
-
-class FocusMemory {
-  constructor() {
-    this.focused = null;
-    this.before = null;
-    this.cell = null;
-  }
-
-  enter(node, root) {
-    this.focused = node instanceof HTMLElement ? node : null;
-    this.cell = root.closest(".jp-Cell");
-  }
-
-  forget() {
-    this.focused = this.before = null;
-  }
-
-  leave() {
-    const node = this.before?.isConnected ? this.before : this.cell;
-    this.before = null;
-    focusQuietly(node);
-  }
-
-  restore(root) {
-    const { focused } = this;
-    if (!focused || focused.isConnected || isTypingField(document.activeElement)) return;
-    const key = focused.dataset.k;
-    const keyed = [...root.querySelectorAll("[data-k]")].filter((each) => each instanceof HTMLElement);
-    const node = key ? keyed.find((each) => each.dataset.k === key) : root;
-    if (!node || ("disabled" in node && node.disabled)) return;
-    focusQuietly(node);
-    if (isTextField(focused) && isTextField(node) && focused.selectionStart !== null)
-      node.setSelectionRange(focused.selectionStart, focused.selectionEnd);
-  }
-}
-
-function isTextField(node) {
-  return node instanceof HTMLInputElement || node instanceof HTMLTextAreaElement;
-}
-
 // src/dom.js
 function h(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -162,7 +112,7 @@ function shortLabel(text) {
 
 function splitTitle(title) {
   const [heading = "", ...rest] = title.replace(/^\n+/, "").split("\n");
-  return { heading, body: rest.join("\n").replace(/^\n+|\s+$/g, "") };
+  return { heading, body: rest.join("\n").replace(/^\n+/, "").trimEnd() };
 }
 
 function diffLines(text) {
@@ -170,21 +120,32 @@ function diffLines(text) {
   return text.split("\n").map((line) => ({ kind: line[0] === "+" ? "added" : line[0] === "-" ? "removed" : "", line }));
 }
 
+function markWords(text, words) {
+  if (words.length === 0) return [{ text, marked: false }];
+  const longestFirst = [...words].sort((a, b) => b.length - a.length);
+  const escaped = longestFirst.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const parts = text.split(new RegExp(`(?<![\\p{L}\\p{N}_])(${escaped.join("|")})(?![\\p{L}\\p{N}_])`, "u"));
+  return parts.map((part, index) => ({ text: part, marked: index % 2 === 1 })).filter((part) => part.text !== "");
+}
+
 function lengthOfSentences(text) {
-  return /^[\s\S]*(?:[.!?:](?=\s+\S)|\n(?=\s*\S))/.exec(text)?.[0].length ?? 0;
+  return /^[\s\S]*(?:[.!?:](?=\s)|\n)/.exec(text.trimEnd())?.[0].length ?? 0;
 }
 
 function lastWord(text) {
-  return /\S*$/.exec(text)?.[0] ?? "";
+  return text.split(/\s/).at(-1) ?? "";
 }
 
 function isCompletable(before) {
   const word = lastWord(before);
-  return word !== "" && (/[/@]/.test(word) || before.startsWith("/"));
+  return word !== "" && (/[/@]|^[([,]?[#$]\w*$|(?<!\{)\{\w*$/.test(word) || before.startsWith("/"));
 }
 
 function completed(before, completion) {
-  const head = before.slice(0, before.length - lastWord(before).length);
+  const word = lastWord(before);
+  const bracket = /^[#$]/.test(completion) ? (/^[([,]?/.exec(word)?.[0].length ?? 0) : 0;
+  const kept = completion.startsWith("{") ? word.lastIndexOf("{") : bracket;
+  const head = before.slice(0, before.length - word.length + kept);
   return completion.startsWith(head) ? completion : head + completion;
 }
 
@@ -194,6 +155,42 @@ function completeCommand(before, commands) {
   return commands
     .filter(({ name }) => name.toLowerCase().startsWith(begun))
     .map(({ name, description = "" }) => ({ text: `/${name} `, label: `/${name}`, detail: description }));
+}
+
+function approvalWords(mode) {
+  switch (mode) {
+    case undefined:
+      return { short: "", long: "" };
+    case "never":
+      return { short: "never asks", long: "The agent asks before nothing: it runs commands and changes files." };
+    case "always":
+      return { short: "asks always", long: "The agent asks before each tool that it uses." };
+    case "writes":
+      return { short: "asks first", long: "The agent asks before it runs code or commands, or changes files." };
+    default:
+      return { short: `asks: ${mode}`, long: `When the agent asks: ${mode}.` };
+  }
+}
+
+function relativePath(path, notebook) {
+  const parts = (each) =>
+    each
+      .replace(/^[^/:]*:/, "")
+      .split("/")
+      .filter(Boolean);
+  const to = parts(path);
+  const from = parts(notebook).slice(0, -1);
+  while (from.length > 0 && to.length > 1 && from[0] === to[0]) {
+    from.shift();
+    to.shift();
+  }
+  return [...from.map(() => ".."), ...to].join("/");
+}
+
+function contextFill({ tokens, window }) {
+  const percent = Math.min(100, (100 * tokens) / window);
+  const text = `${percent < 1 && tokens > 0 ? "< 1" : Math.round(percent)} %`;
+  return { percent, text, title: `Context: ${tokens.toLocaleString("en")} of ${window.toLocaleString("en")} tokens` };
 }
 
 // src/announcer.js
@@ -228,16 +225,257 @@ class Announcer {
     if (end <= 0) return;
     announced.set(key, before + end);
     const fresh = rest.slice(0, end).trim();
-    if (fresh) this.node.append(h("p", { text: fresh.slice(0, MAX_ANNOUNCEMENT_CHARACTERS) }));
+    if (fresh) this.say(fresh);
+  }
+
+  say(text) {
+    this.node.append(h("p", { text: text.slice(0, MAX_ANNOUNCEMENT_CHARACTERS) }));
     while (this.node.childElementCount > MAX_ANNOUNCEMENTS) this.node.firstChild?.remove();
   }
+}
+
+// src/notifications.js
+const PACKAGE = "@jupyterlab/apputils";
+const BUNDLES = "webpackChunk";
+
+let found;
+
+function notifications() {
+  found ??= find().catch(() => null);
+  return found;
+}
+
+async function find() {
+  for (const name of Object.keys(globalThis)) {
+    if (!name.startsWith(BUNDLES)) continue;
+    const [shared] = Object.values(loaderOf(Reflect.get(globalThis, name))?.S?.default?.[PACKAGE] ?? {});
+    const found = shared && (await shared.get())().Notification;
+    if (typeof found?.emit === "function" && typeof found.dismiss === "function") return found;
+  }
+  return null;
+}
+
+function loaderOf(parts) {
+  let loader;
+  if (Array.isArray(parts)) {
+    const take = (/** @type {Bundle} */ given) => {
+      loader = given;
+    };
+    parts.push([[Symbol("indus_nb")], {}, take]);
+  }
+  return loader;
+}
+
+// src/asking.js
+const SIGN = "● asks – ";
+const UNSEEN_MS = 1500;
+const MAX_CHARACTERS = 100;
+
+const waiting = new Map();
+const unseenSince = new Map();
+const notices = new Map();
+
+function noteWaiting(who, question) {
+  if (question) waiting.set(who, question);
+  else waiting.delete(who);
+  const isMarked = document.title.startsWith(SIGN);
+  if (waiting.size > 0 && !isMarked) document.title = SIGN + document.title;
+  else if (waiting.size === 0 && isMarked) document.title = document.title.slice(SIGN.length);
+  notify();
+}
+
+function notify() {
+  const all = [...waiting.values()];
+  const seen = new Set(all.filter(({ isSeen }) => isSeen).map(({ id }) => id));
+  const unseen = new Map(all.filter(({ id }) => !seen.has(id)).map((question) => [question.id, question]));
+  for (const id of [...unseenSince.keys()]) if (!unseen.has(id)) unseenSince.delete(id);
+  for (const [id, withdraw] of [...notices]) {
+    if (unseen.has(id)) continue;
+    notices.delete(id);
+    withdraw();
+  }
+  for (const [id, question] of unseen) {
+    if (!unseenSince.has(id)) unseenSince.set(id, Date.now());
+    const since = Date.now() - (unseenSince.get(id) ?? 0);
+    if (since >= UNSEEN_MS && !notices.has(id)) notices.set(id, notice(question));
+  }
+}
+
+function notice({ text, place, show }) {
+  let isOver = false;
+  let withdraw = () => {};
+  const heading = text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
+  const message = `${place ? `${place}: the` : "The"} agent asks. ${heading}`;
+  const options = { autoClose: false, actions: [{ label: "Show", displayType: "accent", callback: show }] };
+  notifications().then((found) => {
+    if (!found || isOver) return;
+    const id = found.emit(message, "info", options);
+    withdraw = () => found.dismiss(id);
+  });
+  return () => {
+    isOver = true;
+    withdraw();
+  };
+}
+
+function bringToFront(element) {
+  const panel = element.closest(".lm-Widget[role=tabpanel], .jp-MainAreaWidget, .jp-NotebookPanel");
+  const tab = panel && document.querySelector(`.lm-TabBar-tab[data-id="${CSS.escape(panel.id)}"]`);
+  if (!tab) return;
+  const { left, top, width, height } = tab.getBoundingClientRect();
+  const at = { bubbles: true, button: 0, clientX: left + width / 2, clientY: top + height / 2 };
+  tab.dispatchEvent(new PointerEvent("pointerdown", at));
+  tab.dispatchEvent(new PointerEvent("pointerup", at));
+}
+
+// src/focus.js
+const TYPING_FIELDS = "input, textarea, select, [contenteditable]:not([contenteditable=false]), .cm-content";
+
+function focusedElement() {
+  let node = document.activeElement;
+  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+  return node;
+}
+
+function isTypingField(node) {
+  return node instanceof Element && node.matches(TYPING_FIELDS);
+}
+
+function focusQuietly(node) {
+  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
+}
+
+let keyAt = 0;
+let watchesKeys = false;
+
+function watchKeys() {
+  if (watchesKeys) return;
+  watchesKeys = true;
+  const note = () => {
+    keyAt = Date.now();
+  };
+  document.addEventListener("keydown", note, { capture: true, passive: true });
+}
+
+function isQuietFor(ms) {
+  return Date.now() - keyAt >= ms;
+}
+
+function isEmptyField(field) {
+  return "value" in field ? field.value === "" : field.textContent === "";
+}
+
+class FocusMemory {
+  constructor() {
+    this.focused = null;
+    this.before = null;
+    this.cell = null;
+  }
+
+  enter(node, root) {
+    this.focused = node instanceof HTMLElement ? node : null;
+    this.cell = root.closest(".jp-Cell");
+  }
+
+  forget() {
+    this.focused = this.before = null;
+  }
+
+  leave() {
+    const node = this.before?.isConnected ? this.before : this.cell;
+    this.before = null;
+    focusQuietly(node);
+  }
+
+  restore(root) {
+    const { focused } = this;
+    if (!focused || focused.isConnected || isTypingField(focusedElement())) return;
+    const key = focused.dataset.k;
+    const keyed = [...root.querySelectorAll("[data-k]")].filter((each) => each instanceof HTMLElement);
+    const node = key ? keyed.find((each) => each.dataset.k === key) : root;
+    if (!node || ("disabled" in node && node.disabled)) return;
+    focusQuietly(node);
+    if (isTextField(focused) && isTextField(node) && focused.selectionStart !== null)
+      node.setSelectionRange(focused.selectionStart, focused.selectionEnd);
+  }
+}
+
+function isTextField(node) {
+  return node instanceof HTMLInputElement || node instanceof HTMLTextAreaElement;
+}
+
+// src/copying.js
+const SAID_MS = 1500;
+const BLOCKS_OF_CODE = ".indus-answer pre, .indus-call .indus-code";
+
+function offerCopies(block, key, store) {
+  for (const code of block.querySelectorAll(BLOCKS_OF_CODE)) {
+    const text = () => (code.querySelector("code, pre") ?? code).textContent ?? "";
+    addButton(code, "ia-copy", "Copy", (button) => copy(text().replace(/\n$/, ""), code, button));
+  }
+  const answer = store.kind === "panel" ? block.querySelector(".indus-answer") : null;
+  if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+}
+
+function addButton(parent, style, title, act) {
+  if ([...parent.children].some((child) => isOwn(child) && child.className === style)) return;
+  const button = h("button", {
+    class: style,
+    type: "button",
+    title,
+    "aria-label": title,
+    onclick: () => act(button),
+  });
+  markOwn(button);
+  parent.append(button);
+}
+
+function copyAnswer({ block, text }, roots) {
+  const nodes = [...roots].flatMap((root) => [...root.querySelectorAll(".ia-block")]);
+  const node = nodes.find((each) => each instanceof HTMLElement && each.dataset.block === block);
+  if (!node) return;
+  const button = node.querySelector(".ia-copy-answer");
+  copy(text, node, button instanceof HTMLButtonElement ? button : null);
+}
+
+async function copy(text, shown, button) {
+  const done = (await written(text)) || copiedByCommand(text);
+  if (!done) getSelection()?.selectAllChildren(shown);
+  if (!button) return;
+  button.dataset.said = done ? "✓" : "Press Ctrl+C";
+  setTimeout(() => delete button.dataset.said, SAID_MS);
+}
+
+async function written(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // no right to, or a page that was not loaded over TLS
+  }
+}
+
+function copiedByCommand(text) {
+  const before = focusedElement();
+  const field = h("textarea", { class: "ia-announced", value: text });
+  document.body.append(field);
+  field.select();
+  let done = false;
+  try {
+    done = document.execCommand("copy");
+  } catch {
+  }
+  field.remove();
+  if (before instanceof HTMLElement) before.focus({ preventScroll: true });
+  return done;
 }
 
 // src/blocks.js
 const TYPESET_PAUSE_MS = 400;
 const FILL_MS = 8;
+const GROUP_BLOCKS = 10;
 
-function parse(sanitised) {
+function parseSanitised(sanitised) {
   const template = document.createElement("template");
   template.innerHTML = sanitised;
   return template.content;
@@ -269,15 +507,22 @@ class BlockList {
     }
     for (const key of [...this.shown.keys(), ...blocks.keys()]) this.update(key);
     this.outdated = new Set([...blocks.keys()].filter((key) => this.outdated.has(key)));
-    let before = null;
-    for (const key of blocks.keys()) {
-      const node = this.shown.get(key)?.node;
-      if (!node) continue;
-      if (node.previousSibling !== before)
-        this.node.insertBefore(node, before ? before.nextSibling : this.node.firstChild);
-      before = node;
-    }
+    this.order([...blocks.keys()].flatMap((key) => this.shown.get(key)?.node ?? []));
     this.fill();
+  }
+
+  append(node) {
+    let group = this.node.lastElementChild;
+    if (!group || group.childElementCount >= GROUP_BLOCKS)
+      group = this.node.appendChild(h("div", { class: "ia-group" }));
+    group.append(node);
+  }
+
+  order(nodes) {
+    const are = this.node.querySelectorAll(".ia-block");
+    if (nodes.every((node, index) => node === are[index])) return;
+    this.node.replaceChildren();
+    for (const node of nodes) this.append(node);
   }
 
   update(key) {
@@ -288,9 +533,9 @@ class BlockList {
     }
     let block = this.shown.get(key);
     if (!block) {
-      block = { node: h("div", { class: "ia-block" }), html: null };
+      block = { node: h("div", { class: "ia-block", "data-block": key }), html: null };
       this.shown.set(key, block);
-      this.node.append(block.node);
+      this.append(block.node);
     }
     if (block.html !== html) this.outdated.add(key);
   }
@@ -310,12 +555,13 @@ class BlockList {
     const block = this.shown.get(key);
     const html = this.store.mirror.blocks.get(key);
     if (!block || html === undefined) return;
-    const content = parse(html);
+    const content = parseSanitised(html);
     this.unannounced.add(key);
     this.keepOpened(key, content);
     morph(block.node, content);
     block.html = html;
     for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
+    offerCopies(block.node, key, this.store);
     this.typesetSoon(block);
   }
 
@@ -325,16 +571,19 @@ class BlockList {
     this.outdated.delete(key);
     this.unannounced.delete(key);
     this.onDrop(key, block.node);
+    const group = block.node.parentElement;
     block.node.remove();
+    if (group?.childElementCount === 0) group.remove();
     this.shown.delete(key);
     this.store.announced.delete(key);
   }
 
   offerCell(code) {
     const card = code.closest(".indus-call");
-    if (!card || isOwn(card.lastChild)) return;
+    if (!card || isOwn(card.lastChild) || !this.store.notebook) return;
     const send = () => {
-      const source = card.querySelector(".indus-code")?.textContent ?? "";
+      const shown = card.querySelector(".indus-code pre") ?? card.querySelector(".indus-code"); // without its buttons
+      const source = shown?.textContent ?? "";
       this.store.send({ kind: "to_cell", code: source.replace(/\n+$/, "") });
     };
     const title = "Put this code into a new cell";
@@ -368,13 +617,107 @@ class BlockList {
   }
 
   typesetSoon(block) {
-    if (this.store.kind !== "panel" || !block.node.textContent.includes("$")) return;
+    if (!block.node.textContent.includes("$")) return;
     clearTimeout(block.timer);
     block.timer = setTimeout(() => {
       const typesetter = this.store.model.widget_manager?._rendermime?.latexTypesetter;
       for (const answer of block.node.querySelectorAll(".indus-answer")) typesetter?.typeset(answer);
     }, TYPESET_PAUSE_MS);
   }
+}
+
+// src/dialog_parts.js
+function choicesOf(frame, layout) {
+  if (frame.method === "confirm")
+    return [
+      { value: true, label: "Yes", kind: "yes", key: "y" },
+      { value: false, label: "No", kind: "no", key: "n" },
+    ];
+  if (frame.method !== "select") return [];
+  if (layout) {
+    const firstNo = layout.choices.find(({ kind }) => kind === "no");
+    return layout.choices.map((choice, index) => ({ ...choice, key: choice === firstNo ? "n" : digit(index) }));
+  }
+  return frame.options.map((option, index) => ({
+    value: option,
+    label: option,
+    kind: /^No\b/.test(option) ? "no" : "yes",
+    key: digit(index),
+  }));
+}
+
+function digit(index) {
+  return index < 9 ? String(index + 1) : "";
+}
+
+function choiceButton(id, label, key, style, onclick) {
+  return h(
+    "button",
+    { class: `ia-option ${style}`, type: "button", "data-k": `${id} ${label}`, onclick },
+    h("span", { class: "ia-option-text", text: label }),
+    key ? h("span", { class: "ia-key", "aria-hidden": "true", text: key }) : null,
+  );
+}
+
+function foldButton(id, label, key, folded) {
+  const button = choiceButton(id, label, key, "ia-fold-button", () => {
+    folded.hidden = !folded.hidden;
+    button.setAttribute("aria-expanded", String(!folded.hidden));
+    const first = folded.querySelector("input, button");
+    if (!folded.hidden && first instanceof HTMLElement) first.focus();
+  });
+  button.setAttribute("aria-expanded", String(!folded.hidden));
+  return button;
+}
+
+function headingOf(frame, layout, id) {
+  return h("div", { class: "ia-heading", id, text: layout?.heading ?? splitTitle(String(frame.title ?? "")).heading });
+}
+
+function cautionsOf(layout) {
+  const lines = (layout?.warnings ?? []).map((warning) => {
+    const words = markWords(warning, layout?.names ?? []).map(({ text, marked }) =>
+      marked ? h("code", { text }) : text,
+    );
+    const icon = h("span", { class: "ia-caution-icon", "aria-hidden": "true", text: "⚠" });
+    return h("div", { class: "ia-caution", role: "note" }, icon, h("span", {}, ...words));
+  });
+  if (layout?.outcome) lines.push(h("div", { class: "ia-outcome", role: "note", text: layout.outcome }));
+  return lines;
+}
+
+function detailsOf(frame, layout) {
+  const props = { tabindex: "0", role: "group", "aria-label": "Details" };
+  if (layout) {
+    if (!layout.html) return null;
+    return { node: h("div", { class: "ia-body", ...props }, parseSanitised(layout.html)), lines: layout.lines };
+  }
+  const detail = splitTitle(String(frame.title ?? "")).body;
+  const message = frame.method === "confirm" ? frame.message : "";
+  const text = [detail, message].filter(Boolean).join("\n\n");
+  if (!text) return null;
+  const lines = text.split("\n").length;
+  if (!detail) return { node: h("div", { class: "ia-message", ...props, text: message }), lines };
+  return { node: h("pre", { class: "ia-body", ...props }, ...detailNodes(text)), lines };
+}
+
+function detailNodes(text) {
+  const rows = diffLines(text);
+  if (!rows) return [text];
+  return rows.map(({ kind, line }) => h("span", { class: kind ? `ia-row ia-${kind}` : "ia-row", text: `${line}\n` }));
+}
+
+function row(...nodes) {
+  return h("div", { class: "ia-options" }, ...nodes);
+}
+
+function cancelButton(id, answer) {
+  const props = { class: "ia-quiet", type: "button", title: "Esc", text: "Cancel" };
+  return h("button", { ...props, "data-k": `${id} cancel`, onclick: () => answer(null) });
+}
+
+function secondsUntil(until) {
+  return Math.max(0, Math.ceil((until - Date.now()) / 1000));
 }
 
 // src/keys.js
@@ -384,22 +727,25 @@ function belongsToFrontEnd(key, atRoot) {
   return isShortcut && (/^s$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
 }
 
-function dialogAction(key, dialog, { typing, scrolling }) {
-  if (key.key === "Escape") return { type: "answer", value: null };
+function dialogAction(key, dialog, { typing, scrolling, atBox }) {
+  if (key.key === "Escape") return { type: "close" };
   if (key.key === "Enter" && typing) return submits(key, dialog.method) ? { type: "submit" } : null;
   if (key.key === "Enter" && key.shiftKey) return { type: "ignore" }; // which runs cells, and presses nothing
   if (typing || isChord(key)) return null;
-  if (dialog.method === "confirm" && /^[yn]$/i.test(key.key)) return { type: "answer", value: /y/i.test(key.key) };
-  return dialog.method === "select" ? optionAction(key.key, dialog.options ?? [], scrolling) : null;
+  const chosen = choiceOf(key.key, dialog, atBox);
+  if (chosen) return { type: "choose", value: chosen.value };
+  const step = LIST_STEPS[key.key];
+  return step === undefined || scrolling || dialog.choices.length === 0 ? null : { type: "move", step };
 }
 
-const LIST_STEPS = { ArrowDown: 1, ArrowUp: -1 };
+const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
-function optionAction(key, options, scrolling) {
-  const option = /^[1-9]$/.test(key) ? options[Number(key) - 1] : undefined;
-  if (option !== undefined) return { type: "answer", value: option };
-  const step = LIST_STEPS[key];
-  return step === undefined || scrolling ? null : { type: "move", step };
+function choiceOf(key, { method, choices, hasDefault }, atBox) {
+  if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
+  if (/^[1-9]$/.test(key)) return method === "select" ? choices[Number(key) - 1] : undefined;
+  const letter = key.toLowerCase();
+  if (letter === "y" && (hasDefault || method === "confirm")) return choices.find(({ kind }) => kind === "yes");
+  return letter === "n" && (hasDefault || method === "confirm") ? choices.find(({ kind }) => kind === "no") : undefined;
 }
 
 function isChord(key) {
@@ -407,7 +753,7 @@ function isChord(key) {
 }
 
 function submits(key, method) {
-  return method === "input" ? !isChord(key) : key.ctrlKey || key.metaKey;
+  return method === "editor" ? key.ctrlKey || key.metaKey : !isChord(key) && !key.shiftKey;
 }
 
 function composerAction(key, { open, busy, recalling, empty, complete }) {
@@ -439,8 +785,82 @@ function listTarget(key, { at, length, inRow }) {
   return null;
 }
 
+// src/reading.js
+const TOLERANCE_PX = 2;
+
+class Reading {
+  constructor({ node, lines }, store, id, onEnd) {
+    this.text = node;
+    this.store = store;
+    this.id = id;
+    this.onEnd = onEnd;
+    this.endInSight = false;
+    this.bar = h("button", { class: "ia-unread", type: "button", onclick: () => this.scrollOn() });
+    const label = `Show all ${lines.toLocaleString("en")} lines`;
+    this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
+    this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
+    this.end = h("div", { class: "ia-text-end" });
+    node.after(this.end, this.rest);
+    this.sizes = new ResizeObserver(() => this.look());
+    this.sizes.observe(node);
+    this.sights = new IntersectionObserver((entries) => {
+      this.endInSight = entries.at(-1)?.isIntersecting ?? false;
+      this.look();
+    });
+    this.sights.observe(this.end);
+    node.addEventListener("scroll", () => this.look());
+  }
+
+  get done() {
+    return this.store.read.has(this.id);
+  }
+
+  look() {
+    const { clientHeight, scrollHeight, scrollTop } = this.text;
+    const below = scrollHeight - clientHeight - scrollTop;
+    const isLaidOut = clientHeight > 0;
+    this.rest.hidden = isLaidOut && below <= TOLERANCE_PX;
+    if (!this.rest.hidden) {
+      const lines = Math.max(1, Math.round(below / this.lineHeight));
+      const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
+      this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
+    } else if (!this.done && (this.endInSight || !this.text.classList.contains("ia-unfolded"))) {
+      this.store.read.add(this.id);
+      this.onEnd();
+    }
+  }
+
+  get lineHeight() {
+    return Number.parseFloat(getComputedStyle(this.text).lineHeight) || 16;
+  }
+
+  scrollOn() {
+    this.text.scrollBy(0, Math.max(this.text.clientHeight - 2 * this.lineHeight, this.lineHeight));
+  }
+
+  showAll() {
+    this.store.follow = false; // else the end would come into sight by itself
+    this.text.classList.add("ia-unfolded");
+    this.endInSight = false;
+    this.sights.unobserve(this.end);
+    this.sights.observe(this.end); // which tells where it is now
+    this.look();
+    this.focus();
+  }
+
+  focus() {
+    focusQuietly(this.text);
+  }
+
+  stop() {
+    this.sizes.disconnect();
+    this.sights.disconnect();
+  }
+}
+
 // src/dialogs.js
 const ARM_DELAY_MS = 250;
+const TAKEN_DELAY_MS = 500;
 
 class Dialogs {
   constructor(store, view) {
@@ -448,15 +868,19 @@ class Dialogs {
     this.view = view;
     this.node = h("div", { class: "ia-dialogs" });
     this.shown = null;
+    this.inSight = false;
+    this.sight = new IntersectionObserver((entries) => {
+      this.inSight = entries.at(-1)?.isIntersecting ?? false;
+    });
   }
 
   show() {
     const { dialogs } = this.store;
     const [first] = dialogs.values();
     if (first?.frame.id !== this.shown?.id) {
-      const hadFocus = this.node.contains(document.activeElement);
+      const hadFocus = this.node.contains(focusedElement());
       this.node.replaceChildren();
-      this.shown = null;
+      this.forget();
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
@@ -464,96 +888,157 @@ class Dialogs {
     this.tick();
   }
 
-  tick() {
-    const until = this.shown && this.store.dialogs.get(this.shown.id)?.until;
-    if (this.shown && typeof until === "number") setText(this.shown.left, `${secondsUntil(until)} s left`);
+  forget() {
+    clearTimeout(this.shown?.timer);
+    clearTimeout(this.shown?.press);
+    this.shown?.reading?.stop();
+    this.shown = null;
+    this.sight.disconnect();
+    noteWaiting(this, null);
   }
 
-  open({ frame, until }, hadFocus) {
+  tick() {
+    const { shown } = this;
+    if (!shown) return;
+    noteWaiting(this, this.waiting(shown)); // again and again: the front end may have set another title
+    const until = this.store.dialogs.get(shown.id)?.until;
+    if (typeof until === "number") setText(shown.left, `${secondsUntil(until)} s left`);
+    shown.reading?.look();
+    if (shown.before !== null && shown.before === focusedElement() && this.view.mayTakeFocus()) this.takeFocus();
+  }
+
+  waiting({ id, box }) {
+    const text = box.querySelector(".ia-heading")?.textContent ?? "";
+    const isSeen = this.inSight && document.visibilityState === "visible";
+    return { id, text, place: this.store.place, isSeen, show: () => this.view.bringUp() };
+  }
+
+  open({ frame, until, layout }, hadFocus) {
     const { id } = frame;
-    const answer = (value) => this.store.answer(id, value);
+    const answer = (value, reason) => {
+      if (this.takes(value)) this.store.answer(id, value, reason);
+    };
+    const name = uniqueId();
     const left = h("span", { class: "ia-left", "aria-hidden": "true" });
     const more = h("span", { class: "ia-more" });
-    const { box, first } = this.build(frame, answer, left, more);
+    const { rows, first, choices } = this.controls(frame, layout, answer);
+    const details = detailsOf(frame, layout);
+    const heading = headingOf(frame, layout, name);
+    const box = h(
+      "div",
+      { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
+      heading,
+      ...cautionsOf(layout),
+      details?.node ?? null,
+      ...rows,
+      h("div", { class: "ia-actions" }, h("span", { class: "ia-space" }), more, left),
+    );
     if (until !== null) {
       const text = `It answers itself in ${secondsUntil(until)} seconds.`;
       box.append(h("span", { class: "ia-announced", text }));
     }
-    const shown = { id, left, more, armed: false };
-    this.shown = shown;
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
+    const isRead = choices.length === 0 || !details;
+    const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
-    const takesFocus = hadFocus || this.view.mayTakeFocus();
-    if (takesFocus) {
-      if (!this.view.root.contains(document.activeElement)) this.store.focus.before = document.activeElement;
-      focusQuietly(box);
-    }
-    setTimeout(() => {
-      if (this.shown !== shown) return;
+    this.sight.observe(box);
+    const arm = () => {
       shown.armed = true;
-      for (const button of buttons) button.disabled = false;
-      if (takesFocus && document.activeElement === box && isTypingField(first)) focusQuietly(first);
+      this.enable(buttons);
+      if (shown.before === null && focusedElement() === box && isTypingField(first)) focusQuietly(first);
       this.store.focus.restore(this.view.root);
-    }, ARM_DELAY_MS);
+    };
+    const timer = setTimeout(arm, ARM_DELAY_MS);
+    const shown = {
+      ...{ id, box, left, more, first, choices, reading, arm, timer },
+      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined },
+    };
+    this.shown = shown;
+    if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
+    else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
     this.view.reveal();
   }
 
-  build(frame, answer, left, more) {
-    const name = uniqueId();
-    const { heading, body: detail } = splitTitle(String(frame.title ?? ""));
-    const { body, first, buttons } = this.controls(frame, answer, name);
-    const details = { class: "ia-body", tabindex: "0", role: "group", "aria-label": "Details" };
-    const dismiss = h("button", {
-      class: "ia-quiet",
-      type: "button",
-      "data-k": `${frame.id} dismiss`,
-      title: "Esc",
-      text: "Dismiss",
-      onclick: () => answer(null),
-    });
-    const box = h(
-      "div",
-      { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
-      h("div", { class: "ia-heading", id: name, text: heading }),
-      detail ? h("pre", details, ...detailNodes(detail)) : null,
-      frame.method === "confirm" && frame.message ? h("div", { class: "ia-message", text: frame.message }) : null,
-      body,
-      h("div", { class: "ia-actions" }, ...buttons, h("span", { class: "ia-space" }), more, left, dismiss),
-    );
-    return { box, first };
+  takeFocus() {
+    const { shown } = this;
+    if (!shown) return;
+    shown.before = null;
+    shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
+    if (!this.view.root.contains(focusedElement())) this.store.focus.before = focusedElement();
+    focusQuietly(shown.armed && isTypingField(shown.first) ? shown.first : shown.box);
   }
 
-  controls(frame, answer, name) {
-    switch (frame.method) {
-      case "select": {
-        const options = frame.options.map((option, index) => optionButton(frame.id, option, index, answer));
-        const body = h("div", { class: "ia-options", role: "group", "aria-labelledby": name }, ...options);
-        return { body, first: options[0], buttons: [] };
-      }
-      case "confirm": {
-        const yes = answerButton(frame.id, "Yes", "ia-primary", () => answer(true));
-        const no = answerButton(frame.id, "No", "ia-secondary", () => answer(false));
-        return { body: null, first: yes, buttons: [yes, no] };
-      }
-      default: {
-        const field = this.field(frame, name);
-        const send = answerButton(frame.id, "Send", "ia-primary", () => answer(field.value));
-        send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
-        return { body: field, first: field, buttons: [send] };
-      }
+  takes(value) {
+    const { shown } = this;
+    if (!shown?.armed) return false;
+    const isNo = value === null || shown.choices.find((choice) => choice.value === value)?.kind === "no";
+    return isNo || shown.reading === null || shown.reading.done;
+  }
+
+  enable(buttons) {
+    const { shown } = this;
+    if (!shown?.armed) return;
+    const waiting = new Set(shown.choices.filter(({ value }) => !this.takes(value)).map(({ button }) => button));
+    for (const button of buttons) {
+      button.disabled = waiting.has(button);
+      button.classList.toggle("ia-waits", button.disabled);
     }
   }
 
-  field(frame, name) {
+  controls(frame, layout, answer) {
+    if (frame.method === "input" || frame.method === "editor") {
+      const field = this.field(frame);
+      const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
+      send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
+      return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
+    }
+    const choices = choicesOf(frame, layout).map((choice, index) => {
+      const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
+      const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
+      const { label } = choice;
+      return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
+    });
+    const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
+    const refusal = choices.find(({ kind }) => kind === "no");
+    const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
+    const folds = [];
+    if (again.length > 0) {
+      const list = h("div", { class: "ia-again", hidden: true }, ...again);
+      folds.push(list);
+      nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
+    }
+    if (refusal && layout?.reason) {
+      const why = this.reasonRow(frame.id, (reason) => answer(refusal.value, reason));
+      folds.push(why);
+      nodes.push(foldButton(frame.id, "No, because …", "", why));
+    }
+    if (!refusal) nodes.push(cancelButton(frame.id, answer));
+    return { rows: [row(...nodes), ...folds], first: nodes[0], choices };
+  }
+
+  reasonRow(id, send) {
+    const field = h("input", {
+      class: "ia-field ia-reason",
+      "data-k": `${id} reason`,
+      "aria-label": "Why not?",
+      placeholder: "Why not? The model reads it.",
+      value: this.store.answers.get(id) ?? "",
+      oninput: () => this.store.answers.set(id, field.value),
+    });
+    const button = choiceButton(id, "Send", "", "", () => send(field.value));
+    return h("div", { class: "ia-why", hidden: !this.store.answers.has(id) }, field, button);
+  }
+
+  field(frame) {
     const { answers } = this.store;
     const isLine = frame.method === "input";
     const prefill = frame.method === "editor" ? frame.prefill : null;
     const field = h(isLine ? "input" : "textarea", {
       class: "ia-field",
       "data-k": `${frame.id} field`,
-      "aria-labelledby": name,
+      "aria-label": String(frame.title ?? ""),
       placeholder: frame.method === "input" ? frame.placeholder : null,
       rows: isLine ? null : 6,
       value: answers.get(frame.id) ?? prefill ?? "",
@@ -563,45 +1048,87 @@ class Dialogs {
   }
 
   handleKey(event, frame, answer) {
-    if (!this.shown?.armed || event.repeat || event.isComposing) return;
+    const { shown } = this;
+    if (!shown) return;
     const { target } = event;
-    const scrolling = target instanceof Element && target.matches("pre");
-    const action = dialogAction(event, frame, { typing: isTypingField(target), scrolling });
+    const took = target === shown.box;
+    const isEarly = this.holdBack(shown, took);
+    if (!shown.armed || event.repeat || event.isComposing) return;
+    const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
+    const hasDefault = shown.box.querySelector(".ia-default") !== null;
+    const at = { typing: isTypingField(target), scrolling, atBox: took || scrolling };
+    const action = dialogAction(event, { method: frame.method, choices: shown.choices, hasDefault }, at);
     if (!action) return;
     event.preventDefault();
-    if (action.type === "answer") answer(action.value);
-    else if (action.type === "submit") answer(/** @type {HTMLInputElement} */ (target).value);
+    if (action.type === "close") this.close(target, answer);
+    else if (action.type === "submit") this.submit(/** @type {HTMLInputElement} */ (target));
+    else if (isEarly) return;
+    else if (action.type === "choose") this.choose(action.value, took);
     else if (action.type === "move") this.move(action.step);
   }
 
-  move(step) {
-    const options = [...this.node.querySelectorAll(".ia-option")].filter((each) => each instanceof HTMLElement);
-    const at = options.findIndex((option) => option === document.activeElement);
-    options[at < 0 ? 0 : (at + step + options.length) % options.length]?.focus();
+  holdBack(shown, took) {
+    const isEarly = took && Date.now() < shown.keysFrom;
+    if (isEarly || (took && shown.press !== undefined)) shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
+    this.takeBack();
+    if (!shown.armed) {
+      clearTimeout(shown.timer);
+      shown.timer = setTimeout(shown.arm, ARM_DELAY_MS);
+    }
+    return isEarly || (took && Date.now() < shown.keysFrom);
   }
-}
 
-function secondsUntil(until) {
-  return Math.max(0, Math.ceil((until - Date.now()) / 1000));
-}
+  takeBack() {
+    const { shown } = this;
+    const waits = shown?.press !== undefined;
+    clearTimeout(shown?.press);
+    if (shown) shown.press = undefined;
+    return waits;
+  }
 
-function answerButton(id, text, style, onclick) {
-  return h("button", { class: style, type: "button", "data-k": `${id} ${text}`, text, onclick });
-}
+  close(target, answer) {
+    const why = target instanceof Element ? target.closest(".ia-why") : null;
+    if (!(why instanceof HTMLElement)) {
+      answer(null);
+      return;
+    }
+    why.hidden = true;
+    focusQuietly(this.shown?.box);
+  }
 
-function optionButton(id, option, index, answer) {
-  return h(
-    "button",
-    { class: "ia-option", type: "button", "data-k": `${id} ${index}`, onclick: () => answer(option) },
-    h("span", { class: "ia-number", "aria-hidden": "true", text: index < 9 ? String(index + 1) : "" }),
-    h("span", { class: "ia-option-text", text: option }),
-  );
-}
+  submit(field) {
+    const why = field.closest(".ia-why");
+    const button = why ? why.querySelector("button") : this.shown?.box.querySelector("button.ia-primary");
+    if (button instanceof HTMLButtonElement) button.click();
+  }
 
-function detailNodes(text) {
-  const rows = diffLines(text);
-  if (!rows) return [text];
-  return rows.map(({ kind, line }) => h("span", { class: kind ? `ia-row ia-${kind}` : "ia-row", text: `${line}\n` }));
+  choose(value, tookFocus) {
+    const { shown } = this;
+    const button = shown?.choices.find((choice) => choice.value === value)?.button;
+    const fold = button?.closest(".ia-again");
+    const hasFocus = shown?.box.contains(focusedElement()); // else keys that follow are meant for another field
+    if (!shown || !button || button.disabled) {
+      if (hasFocus) shown?.reading?.focus();
+    } else if (fold instanceof HTMLElement && fold.hidden) {
+      fold.hidden = false; // a rule is not chosen before it could be read
+      if (hasFocus) button.focus();
+    } else if (tookFocus) shown.press = setTimeout(() => button.click(), ARM_DELAY_MS);
+    else button.click();
+  }
+
+  move(step) {
+    const { reading, box } = this.shown ?? { reading: null, box: null };
+    if (reading && !reading.done && focusedElement() === box) {
+      reading.focus();
+      return;
+    }
+    const options = [...(box?.querySelectorAll(".ia-option") ?? [])].filter(
+      (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
+    );
+    const at = options.findIndex((option) => option === focusedElement());
+    const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
+    if (next instanceof HTMLElement) next.focus();
+  }
 }
 
 // src/status.js
@@ -692,7 +1219,7 @@ class Footer {
   show() {
     const { busy, state } = this.store;
     this.showMode();
-    if (!busy && document.activeElement === this.stop) focusQuietly(this.node.closest(".ia-root"));
+    if (!busy && focusedElement() === this.stop) focusQuietly(this.node.closest(".ia-root"));
     this.stop.hidden = !busy;
     this.stop.setAttribute("aria-disabled", String(Boolean(state.stopping)));
     replaceText(this.stopLabel, state.stopping ? "Stopping …" : "Stop");
@@ -736,13 +1263,14 @@ class View {
     this.dialogs = new Dialogs(store, this);
     this.lines = new StatusLines(store);
     this.footer = new Footer(store);
-    this.keyAt = 0;
+    watchKeys();
+    this.ended = h("div", { class: "ia-ended", role: "status", hidden: true });
     this.root = h("div", { class: `ia-root ia-${store.kind}`, tabindex: "-1" });
     this.root.addEventListener("keydown", (event) => this.keepKey(event));
     this.root.addEventListener("focusin", (event) => store.focus.enter(event.target, this.root));
     this.root.addEventListener("focusout", () =>
       setTimeout(() => {
-        if (this.root.isConnected && !this.root.contains(document.activeElement)) store.focus.forget();
+        if (this.root.isConnected && !this.root.contains(focusedElement())) store.focus.forget();
       }),
     );
     this.clock = setInterval(() => this.tick(), TICK_MS);
@@ -755,10 +1283,10 @@ class View {
   show(changes) {
     this.blocks.show(changes);
     this.lines.show(changes);
+    setText(this.ended, this.store.ended);
   }
 
   keepKey(event) {
-    this.keyAt = Date.now();
     const atRoot = event.target instanceof Element && event.target.matches(".ia-dialog, .ia-root");
     if (!belongsToFrontEnd(event, atRoot)) event.stopPropagation();
   }
@@ -770,11 +1298,21 @@ class View {
   }
 
   mayTakeFocus() {
-    const active = document.activeElement;
+    const active = focusedElement();
     if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
-    if (isTypingField(active) && (!isEmptyField(active) || Date.now() - this.keyAt < TYPING_PAUSE_MS)) return false;
-    if (!active || active === document.body || this.root.contains(active)) return true;
-    return Boolean(this.root.closest(this.reach)?.contains(active)) && !isTypingField(active);
+    const isOurs = !active || active === document.body || this.root.contains(active);
+    if (isTypingField(active) && !isEmptyField(active)) return false;
+    if (!isQuietFor(TYPING_PAUSE_MS) && (isTypingField(active) || !this.root.contains(active))) return false;
+    if (isOurs) return true;
+    return Boolean(this.root.closest(this.reach)?.contains(active));
+  }
+
+  welcome() {}
+
+  bringUp() {
+    bringToFront(this.root);
+    this.dialogs.node.scrollIntoView({ block: "nearest" });
+    this.dialogs.takeFocus();
   }
 
   reveal() {}
@@ -787,26 +1325,19 @@ class View {
     const { store } = this;
     clearInterval(this.clock);
     this.blocks.stop();
+    this.dialogs.forget();
     store.views.delete(this);
     setTimeout(() => {
-      if (store.views.size === 0 && store.focus.focused && document.activeElement === document.body)
-        store.focus.leave();
+      if (store.views.size === 0 && store.focus.focused && focusedElement() === document.body) store.focus.leave();
     }, NEXT_VIEW_MS);
   }
-}
-
-function isEmptyField(field) {
-  return "value" in field && field.value === "";
 }
 
 // src/cell_view.js
 class CellView extends View {
   constructor(store) {
     super(store);
-    this.found = null;
-    this.top = 0;
-    this.noteScroll = this.noteScroll.bind(this);
-    const { announcer, blocks, dialogs, footer, lines } = this;
+    const { announcer, blocks, dialogs, ended, footer, lines } = this;
     this.root.append(
       lines.title,
       lines.warning,
@@ -816,6 +1347,7 @@ class CellView extends View {
       lines.toasts,
       lines.below,
       lines.status,
+      ended,
       footer.node,
       announcer.node,
     );
@@ -826,8 +1358,7 @@ class CellView extends View {
   }
 
   mayTakeFocus() {
-    if (!super.mayTakeFocus()) return false;
-    return this.store.follow || this.distanceBelow(this.scroller() ?? document.documentElement) < NEAR_END_PX;
+    return super.mayTakeFocus() && (this.store.follow || this.store.follower.nearEnd());
   }
 
   reveal() {
@@ -838,49 +1369,7 @@ class CellView extends View {
     super.show(changes);
     if (changes.has("dialogs")) this.dialogs.show();
     this.footer.show();
-    this.followEnd();
-  }
-
-  scroller() {
-    if (this.found?.isConnected && overflows(this.found)) return this.found;
-    let node = this.root.parentElement;
-    while (node && !(overflows(node) && /auto|scroll/.test(getComputedStyle(node).overflowY)))
-      node = node.parentElement;
-    if (node !== this.found) {
-      this.found?.removeEventListener("scroll", this.noteScroll);
-      this.found = node;
-      this.top = node?.scrollTop ?? 0;
-      node?.addEventListener("scroll", this.noteScroll, { passive: true });
-    }
-    return node;
-  }
-
-  distanceBelow(scroller) {
-    return this.root.getBoundingClientRect().bottom - scroller.getBoundingClientRect().bottom;
-  }
-
-  editorBelow(scroller) {
-    const active = document.activeElement;
-    if (!isTypingField(active) || !scroller.contains(active) || this.root.contains(active)) return 0;
-    const distance = active.getBoundingClientRect().bottom - this.root.getBoundingClientRect().bottom;
-    return distance < scroller.clientHeight / 2 ? distance : 0;
-  }
-
-  noteScroll() {
-    const scroller = this.found;
-    if (!scroller) return;
-    const { scrollTop } = scroller;
-    if (this.distanceBelow(scroller) < NEAR_END_PX) this.store.follow = true;
-    else if (scrollTop < this.top - 2) this.store.follow = false;
-    this.top = scrollTop;
-  }
-
-  followEnd() {
-    const scroller = this.scroller();
-    if (!scroller || !this.store.follow) return;
-    const below = this.distanceBelow(scroller);
-    const hidden = Math.max(below, below + this.editorBelow(scroller));
-    if (hidden > 0) scroller.scrollTop += hidden + 8;
+    this.store.follower.attach(this.root);
   }
 
   focusRest() {
@@ -889,22 +1378,9 @@ class CellView extends View {
   }
 
   remove() {
-    this.found?.removeEventListener("scroll", this.noteScroll);
-    if (this.store.state.busy) keepHeight(this.root.closest(".jp-OutputArea"));
+    this.store.follower.detach(this.root, this.footer.node);
     super.remove();
   }
-}
-
-function overflows(node) {
-  return node.scrollHeight > node.clientHeight + NEAR_END_PX;
-}
-
-function keepHeight(node) {
-  if (!(node instanceof HTMLElement)) return;
-  node.style.minHeight = `${node.getBoundingClientRect().height}px`;
-  setTimeout(() => {
-    node.style.minHeight = "";
-  }, NEXT_VIEW_MS);
 }
 
 // src/changes.js
@@ -932,6 +1408,8 @@ class Changes {
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const MAX_IMAGE_BYTES = 5e6;
 const MAX_IMAGES = 8;
+const MAX_FILE_BYTES = 5e6;
+const PATHS_TYPE = "application/x-jupyter-icontents";
 
 class Attachments {
   constructor(store, focusField) {
@@ -941,7 +1419,6 @@ class Attachments {
     this.node = h("div", { class: "ia-images" });
     this.input = h("input", {
       type: "file",
-      accept: IMAGE_TYPES.join(),
       multiple: true,
       hidden: true,
       onchange: () => this.attach([...(this.input.files ?? [])]),
@@ -949,7 +1426,7 @@ class Attachments {
     this.button = h("button", {
       class: "ia-icon",
       type: "button",
-      title: "Attach images",
+      title: "Attach images, or save files in the working directory",
       "aria-label": "Attach images",
       text: "+",
       onclick: () => this.input.click(),
@@ -985,7 +1462,10 @@ class Attachments {
     const { draft } = this.store;
     const problems = [];
     for (const file of files) {
-      const problem = imageProblem(file, draft.images.length) ?? (await this.read(file));
+      const isImage = IMAGE_TYPES.includes(file.type);
+      const problem = isImage
+        ? (imageProblem(file, draft.images.length) ?? (await this.read(file)))
+        : (fileProblem(file) ?? (await this.hand(file)));
       if (problem) problems.push(problem);
     }
     this.input.value = "";
@@ -1004,6 +1484,32 @@ class Attachments {
     }
   }
 
+  async hand(file) {
+    try {
+      const url = await dataUrl(file);
+      this.store.send({ kind: "file", name: file.name.slice(-255), data: url.slice(url.indexOf(",") + 1) });
+      return null;
+    } catch (error) {
+      return `${file.name} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  }
+
+  acceptPaths(event) {
+    const paths = event.mimeData?.hasData(PATHS_TYPE) ? event.mimeData.getData(PATHS_TYPE) : null;
+    if (!Array.isArray(paths)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.type !== "lm-drop") {
+      event.dropAction = "copy";
+      return;
+    }
+    event.dropAction = "copy";
+    const notebook = this.store.model.widget_manager?.context?.path ?? "";
+    for (const path of paths) this.store.draft.add(mention(relativePath(String(path), notebook)));
+    this.store.show(new Changes("composer"));
+    this.focusField();
+  }
+
   acceptDrops(node) {
     node.addEventListener("dragover", (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
@@ -1011,6 +1517,12 @@ class Attachments {
       event.stopPropagation();
       node.classList.add("ia-dropping");
     });
+    for (const type of ["lm-dragenter", "lm-dragover", "lm-drop"])
+      node.addEventListener(type, (event) => {
+        this.acceptPaths(event);
+        node.classList.toggle("ia-dropping", type !== "lm-drop" && event.defaultPrevented);
+      });
+    node.addEventListener("lm-dragleave", () => node.classList.remove("ia-dropping"));
     node.addEventListener("dragleave", () => node.classList.remove("ia-dropping"));
     node.addEventListener("drop", (event) => {
       node.classList.remove("ia-dropping");
@@ -1037,6 +1549,16 @@ function imageProblem({ name, type, size }, attached) {
   }
   if (attached >= MAX_IMAGES) return `${name} was left out: a message may hold ${MAX_IMAGES} images.`;
   return null;
+}
+
+function fileProblem({ name, size }) {
+  if (size <= MAX_FILE_BYTES) return null;
+  const limit = MAX_FILE_BYTES / 1e6;
+  return `${name} has ${(size / 1e6).toFixed(1)} MB; more than ${limit} MB go into the list of files, and from there here.`;
+}
+
+function mention(path) {
+  return /\s/.test(path) ? `"${path}"` : `@${path}`;
 }
 
 function dataUrl(file) {
@@ -1122,11 +1644,14 @@ class Completions {
 
 // src/composer.js
 const MAX_HEIGHT_PX = 200;
+const ALONE_MS = 250;
 
 class Composer {
-  constructor(store) {
+  constructor(store, view) {
     this.store = store;
+    this.view = view;
     this.fitted = "";
+    this.held = null;
     const listId = uniqueId();
     this.field = this.makeField(listId);
     this.completions = new Completions(this.field, listId, () => this.takeOver());
@@ -1144,7 +1669,7 @@ class Composer {
       class: "ia-primary",
       type: "button",
       "data-k": "send",
-      onclick: () => this.submit(store.state.busy ? "steer" : "send"),
+      onclick: () => this.submit(this.joins ? "steer" : "send"),
     });
     this.node = h(
       "div",
@@ -1167,6 +1692,11 @@ class Composer {
     this.attachments.acceptDrops(this.node);
   }
 
+  get joins() {
+    const { busy, code_only: isCode } = this.store.state;
+    return Boolean(busy) && !isCode;
+  }
+
   makeField(listId) {
     return h("textarea", {
       class: "ia-text",
@@ -1180,7 +1710,7 @@ class Composer {
       placeholder: "Ask",
       oninput: () => this.handleInput(),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.handleKey(event),
-      onpaste: (/** @type {ClipboardEvent} */ event) => this.attachments.acceptPaste(event),
+      onpaste: (/** @type {ClipboardEvent} */ event) => this.handlePaste(event),
       onblur: () => this.completions.close(),
     });
   }
@@ -1191,7 +1721,12 @@ class Composer {
       this.field.value = draft.text;
       this.completions.close();
     }
-    this.field.placeholder = state.commands?.length ? "Ask, or type / for commands" : "Ask";
+    const asks = this.store.dialogs.size > 0;
+    this.field.placeholder = asks
+      ? "Answer above first"
+      : state.commands?.length
+        ? "Ask, or type / for commands"
+        : "Ask";
     this.fit();
     setText(this.problem, draft.problem);
     this.attachments.show();
@@ -1202,13 +1737,14 @@ class Composer {
 
   showButtons(busy, stopping) {
     const { isEmpty } = this.store.draft;
-    const label = busy ? "Steer" : "Send";
+    const { joins } = this;
+    const label = joins ? "Steer" : "Send";
     if (this.send.textContent !== label) this.send.textContent = label;
-    this.send.title = busy ? "Enter: say it as soon as possible" : "Enter";
-    this.send.disabled = isEmpty;
-    this.later.hidden = !busy;
+    this.send.title = joins ? "Enter: say it as soon as possible" : "Enter";
+    this.send.disabled = isEmpty || this.store.ended !== "";
+    this.later.hidden = !joins;
     this.later.disabled = isEmpty;
-    if (!busy && document.activeElement === this.stop) focusQuietly(this.field);
+    if (!busy && focusedElement() === this.stop) focusQuietly(this.field);
     this.stop.hidden = !busy;
     this.stop.setAttribute("aria-disabled", String(stopping));
   }
@@ -1229,6 +1765,7 @@ class Composer {
     const { draft } = this.store;
     draft.problem = "";
     draft.recalled = null;
+    if (this.field.value === "") draft.isPasted = false;
     const before = this.field.value.slice(0, this.field.selectionStart);
     this.completions.close();
     if (isCompletable(before)) this.complete(before);
@@ -1245,16 +1782,66 @@ class Composer {
   submit(how) {
     this.completions.close();
     this.store.draft.recalled = null;
-    this.store.prompt(how);
+    if (!this.performCommand()) this.store.prompt(how);
     focusQuietly(this.field);
+  }
+
+  performCommand() {
+    const { draft, state } = this.store;
+    const name = draft.text.trim().slice(1);
+    if (!state.commands?.some((each) => `/${each.name}` === draft.text.trim() && each.source === "panel")) return false;
+    if (name === "sessions" || name === "tree") this.store.open(name, this.view);
+    else if (name === "export") this.store.export();
+    else return false;
+    draft.clear();
+    this.store.show(new Changes("composer"));
+    return true;
+  }
+
+  handlePaste(event) {
+    if (event.clipboardData?.getData("text/plain").trim().includes("\n")) this.store.draft.isPasted = true;
+    this.attachments.acceptPaste(event);
+  }
+
+  passOn(event) {
+    const { held } = this;
+    const { dialogs } = this.view;
+    this.held = null;
+    clearTimeout(held?.timer);
+    if (held && (!held.isPassed || dialogs.takeBack())) {
+      this.write(held.key); // another key follows: this one was the beginning of a message
+      return false;
+    }
+    const { key, code, ctrlKey, metaKey, altKey, shiftKey, repeat } = event;
+    const box = dialogs.node.querySelector("[role=dialog]");
+    if (!box || this.field.value !== "" || !/^[1-9yn]$/i.test(key)) return false;
+    if (ctrlKey || metaKey || altKey || repeat) return false;
+    const pass = () => {
+      passed.isPassed = !box.dispatchEvent(new KeyboardEvent("keydown", { key, code, shiftKey, cancelable: true }));
+      if (passed.isPassed) return;
+      this.held = null; // it means nothing there
+      this.write(key);
+    };
+    const passed = { key, timer: setTimeout(pass, ALONE_MS), isPassed: false };
+    this.held = passed;
+    return true;
+  }
+
+  write(key) {
+    this.field.setRangeText(key, 0, 0, "end");
+    this.takeOver();
   }
 
   handleKey(event) {
     if (event.isComposing) return;
+    if (this.passOn(event)) {
+      event.preventDefault();
+      return;
+    }
     const { completions, field, store } = this;
     const action = composerAction(event, {
       open: completions.isOpen,
-      busy: Boolean(store.state.busy),
+      busy: this.joins,
       recalling: store.draft.recalled !== null,
       empty: field.value === "",
       complete: completions.isComplete,
@@ -1297,10 +1884,58 @@ class Composer {
   }
 }
 
-// src/header.js
-class Header {
-  constructor(store) {
+// src/empty_state.js
+const KEYS = [
+  ["Enter", "send, or steer the agent while it works"],
+  ["Alt+Enter", "say it when the agent is done"],
+  ["Esc", "stop"],
+  ["/", "commands"],
+];
+const KEYS_WITH_KERNEL = [...KEYS, ["@", "files and cells"], ["#", "variables"]];
+const KEYS_WITHOUT_KERNEL = [...KEYS, ["@", "files"]];
+
+class EmptyState {
+  constructor(store, onChoose) {
     this.store = store;
+    this.onChoose = onChoose;
+    this.shown = "";
+    this.node = h("div", { class: "ia-start", hidden: true });
+  }
+
+  show() {
+    const { approve, busy, examples = [], kernel } = this.store.state;
+    const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
+    this.node.hidden = said || Boolean(busy) || !this.store.complete;
+    const shown = JSON.stringify([examples, approve, kernel]);
+    if (this.node.hidden || shown === this.shown) return;
+    this.shown = shown;
+    const keys = kernel ? KEYS_WITH_KERNEL : KEYS_WITHOUT_KERNEL;
+    this.node.replaceChildren(
+      h("div", { class: "ia-examples" }, ...examples.map((text) => this.example(text))),
+      h("dl", { class: "ia-keys" }, ...keys.flatMap(([key, text]) => [h("dt", { text: key }), h("dd", { text })])),
+      h("div", { class: "ia-approval", text: approvalWords(approve).long }),
+    );
+  }
+
+  example(text) {
+    const onclick = () => {
+      this.store.draft.replace(text);
+      this.store.show(new Changes("composer"));
+      this.onChoose();
+    };
+    return h("button", { class: "ia-example", type: "button", text, onclick });
+  }
+}
+
+// src/header.js
+const UNDO = "Take back what the agent's last call changed in variables, files and cells";
+const DOCK =
+  "To keep the panel in sight, right-click it, choose “Create New View for Cell Output”, and drag the tab to where you want it.";
+
+class Header {
+  constructor(store, view) {
+    this.store = store;
+    this.view = view;
     this.models = [];
     this.modelsKey = "";
     this.levelsKey = "";
@@ -1317,7 +1952,20 @@ class Header {
       "aria-label": "Thinking",
       onchange: () => this.chooseLevel(),
     });
+    this.approve = h("span", { class: "ia-approve", hidden: true });
+    this.filled = h("span", { class: "ia-filled" });
+    this.percent = h("span");
+    const bar = h("span", { class: "ia-bar", "aria-hidden": "true" }, this.filled);
+    this.context = h("span", { class: "ia-context", hidden: true }, bar, this.percent);
+    this.undo = this.item("Undo", UNDO, () => store.send({ kind: "undo" }));
+    this.dock = this.item("↗ Dock", DOCK, () => this.say(DOCK));
+    this.hint = h("div", { class: "ia-hint", role: "note", hidden: true });
     this.menu = this.makeMenu();
+    this.shortcuts = h(
+      "div",
+      { class: "ia-shortcuts", role: "group", "aria-label": "Session" },
+      ...this.usual("short "),
+    );
     this.more = h("button", {
       class: "ia-icon ia-fold",
       type: "button",
@@ -1326,7 +1974,8 @@ class Header {
       text: "⋯",
       onclick: () => this.fold(this.isOpen),
     });
-    this.node = h("div", { class: "ia-head" }, this.name, this.model, this.level, this.menu, this.more);
+    const { approve, context, hint, level, menu, model, more, name, shortcuts } = this;
+    this.node = h("div", { class: "ia-head" }, name, approve, context, model, level, shortcuts, more, menu, hint);
   }
 
   makeName() {
@@ -1351,24 +2000,38 @@ class Header {
     const { store } = this;
     return h(
       "div",
-      { class: "ia-menu", role: "group", "aria-label": "Session" },
-      this.item("New", "Begin a new session", () => store.send({ kind: "new" })),
-      this.item("Sessions", "Go on with another session", () => store.open("sessions")),
-      this.item("Tree", "Go back to an earlier point, or fork there", () => store.open("tree")),
+      { class: "ia-menu", role: "group", "aria-label": "Menu" },
+      h("div", { class: "ia-usual" }, ...this.usual("")),
+      this.undo,
       this.item("Compact", "Summarise what was said so far", () => store.send({ kind: "compact" })),
-      this.item("Export", "Download the session as a web page", () => {
-        store.download.wanted = true;
-        store.send({ kind: "export" });
-      }),
+      this.item("Export", "Download the session as a web page", () => store.export()),
+      this.dock,
     );
   }
 
-  item(text, title, act) {
+  usual(place) {
+    const { store, view } = this;
+    return [
+      this.item("New", "Begin a new session", () => store.send({ kind: "new" }), place),
+      this.item("Sessions", "Go on with another session", () => store.open("sessions", view), place),
+      this.item("Tree", "Go back to an earlier point, or fork there", () => store.open("tree", view), place),
+    ];
+  }
+
+  say(text) {
+    this.hint.replaceChildren(
+      h("span", { text }),
+      closeButton(() => this.hint.toggleAttribute("hidden", true)),
+    );
+    this.hint.hidden = false;
+  }
+
+  item(text, title, act, place = "") {
     const onclick = () => {
       this.fold(true);
       act();
     };
-    return h("button", { class: "ia-item", type: "button", "data-k": text, title, text, onclick });
+    return h("button", { class: "ia-item", type: "button", "data-k": `${place}${text}`, title, text, onclick });
   }
 
   get isOpen() {
@@ -1376,7 +2039,7 @@ class Header {
   }
 
   fold(folded) {
-    if (folded && this.isOpen && this.menu.contains(document.activeElement)) this.more.focus();
+    if (folded && this.isOpen && this.menu.contains(focusedElement())) this.more.focus();
     this.menu.classList.toggle("ia-open", !folded);
     this.more.setAttribute("aria-expanded", String(!folded));
   }
@@ -1392,15 +2055,29 @@ class Header {
   }
 
   show() {
-    const { session, models = [], current_model: current, levels = [], level } = this.store.state;
-    if (document.activeElement !== this.name) this.name.value = session?.name ?? "";
+    const { state } = this.store;
+    const { approve, context, kernel, session, models = [], current_model: current, levels = [], level } = state;
+    this.undo.hidden = !kernel;
+    this.dock.hidden = !this.store.notebook;
+    const words = approvalWords(approve);
+    setText(this.approve, words.short);
+    this.approve.title = words.long;
+    this.context.hidden = !context;
+    if (context) {
+      const { percent, text, title } = contextFill(context);
+      this.filled.style.width = `${percent}%`;
+      this.percent.textContent = text;
+      this.context.title = title;
+    }
+    if (focusedElement() !== this.name) this.name.value = session?.name ?? "";
     this.showModels(models, current ?? null);
     this.showLevels(levels, level ?? "");
   }
 
   showModels(models, current) {
     const isCurrent = (model) => model.provider === current?.provider && model.id === current?.id;
-    const listed = models.some(isCurrent) || !current ? models : [{ ...current, name: current.id }, ...models];
+    const listed =
+      models.some(isCurrent) || !current ? models : [{ ...current, name: current.id, price: "" }, ...models];
     const key = JSON.stringify(listed);
     if (key !== this.modelsKey) {
       this.modelsKey = key;
@@ -1409,12 +2086,18 @@ class Header {
       this.models = [...groups.values()].flat();
       this.model.replaceChildren(
         ...[...groups].map(([label, group]) =>
-          h("optgroup", { label }, ...group.map(({ name, id }) => h("option", { text: name || id }))),
+          h(
+            "optgroup",
+            { label },
+            ...group.map(({ name, id, price }) =>
+              h("option", { text: [name || id, price].filter(Boolean).join(" · ") }),
+            ),
+          ),
         ),
       );
     }
     this.model.selectedIndex = this.models.findIndex(isCurrent);
-    this.model.title = current ? `${current.provider} · ${current.id}` : "";
+    this.model.title = current ? `${current.provider} · ${current.id}\nUS dollars for a million tokens in / out` : "";
   }
 
   showLevels(levels, level) {
@@ -1426,6 +2109,58 @@ class Header {
     }
     this.level.value = level;
     this.level.hidden = levels.length < 2;
+  }
+}
+
+// src/jobs.js
+class Jobs {
+  constructor(store) {
+    this.store = store;
+    this.rows = new Map();
+    this.node = h("div", { class: "ia-jobs", role: "group", "aria-label": "Jobs", hidden: true });
+  }
+
+  show() {
+    const { ended, state } = this.store;
+    const jobs = ended ? [] : (state.jobs ?? []);
+    const hadFocus = this.node.contains(focusedElement());
+    const running = new Set(jobs.map(({ id }) => id));
+    for (const [id, { node }] of this.rows) {
+      if (running.has(id)) continue;
+      node.remove();
+      this.rows.delete(id);
+    }
+    for (const job of jobs) {
+      const row = this.rows.get(job.id) ?? this.add(job);
+      if (row.ran.textContent !== job.ran) row.ran.textContent = job.ran;
+    }
+    this.node.hidden = jobs.length === 0;
+    if (hadFocus && !this.node.contains(focusedElement()))
+      focusQuietly(this.node.closest(".ia-root")?.querySelector(".ia-text"));
+  }
+
+  add({ id, tool, title }) {
+    const ran = h("span", { class: "ia-ran" });
+    const stop = h("button", {
+      class: "ia-quiet",
+      type: "button",
+      "data-k": `stop ${id}`,
+      text: "Stop",
+      "aria-label": `Stop ${id}: ${title}`,
+      onclick: () => this.store.send({ kind: "stop_job", id }),
+    });
+    const node = h(
+      "div",
+      { class: "ia-job" },
+      h("span", { class: "ia-tag", text: id }),
+      h("span", { class: "ia-line", title, text: `${tool}: ${title}` }),
+      ran,
+      stop,
+    );
+    this.node.append(node);
+    const row = { node, ran };
+    this.rows.set(id, row);
+    return row;
   }
 }
 
@@ -1462,7 +2197,9 @@ class Overlay {
   }
 
   show() {
-    const { overlay } = this.store;
+    const { store } = this;
+    store.overlayView ??= this.view; // the one that showed it was replaced
+    const overlay = store.overlayView === this.view ? store.overlay : null;
     const opens = overlay !== null && this.node.hidden;
     this.node.hidden = overlay === null;
     this.view.scroller.inert = overlay !== null;
@@ -1472,7 +2209,7 @@ class Overlay {
     }
     this.title.textContent = overlay === "sessions" ? "Sessions" : "Tree";
     if (opens) this.filter.value = "";
-    const focused = this.entries().findIndex((entry) => entry === document.activeElement);
+    const focused = this.entries().findIndex((entry) => entry === focusedElement());
     const rows = this.rows(overlay);
     const empty = h("li", { class: "ia-empty", text: rows ? "There is nothing yet." : "Loading …" });
     this.list.replaceChildren(...(rows?.length ? rows : [empty]));
@@ -1498,7 +2235,9 @@ class Overlay {
 
   sessionRow({ path, name, modified, messages, current }) {
     const shown = name || "Unnamed session";
-    const detail = [`${messages} messages`, formatMoment(modified)].filter(Boolean).join(" · ");
+    const detail = [`${messages} message${messages === 1 ? "" : "s"}`, formatMoment(modified)]
+      .filter(Boolean)
+      .join(" · ");
     const button = h(
       "button",
       {
@@ -1564,7 +2303,7 @@ class Overlay {
 
   handleKey(event) {
     const visible = this.entries().filter((entry) => !entry.closest("li")?.hidden);
-    const row = document.activeElement?.closest("li") ?? null;
+    const row = focusedElement()?.closest("li") ?? null;
     const at = visible.findIndex((entry) => entry.parentElement === row);
     const target = listTarget(event.key, { at, length: visible.length, inRow: row !== null });
     if (target === null) return;
@@ -1586,7 +2325,7 @@ class Queue {
       ...steering.map((text, index) => this.row("steering", "next", text, index)),
       ...followUp.map((text, index) => this.row("followUp", "afterwards", text, index)),
     ];
-    const hadFocus = this.node.contains(document.activeElement);
+    const hadFocus = this.node.contains(focusedElement());
     this.node.hidden = rows.length === 0;
     this.node.replaceChildren(...rows);
     if (rows.length > 0) this.node.append(this.clearButton(rows.length > 1 ? "Clear all" : "Clear"));
@@ -1624,10 +2363,12 @@ class PanelView extends View {
   constructor(store) {
     super(store);
     this.top = 0;
-    this.header = new Header(store);
+    this.header = new Header(store, this);
+    this.jobs = new Jobs(store);
     this.queue = new Queue(store);
     this.overlay = new Overlay(store, this);
-    this.composer = new Composer(store);
+    this.composer = new Composer(store, this);
+    this.start = new EmptyState(store, () => focusQuietly(this.composer.field));
     this.file = h("div", { class: "ia-file", hidden: true });
     this.end = h("button", {
       class: "ia-end",
@@ -1638,15 +2379,15 @@ class PanelView extends View {
       onclick: () => this.goToEnd(),
     });
     const region = { class: "ia-scroll", tabindex: "0", role: "region", "aria-label": "Conversation" };
-    this.scroller = h("div", region, this.blocks.node);
+    this.scroller = h("div", region, this.blocks.node, this.start.node, this.dialogs.node);
     this.scroller.addEventListener("scroll", () => this.noteScroll(), { passive: true });
-    const { announcer, dialogs, footer, lines } = this;
+    const { announcer, footer, lines } = this;
     this.root.append(
       this.header.node,
       lines.title,
       lines.warning,
       h("div", { class: "ia-middle" }, this.scroller, this.end, lines.toasts, this.overlay.node),
-      h("div", { class: "ia-lower" }, dialogs.node, this.file, lines.above, this.queue.node),
+      h("div", { class: "ia-lower" }, this.file, lines.above, this.jobs.node, this.queue.node, this.ended),
       h("div", { class: "ia-bottom" }, this.composer.node, lines.below, lines.status),
       footer.node,
       announcer.node,
@@ -1654,15 +2395,19 @@ class PanelView extends View {
     footer.stop.remove(); // the composer has its own
     this.root.addEventListener("keydown", (event) => this.handleKey(event));
     const sizes = new ResizeObserver(() => this.followEnd());
-    for (const node of [this.scroller, this.blocks.node]) sizes.observe(node);
+    for (const node of [this.scroller, this.blocks.node, this.dialogs.node]) sizes.observe(node);
   }
 
   show(changes) {
     super.show(changes);
-    if (changes.has("session", "models", "current_model", "levels", "level", "busy")) this.header.show();
+    if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context", "kernel"))
+      this.header.show();
+    if (changes.has("jobs")) this.jobs.show();
     if (changes.has("queue")) this.queue.show();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
-    if (changes.has("composer", "completions", "commands", "busy", "stopping")) this.composer.show();
+    if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
+      this.composer.show();
+    this.start.show();
     if (changes.has("dialogs")) this.dialogs.show();
     if (changes.has("download")) this.showFile();
     this.footer.show();
@@ -1689,16 +2434,37 @@ class PanelView extends View {
     event.preventDefault();
   }
 
+  mayTakeFocus() {
+    return this.store.follow && super.mayTakeFocus();
+  }
+
+  reveal() {
+    this.followEnd();
+  }
+
+  welcome() {
+    const active = focusedElement();
+    const isNear = !active || active === document.body || active.closest(".jp-Notebook")?.contains(this.root);
+    if (isNear && (!isTypingField(active) || active.textContent === "")) focusQuietly(this.composer.field);
+  }
+
   noteScroll() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     if (scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.store.follow = true;
     else if (scrollTop < this.top - 2) this.store.follow = false;
     this.top = this.store.scrollTop = scrollTop;
-    this.end.hidden = this.store.follow;
+    this.showEnd();
+  }
+
+  showEnd() {
+    const { dialogs, follow } = this.store;
+    this.end.hidden = follow;
+    const text = dialogs.size > 0 ? "↓ question" : "↓";
+    if (this.end.textContent !== text) this.end.textContent = text;
   }
 
   followEnd() {
-    this.end.hidden = this.store.follow;
+    this.showEnd();
     if (this.store.follow) this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
@@ -1710,7 +2476,12 @@ class PanelView extends View {
 
   resume() {
     if (!this.store.follow) this.scroller.scrollTop = this.store.scrollTop;
-    this.end.hidden = this.store.follow;
+    this.showEnd();
+  }
+
+  remove() {
+    if (this.store.overlayView === this) this.store.overlayView = null;
+    super.remove();
   }
 
   focusRest() {
@@ -1746,7 +2517,10 @@ class Draft {
     this.text = "";
     this.images = [];
     this.problem = "";
+    this.isPasted = false;
+    this.insertedNumber = 0;
     this.history = [];
+    this.pasted = new Set();
     this.recalled = null;
     this.kernelNumber = 0;
     this.expectsTakenBack = false;
@@ -1757,9 +2531,13 @@ class Draft {
   }
 
   remember(text) {
-    if (!text || this.history.at(-1) === text) return;
+    if (!text) return;
+    if (this.isPasted) this.pasted.add(text);
+    if (this.history.at(-1) === text) return;
     this.history.push(text);
-    if (this.history.length > MAX_HISTORY) this.history.shift();
+    if (this.history.length <= MAX_HISTORY) return;
+    const oldest = this.history.shift();
+    if (oldest !== undefined && !this.history.includes(oldest)) this.pasted.delete(oldest);
   }
 
   recall(step) {
@@ -1767,26 +2545,500 @@ class Draft {
     if (at < 0 || at > this.history.length) return;
     this.recalled = at === this.history.length ? null : at;
     this.text = this.history[at] ?? "";
+    this.isPasted = this.pasted.has(this.text);
+  }
+
+  replace(text) {
+    this.remember(this.text.trim());
+    this.text = text;
+    this.isPasted = false;
   }
 
   receive(given) {
     if (!given || given.n <= this.kernelNumber) return;
     this.kernelNumber = given.n;
     const before = this.text.trim();
-    if (this.expectsTakenBack && before) this.text = `${given.text}\n\n${this.text}`;
-    else {
-      this.remember(before);
-      this.text = given.text;
+    const comesBack = given.text === this.history.at(-1); // it was sent and refused
+    const isOfOthers = comesBack ? this.pasted.has(given.text) : given.text !== "";
+    if (this.expectsTakenBack && before) {
+      this.text = `${given.text}\n\n${this.text}`;
+      this.isPasted ||= isOfOthers;
+    } else {
+      this.replace(given.text);
+      this.isPasted = isOfOthers;
     }
     this.expectsTakenBack = false;
   }
 
+  insert(given) {
+    if (!given || given.n <= this.insertedNumber) return false;
+    this.insertedNumber = given.n;
+    if (given.text) this.add(given.text);
+    return true;
+  }
+
+  add(word) {
+    this.text = `${this.text}${/(?:^|\s)$/.test(this.text) ? "" : " "}${word} `;
+  }
+
   clear() {
-    this.remember(this.text.trim());
-    this.text = "";
+    this.replace("");
     this.images = [];
     this.problem = "";
   }
+}
+
+// src/running.js
+function runCell(cell, kernel) {
+  if (cell.clearExecution) cell.clearExecution();
+  else cell.outputs.clear();
+  cell.trusted = true;
+  if ("executionState" in cell) cell.executionState = "running";
+  const content = {
+    code: cell.sharedModel.getSource(),
+    silent: false,
+    store_history: true,
+    user_expressions: {},
+    allow_stdin: false,
+    stop_on_error: true,
+  };
+  const future = kernel.requestExecute(content, false, { cellId: cell.id });
+  const places = new Map();
+  future.onIOPub = (message) => show(message, cell.outputs, places);
+  future.done
+    .then((reply) => {
+      cell.executionCount = reply?.content.execution_count ?? null;
+    })
+    .catch(() => {}) // the kernel is gone
+    .finally(() => {
+      if ("executionState" in cell) cell.executionState = "idle";
+    });
+}
+
+function show({ header: { msg_type: type }, content }, outputs, places) {
+  const { transient, ...shown } = content;
+  const id = transient?.display_id;
+  switch (type) {
+    case "stream":
+    case "error":
+    case "execute_result":
+    case "display_data": {
+      outputs.add({ ...shown, output_type: type });
+      if (id) places.set(id, [...(places.get(id) ?? []), outputs.length - 1]);
+      break;
+    }
+    case "update_display_data":
+      for (const place of places.get(id) ?? []) outputs.set(place, { ...shown, output_type: "display_data" });
+      break;
+    case "clear_output":
+      outputs.clear(Boolean(content.wait));
+      places.clear();
+      break;
+    default:
+  }
+}
+
+// src/notebook.js
+const NO_SUCH_CELL = "There is no such cell.";
+const CHANGED_MEANWHILE = "The cell was changed meanwhile.";
+const MAX_OUTPUT_CHARACTERS = 20_000;
+const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
+const VIEW = "application/vnd.jupyter.widget-view+json";
+const OURS = "indus_nb";
+const STATE = "application/vnd.jupyter.widget-state+json";
+
+function answerRequest(notebook, request, ownIndex, kernel) {
+  if (!notebook?.cells) return { error: "unavailable" };
+  switch (request.what) {
+    case "cells":
+      return { cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))) };
+    case "insert_cell":
+      return insertCell(notebook, request, ownIndex);
+    case "replace_cell":
+      return replaceCell(notebook, request);
+    case "change_cells":
+      return changeCells(notebook, request);
+    case "run_cells":
+      return runCells(notebook, request, kernel);
+    case "show_run":
+      return showRun(notebook, request, kernel?.clientId);
+    default:
+      return { error: `The page cannot do that: ${/** @type {{ what: string }} */ (request).what}` };
+  }
+}
+
+function insertCell(notebook, { after, type: wanted, source, outputs }, ownIndex) {
+  const cells = [...notebook.cells];
+  const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
+  if (found < 0 && after) return { error: NO_SUCH_CELL };
+  const index = (found < 0 ? cells.length - 1 : found) + 1;
+  const type = wanted === "markdown" ? "markdown" : "code";
+  const metadata = type === "code" ? { trusted: true } : {};
+  const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
+  notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
+  return { id: notebook.cells.get(index).id, number: index + 1 };
+}
+
+function replaceCell(notebook, { cell: id, old, source }) {
+  const cells = [...notebook.cells];
+  const index = cells.findIndex((each) => each.id === id);
+  const cell = cells[index];
+  if (!cell) return { error: NO_SUCH_CELL };
+  if (cell.sharedModel.getSource() !== old) return { error: CHANGED_MEANWHILE };
+  cell.sharedModel.setSource(String(source));
+  return { id: cell.id, number: index + 1 };
+}
+
+function changeCells(notebook, { edits }) {
+  if (!notebook.sharedModel.deleteCell) return { error: "unavailable" };
+  const error = whyNot(notebook, edits);
+  if (error) return { error };
+  const done = [];
+  try {
+    for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
+  } catch (error) {
+    for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
+    throw error;
+  }
+  const removed = done.filter(({ source }) => source === null).map(({ cell: id, outputs }) => ({ id, outputs }));
+  return { removed: JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS ? [] : removed };
+}
+
+function whyNot(notebook, edits) {
+  const sources = new Map([...notebook.cells].map((cell) => [cell.id, cell.sharedModel.getSource()]));
+  for (const { cell, old, source, after } of edits) {
+    if ((sources.get(cell) ?? null) !== old) return sources.has(cell) ? CHANGED_MEANWHILE : NO_SUCH_CELL;
+    if (old === null && after && !sources.has(after)) return NO_SUCH_CELL;
+    if (source === null) sources.delete(cell);
+    else sources.set(cell, source);
+  }
+  return "";
+}
+
+function editCell(notebook, { cell: id, type, source, after, outputs }) {
+  const cells = [...notebook.cells];
+  const index = cells.findIndex((cell) => cell.id === id);
+  const cell = cells[index];
+  if (cell && source !== null) cell.sharedModel.setSource(source);
+  else if (cell) {
+    const shown = /** @type {CellEdit["outputs"]} */ (cell.outputs?.toJSON() ?? []);
+    notebook.sharedModel.deleteCell?.(index);
+    return { outputs: shown, after: cells[index - 1]?.id ?? "" };
+  } else {
+    const metadata = type === "code" ? { trusted: true } : {};
+    const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
+    const at = after ? cells.findIndex(({ id }) => id === after) + 1 : 0;
+    notebook.sharedModel.insertCell(at, { id, cell_type: type, source: String(source), metadata, ...done });
+  }
+  return { outputs, after };
+}
+
+function showRun(notebook, { cell: id, client: ran, widget, outputs, over, missed }, client) {
+  if (client && client === ran) return { gets: "displays" };
+  const own = [...notebook.cells].find((each) => each.id === id)?.outputs;
+  if (!own) return { error: NO_SUCH_CELL };
+  const shown = own.toJSON();
+  const at = shown.findIndex((output) => shows(output, widget));
+  const isElsewhere = notebook.collaborative ? !missed : !over && at >= 0;
+  if (isElsewhere) return { gets: "nothing" };
+  const others = at < 0 ? [] : shown.map((output, index) => ({ output, isBefore: index < at }));
+  const printed = others.filter(({ output }) => output.output_type !== "display_data");
+  const made = outputs.map(({ data, metadata }) => ({ output_type: "display_data", data, metadata }));
+  own.fromJSON([
+    ...printed.filter(({ isBefore }) => isBefore).map(({ output }) => output),
+    ...made,
+    ...printed.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
+  ]);
+  return { gets: "writes" };
+}
+
+function runCells(notebook, { cells: ids }, kernel) {
+  if (typeof kernel?.requestExecute !== "function") return { error: "unavailable" };
+  const known = new Map([...notebook.cells].map((cell) => [cell.id, cell]));
+  const cells = ids.map((id) => known.get(id));
+  if (cells.some((cell) => cell?.type !== "code" || !cell.outputs)) return { error: NO_SUCH_CELL };
+  for (const cell of cells) runCell(/** @type {RunnableCell} */ (/** @type {unknown} */ (cell)), kernel);
+  return { ids };
+}
+
+function showWhole(notebook, index) {
+  const cell = Number.isInteger(index) ? notebook?.cells?.get(index) : undefined;
+  if (!cell?.getMetadata || !cell.setMetadata || cell.getMetadata("scrolled") !== undefined) return false;
+  cell.setMetadata("scrolled", false);
+  return true;
+}
+
+function describeCell(cell, withOutputs) {
+  const tags = cell.getMetadata?.("tags");
+  const described = {
+    id: cell.id,
+    type: cell.type,
+    source: cell.sharedModel.getSource(),
+    executionCount: cell.executionCount ?? null,
+    ...(Array.isArray(tags) ? { tags } : {}),
+  };
+  return withOutputs && cell.outputs ? { ...described, outputs: cell.outputs.toJSON().map(inShort) } : described;
+}
+
+function inShort({ output_type, name, text, data, ename, evalue }) {
+  if (data) {
+    const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
+    return { output_type, data: Object.fromEntries(kinds) };
+  }
+  return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
+}
+
+function beginning(text) {
+  return (Array.isArray(text) ? text.join("") : String(text ?? "")).slice(0, MAX_OUTPUT_CHARACTERS);
+}
+
+function findWidget(notebook, widget) {
+  for (const { outputs } of notebook?.cells ?? []) {
+    const index = outputs?.toJSON().findIndex((output) => shows(output, widget)) ?? -1;
+    if (outputs && index >= 0) return { outputs, index };
+  }
+  return null;
+}
+
+function shows(output, widget) {
+  return /** @type {{ model_id?: string } | undefined} */ (output.data?.[VIEW])?.model_id === widget;
+}
+
+function replaceWidget(notebook, widget, html, text) {
+  const found = findWidget(notebook, widget);
+  const data = { "text/html": html, "text/plain": text };
+  found?.outputs.set(found.index, { output_type: "display_data", data, metadata: {} });
+}
+
+function noteWidget(notebook, widget, html) {
+  if (!notebook?.getMetadata || !notebook.setMetadata) return;
+  const saved =
+    /** @type {Record<string, { version_major?: number, version_minor?: number, state?: Record<string, unknown> }>} */ (
+      notebook.getMetadata("widgets") ?? {}
+    );
+  const layout = `${widget}-layout`;
+  const state = { ...saved[STATE]?.state };
+  const before = JSON.stringify(state);
+  delete state[widget];
+  delete state[layout];
+  if (html !== null) {
+    state[widget] = {
+      model_module: "@jupyter-widgets/controls",
+      model_module_version: "2.0.0",
+      model_name: "HTMLModel",
+      state: { layout: `IPY_MODEL_${layout}`, value: html },
+    };
+    state[layout] = {
+      model_module: "@jupyter-widgets/base",
+      model_module_version: "2.0.0",
+      model_name: "LayoutModel",
+      state: {},
+    };
+  }
+  if (JSON.stringify(state) === before) return;
+  const rest = { ...saved };
+  delete rest[STATE];
+  if (Object.keys(state).length > 0) rest[STATE] = { version_major: 2, version_minor: 0, ...saved[STATE], state };
+  if (Object.keys(rest).length > 0) notebook.setMetadata("widgets", rest);
+  else notebook.deleteMetadata?.("widgets");
+}
+
+function noteSession(notebook, id) {
+  if (!notebook?.getMetadata || !notebook.setMetadata) return;
+  const held = notebook.getMetadata(OURS);
+  const ours = typeof held === "object" && held !== null && !Array.isArray(held) ? held : {};
+  if (/** @type {{ session?: unknown }} */ (ours).session !== id) notebook.setMetadata(OURS, { ...ours, session: id });
+}
+
+// src/following.js
+const AFTER_MS = 1000;
+const GAP_PX = 8;
+const LONG_PX = 900;
+const BOXED = "jp-mod-outputsScrolled";
+
+class Follower {
+  constructor(store) {
+    this.store = store;
+    this.root = null;
+    this.area = null;
+    this.found = null;
+    this.top = 0;
+    this.rest = 0;
+    this.ending = undefined;
+    this.box = { left: 0, width: 0, height: 0, foot: 0 };
+    this.standIn = null;
+    this.resized = undefined;
+    this.noteScroll = this.noteScroll.bind(this);
+  }
+
+  attach(root) {
+    clearTimeout(this.ending);
+    this.removeStandIn();
+    this.root = root;
+    const area = root.closest(".jp-OutputArea");
+    if (area instanceof HTMLElement && area !== this.area) {
+      this.resized?.disconnect();
+      this.resized = new ResizeObserver(() => this.update());
+      this.resized.observe(area);
+      this.area = area;
+    }
+    this.update();
+  }
+
+  detach(root, foot) {
+    if (root !== this.root) return;
+    if (this.store.busy) this.showStandIn(foot);
+    clearTimeout(this.ending);
+    this.ending = setTimeout(() => this.end(), AFTER_MS);
+  }
+
+  end() {
+    this.resized?.disconnect();
+    this.use(null);
+    this.root = this.area = null;
+  }
+
+  showStandIn(foot) {
+    const { area, box } = this;
+    if (!area?.isConnected) return;
+    this.removeStandIn();
+    const standIn = h("div", { class: "ia-root ia-stand-in" }, foot);
+    standIn.style.left = `${box.left}px`;
+    standIn.style.width = `${box.width}px`;
+    area.style.minHeight = `${box.height}px`;
+    area.style.paddingBottom = `${box.foot}px`;
+    area.classList.add("ia-held");
+    area.append(standIn);
+    this.standIn = standIn;
+    setTimeout(() => {
+      if (this.standIn === standIn) this.removeStandIn();
+      if (this.standIn === null) area.style.minHeight = "";
+    }, NEXT_VIEW_MS);
+  }
+
+  removeStandIn() {
+    this.standIn?.remove();
+    this.standIn = null;
+    this.area?.style.removeProperty("padding-bottom");
+    this.area?.classList.remove("ia-held");
+  }
+
+  use(scroller) {
+    if (scroller === this.found) return;
+    this.found?.removeEventListener("scroll", this.noteScroll);
+    this.found?.style.removeProperty("overflow-anchor");
+    this.found = scroller;
+    this.top = this.rest = scroller?.scrollTop ?? 0;
+    scroller?.addEventListener("scroll", this.noteScroll, { passive: true });
+  }
+
+  scroller() {
+    if (this.found?.isConnected && overflows(this.found)) return this.found;
+    let node = this.root?.isConnected ? this.root.parentElement : this.area;
+    while (node && !(overflows(node) && /auto|scroll/.test(getComputedStyle(node).overflowY)))
+      node = node.parentElement;
+    this.use(node);
+    return node;
+  }
+
+  distanceBelow(scroller) {
+    const { area, root } = this;
+    const whole = area && area !== scroller && scroller.contains(area) ? area : root;
+    if (!whole?.isConnected) return 0;
+    const end = whole.getBoundingClientRect().bottom - scroller.getBoundingClientRect().bottom;
+    return end + Math.max(0, this.editorBelow(scroller, whole));
+  }
+
+  editorBelow(scroller, whole) {
+    const active = focusedElement();
+    if (!isTypingField(active) || !scroller.contains(active) || whole.contains(active)) return 0;
+    const distance = active.getBoundingClientRect().bottom - whole.getBoundingClientRect().bottom;
+    return distance < scroller.clientHeight / 2 ? distance : 0;
+  }
+
+  nearEnd() {
+    return this.distanceBelow(this.scroller() ?? document.documentElement) < NEAR_END_PX;
+  }
+
+  noteScroll() {
+    const scroller = this.found;
+    if (!scroller) return;
+    const { scrollTop } = scroller;
+    if (Math.abs(scrollTop - this.top) > 2) {
+      if (this.distanceBelow(scroller) < NEAR_END_PX) this.store.follow = true;
+      else if (scrollTop < this.top) this.store.follow = false;
+      this.rest = scrollTop;
+    }
+    this.top = scrollTop;
+    scroller.style.setProperty("overflow-anchor", this.store.follow ? "none" : "auto");
+  }
+
+  measure() {
+    const { area, root } = this;
+    const foot = root?.querySelector(".ia-foot");
+    if (!area || !foot || !root?.isConnected || this.standIn) return;
+    const outer = area.getBoundingClientRect();
+    const inner = root.getBoundingClientRect();
+    const { height } = foot.getBoundingClientRect();
+    this.box = { left: inner.left - outer.left, width: inner.width, height: outer.height, foot: height };
+  }
+
+  unbox() {
+    const { area } = this;
+    const cell = area?.closest(".jp-Cell");
+    if (!area || !(cell instanceof HTMLElement) || !document.body.dataset.notebook) return;
+    if (area.scrollHeight < LONG_PX) return;
+    if (showWhole(this.store.notebook, Number(cell.dataset.windowedListIndex))) cell.classList.remove(BOXED);
+  }
+
+  update() {
+    this.unbox();
+    this.measure();
+    const scroller = this.scroller();
+    if (!scroller) return;
+    this.noteScroll();
+    if (!this.store.follow) return;
+    const end = scroller.scrollTop + this.distanceBelow(scroller);
+    const least = Math.max(this.rest, end + GAP_PX);
+    const most = this.store.busy ? Math.max(this.rest, end + scroller.clientHeight / 2) : least;
+    const top = Math.min(Math.max(scroller.scrollTop, least), most);
+    if (Math.abs(top - scroller.scrollTop) < 1) return;
+    scroller.scrollTop = top;
+    this.top = scroller.scrollTop;
+  }
+}
+
+function overflows(node) {
+  return node.scrollHeight > node.clientHeight + NEAR_END_PX;
+}
+
+// src/life.js
+const ENDS = { restarting: "restarted", autorestarting: "restarted", terminating: "gone", dead: "gone" };
+
+const CELL_ENDS = {
+  restarted: "The kernel was restarted: this run ended. What was finished is above.",
+  gone: "The kernel has ended, and this run with it. What was finished is above.",
+};
+const PANEL_ENDS = {
+  restarted: "The kernel was restarted. Run the cell again to go on.",
+  gone: "The kernel has ended. Start it, and run the cell again to go on.",
+};
+
+function watchKernel(model, onEnd) {
+  model.on("comm_live_update", () => onEnd("restarted")); // the widget manager has given up the connection
+  const note = (_sender, status) => {
+    const how = ENDS[status];
+    if (how) onEnd(how);
+  };
+  const changed = model.widget_manager?.context?.sessionContext?.statusChanged;
+  changed?.connect(note);
+  return () => changed?.disconnect(note);
+}
+
+function wordsOfEnd(kind, how, saved) {
+  if (how === "closed") return "This panel was closed. The conversation goes on without it.";
+  const ended = (kind === "panel" ? PANEL_ENDS : CELL_ENDS)[how];
+  return `${ended} ${saved ? "The conversation is saved: %agent --continue goes on with it." : "The conversation was not saved."}`;
 }
 
 // src/mirror.js
@@ -1857,9 +3109,9 @@ class Mirror {
         this.applyState(operation[1], changes);
         break;
       case "ask": {
-        const [, frame, left] = operation;
+        const [, frame, left, layout] = operation;
         if (Date.now() - (this.answered.get(frame.id) ?? 0) < IGNORE_ANSWERED_MS) break;
-        this.dialogs.set(frame.id, { frame, until: left === null ? null : Date.now() + left });
+        this.dialogs.set(frame.id, { frame, until: left === null ? null : Date.now() + left, layout: layout ?? null });
         changes.parts.add("dialogs");
         break;
       }
@@ -1899,53 +3151,11 @@ class Mirror {
   }
 }
 
-// src/notebook.js
-const NO_SUCH_CELL = "There is no such cell.";
-
-function answerRequest(notebook, request, ownIndex) {
-  if (!notebook?.cells) return { error: "unavailable" };
-  switch (request.what) {
-    case "cells":
-      return { cells: [...notebook.cells].map(describeCell) };
-    case "insert_cell":
-      return insertCell(notebook, request, ownIndex);
-    case "replace_cell":
-      return replaceCell(notebook, request);
-    default:
-      return { error: `The page cannot do that: ${/** @type {{ what: string }} */ (request).what}` };
-  }
-}
-
-function insertCell(notebook, { after, type: wanted, source }, ownIndex) {
-  const cells = [...notebook.cells];
-  const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
-  if (found < 0 && after) return { error: NO_SUCH_CELL };
-  const index = (found < 0 ? cells.length - 1 : found) + 1;
-  const type = wanted === "markdown" ? "markdown" : "code";
-  const metadata = type === "code" ? { trusted: true } : {};
-  notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata });
-  return { id: notebook.cells.get(index).id };
-}
-
-function replaceCell(notebook, { cell: id, old, source }) {
-  const cell = [...notebook.cells].find((each) => each.id === id);
-  if (!cell) return { error: NO_SUCH_CELL };
-  if (cell.sharedModel.getSource() !== old) return { error: "The cell was changed meanwhile." };
-  cell.sharedModel.setSource(String(source));
-  return { id: cell.id };
-}
-
-function describeCell(cell) {
-  return {
-    id: cell.id,
-    type: cell.type,
-    source: cell.sharedModel.getSource(),
-    executionCount: cell.executionCount ?? null,
-  };
-}
-
 // src/store.js
 const TOAST_MS = 8000;
+const NEW_VIEW_MS = 300;
+const ENDED_STYLE =
+  "color:var(--jp-ui-font-color2,#808080);font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px";
 
 const pageId = pageIdOf(/** @type {Record<symbol, string>} */ (/** @type {unknown} */ (globalThis)));
 
@@ -1961,16 +3171,22 @@ class Store {
     this.kind = model.get("kind");
     this.mirror = new Mirror(() => this.send({ kind: "resync" }));
     this.complete = false;
+    this.read = new Set();
     this.answers = new Map();
     this.opened = new Map();
     this.announced = new Map();
+    this.copying = "";
     this.draft = new Draft();
     this.download = new Download();
     this.focus = new FocusMemory();
     this.follow = true;
+    this.follower = new Follower(this);
     this.scrollTop = 0;
     this.overlay = null;
+    this.overlayView = null;
     this.views = new Set();
+    this.ended = "";
+    this.unwatch = watchKernel(model, (how) => this.end(how));
     model.on("msg:custom", (message) => this.handleMessage(message));
     this.send({ kind: "ready" });
   }
@@ -1987,7 +3203,36 @@ class Store {
     return this.state.busy ?? this.kind === "cell";
   }
 
+  get notebook() {
+    return this.model.widget_manager?.context?.model;
+  }
+
+  get place() {
+    return this.model.widget_manager?.context?.path?.split("/").at(-1) ?? "";
+  }
+
+  end(how) {
+    if (this.ended) return;
+    const { mirror, state } = this;
+    this.ended = wordsOfEnd(this.kind, how, state.saved !== false);
+    Object.assign(state, { busy: false, stopping: false, note: "" });
+    mirror.dialogs.clear();
+    this.show(Changes.all());
+    if (this.kind === "cell" && state.widget) {
+      const said = `<div class="indus-notice" style="${ENDED_STYLE}">${this.ended}</div>`; // words of ours alone
+      const html = [...mirror.blocks.values(), said].join("");
+      replaceWidget(this.notebook, state.widget, html, this.ended);
+      noteWidget(this.notebook, state.widget, null);
+    }
+  }
+
+  close() {
+    this.unwatch();
+    this.download.forget();
+  }
+
   send(message) {
+    if (this.ended) return;
     this.model.send({ page: pageId, ...message });
   }
 
@@ -2000,6 +3245,11 @@ class Store {
     if (!changes) return;
     if (message.kind === "full" && !this.complete) this.ignoreEarlier();
     this.carryOver(changes);
+    if (changes.has("fallback") && this.state.widget && this.state.fallback !== undefined)
+      noteWidget(this.notebook, this.state.widget, this.state.fallback);
+    if (changes.has("session", "saved") && this.state.session && this.state.saved)
+      noteSession(this.notebook, this.state.session.id);
+    if (this.state.closed) this.end("closed");
     this.show(changes);
   }
 
@@ -2011,8 +3261,26 @@ class Store {
   carryOver(changes) {
     for (const key of changes.dropped) this.opened.delete(key);
     for (const id of this.answers.keys()) if (!this.dialogs.has(id)) this.answers.delete(id);
+    for (const id of this.read) if (!this.dialogs.has(id)) this.read.delete(id);
     for (const { n, type } of changes.newToasts) if (type === "info") setTimeout(() => this.dismissToast(n), TOAST_MS);
     if (changes.has("composer")) this.draft.receive(this.state.composer);
+    if (changes.has("inserted") && this.draft.insert(this.state.inserted)) changes.parts.add("composer");
+    this.takeOnce();
+  }
+
+  takeOnce() {
+    if (this.state.copied) {
+      if (this.state.copied.block === this.copying) {
+        this.copying = "";
+        const roots = [...this.views].map(({ root }) => root);
+        copyAnswer(this.state.copied, roots);
+      }
+      delete this.state.copied;
+    }
+    if (this.state.focus) {
+      setTimeout(() => [...this.views].at(-1)?.welcome(), NEW_VIEW_MS); // its newest view may still be on its way
+      delete this.state.focus;
+    }
     if (this.state.download) {
       this.download.offer(this.state.download);
       delete this.state.download;
@@ -2023,7 +3291,9 @@ class Store {
     if (request.page !== pageId) return; // another page was used last, and one cell is to be inserted
     let value;
     try {
-      value = answerRequest(this.model.widget_manager?.context?.model, request, this.cellIndex());
+      const kernel = this.model.widget_manager?.context?.sessionContext?.session?.kernel;
+      const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
+      value = answerRequest(this.notebook, request, this.cellIndex(), runs);
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }
@@ -2046,10 +3316,10 @@ class Store {
     if (this.mirror.toasts.delete(n)) this.show(new Changes("toasts"));
   }
 
-  answer(id, value) {
+  answer(id, value, reason) {
     if (!this.mirror.closeDialog(id)) return;
     this.answers.delete(id);
-    this.send({ kind: "answer", id, value });
+    this.send(reason ? { kind: "answer", id, value, reason } : { kind: "answer", id, value });
     this.show(new Changes("dialogs"));
   }
 
@@ -2068,18 +3338,29 @@ class Store {
 
   prompt(how) {
     const { draft } = this;
-    if (draft.isEmpty) return;
+    if (draft.isEmpty || this.ended) return;
     for (const { data, mimeType } of draft.images) this.send({ kind: "image", data, mimeType });
-    this.send({ kind: "prompt", text: draft.text.trim(), how });
+    this.send({ kind: "prompt", text: draft.text.trim(), how, literal: draft.isPasted });
     draft.clear();
     this.follow = true;
     this.show(new Changes("composer"));
   }
 
-  open(overlay) {
+  open(overlay, view) {
     this.overlay = overlay;
+    this.overlayView = view;
     this.send({ kind: overlay === "sessions" ? "list_sessions" : "show_tree" });
     this.show(new Changes("overlay"));
+  }
+
+  copy(block) {
+    this.copying = block;
+    this.send({ kind: "copy", block });
+  }
+
+  export() {
+    this.download.wanted = true;
+    this.send({ kind: "export" });
   }
 
   forgetDownload() {
@@ -2094,6 +3375,7 @@ export default () => {
   return {
     initialize({ model }) {
       store = new Store(model);
+      return () => store.close();
     },
     render({ el }) {
       const view = store.kind === "panel" ? new PanelView(store) : new CellView(store);

@@ -1,4 +1,4 @@
-// Generated from page/protocol.py by tests/notebook/test_page_protocol.py.
+// Generated from page/protocol.py and page/states.py by tests/notebook/test_page_protocol.py.
 
 /** What every message of a page holds. */
 export interface PageMessage {
@@ -20,7 +20,7 @@ export interface Resync extends PageMessage {
 export interface Reply extends PageMessage {
   kind: "reply";
   id: string;
-  value: CellList | CellChanged | CannotDo;
+  value: CellList | CellChanged | CellsChanged | CellsRun | RunShown | CannotDo;
 }
 
 /** An image of the next `Prompt` of this page, which is rejected with it; servers refuse more in one message. */
@@ -42,6 +42,8 @@ export interface AnswerDialog extends PageMessage {
   kind: "answer";
   id: string;
   value?: string | boolean | null;
+  /** Why, where the question takes a reason. */
+  reason?: string | null;
 }
 
 /** Put code into a new cell of the notebook. */
@@ -55,11 +57,19 @@ export interface Prompt extends PageMessage {
   kind: "prompt";
   text: string;
   how?: "send" | "steer" | "followUp";
+  /** Whether several lines of it were pasted, which may be of others: then nothing in it stands for a value. */
+  literal?: boolean;
 }
 
 /** Abort the run, and move what is queued back into the composer. */
 export interface Abort extends PageMessage {
   kind: "abort";
+}
+
+/** Stop a job, one of those in the state ``jobs``. */
+export interface StopJob extends PageMessage {
+  kind: "stop_job";
+  id: string;
 }
 
 /** Move a queued message back into the composer. */
@@ -124,6 +134,11 @@ export interface Compact extends PageMessage {
   kind: "compact";
 }
 
+/** Take back what the agent's last call changed in variables, files and cells. */
+export interface Undo extends PageMessage {
+  kind: "undo";
+}
+
 /** Ask for the session as an HTML page; it comes in the state ``download``. */
 export interface Export extends PageMessage {
   kind: "export";
@@ -143,6 +158,21 @@ export interface ShowTree extends PageMessage {
 export interface Complete extends PageMessage {
   kind: "complete";
   text: string;
+}
+
+/** Save a file that was dropped on the panel, after a question; its path comes in the state ``inserted``. */
+export interface SaveFile extends PageMessage {
+  kind: "file";
+  name: string;
+  /** In base64; at most 5 MB when decoded. */
+  data: string;
+}
+
+/** Ask for an answer of the model as it was written, in Markdown; it comes in the state ``copied``. */
+export interface CopyAnswer extends PageMessage {
+  kind: "copy";
+  /** The key of a block of it. */
+  block: string;
 }
 
 /** What changed since the message before. */
@@ -168,6 +198,8 @@ export interface ListCells {
   /** The only page that shall reply. */
   page: string | null;
   what: "cells";
+  /** Whether to answer with their outputs too, in short: texts, and which other types there are. */
+  outputs?: boolean;
 }
 
 /** Insert a cell: a `CellChanged`. */
@@ -181,6 +213,8 @@ export interface InsertCell {
   type: "code" | "markdown";
   /** The id of the cell above; by default the cell that shows the widget. */
   after?: string | null;
+  /** Outputs of a code cell, in the form of the notebook format. */
+  outputs?: Record<string, unknown>[];
 }
 
 /** Change the source of a cell: a `CellChanged`. */
@@ -197,6 +231,47 @@ export interface ReplaceCell {
   source: string;
 }
 
+/** Change cells in order, all of them or none: a `CellsChanged`. */
+export interface ChangeCells {
+  kind: "request";
+  id: string;
+  /** The only page that shall reply. */
+  page: string | null;
+  what: "change_cells";
+  edits: CellEdit[];
+}
+
+/** Run cells, once the kernel is free: a `CellsRun`. */
+export interface RunCells {
+  kind: "request";
+  id: string;
+  /** The only page that shall reply. */
+  page: string | null;
+  what: "run_cells";
+  /** The ids of code cells, in the order in which to run them; without any it only says whether it could. */
+  cells: string[];
+}
+
+/** Have the outputs of a run in the notebook: a `RunShown`. A page that gets them as displays does nothing. */
+export interface ShowRun {
+  kind: "request";
+  id: string;
+  /** The only page that shall reply. */
+  page: string | null;
+  what: "show_run";
+  /** The id of the cell that it belongs to. */
+  cell: string;
+  /** The id that the page that ran the cell has for the kernel. */
+  client: string | null;
+  /** The widget's id. */
+  widget: string;
+  outputs: RunOutput[];
+  /** Whether the run is over, so that its widget will not be there any more. */
+  over: boolean;
+  /** Whether no page was there when it ended. */
+  missed: boolean;
+}
+
 /** The cells of the notebook, from top to bottom. */
 export interface CellList {
   cells: NotebookCell[];
@@ -205,6 +280,24 @@ export interface CellList {
 /** The cell that was inserted or changed. */
 export interface CellChanged {
   id: string;
+  /** Its place, counted from 1. */
+  number: number;
+}
+
+/** All was done. */
+export interface CellsChanged {
+  removed: RemovedCell[];
+}
+
+/** The cells that the kernel was asked to run. */
+export interface CellsRun {
+  ids: string[];
+}
+
+/** How the outputs of a run come into the page's notebook. */
+export interface RunShown {
+  /** As displays, for it ran the cell; not by it, which shares the notebook or has the widget; or it wrote them. */
+  gets: "displays" | "nothing" | "writes";
 }
 
 /** Why the page did not do it; ``unavailable`` where the front end gives no access to its notebook. */
@@ -225,7 +318,7 @@ export type Drop = [op: "drop", key: string];
 export type SetState = [op: "set", state: PanelState];
 
 /** Show a dialog until it is answered or closed. */
-export type OpenDialog = [op: "ask", dialog: PageDialog, left: number | null];
+export type OpenDialog = [op: "ask", dialog: PageDialog, left: number | null, layout: DialogLayout | null];
 
 /** Remove a dialog, which is over. */
 export type CloseDialog = [op: "unask", id: string];
@@ -289,6 +382,14 @@ export interface CellState {
   started_ms_ago?: number | null;
   /** Whether the cell has ended already and its run goes on. */
   background?: boolean;
+  /** Whether the conversation is kept in a file. */
+  saved?: boolean;
+  /** Which session; of one that is ``saved`` a page notes the id in its notebook's metadata. */
+  session?: SessionName;
+  /** The widget's id, by which an output names it. */
+  widget?: string;
+  /** HTML that stands in the place of the widget where its kernel is not there; ``null`` when nothing shall. */
+  fallback?: string | null;
   title?: string;
   warning?: string | null;
   /** Short texts of extensions, by their keys. */
@@ -300,7 +401,6 @@ export interface CellState {
 
 /** The state of a panel. */
 export interface PanelState extends CellState {
-  session?: SessionName;
   models?: ModelChoice[];
   current_model?: ModelId | null;
   /** The thinking levels of the model; one that cannot think has only ``off``. */
@@ -309,9 +409,32 @@ export interface PanelState extends CellState {
   commands?: Command[];
   completions?: Completions;
   queue?: Queued;
+  jobs?: RunningJob[];
+  /** Whether all that goes on is code of the agent's that became a job: a message begins a run, and joins none. */
+  code_only?: boolean;
+  /** Whether it lives in a kernel that it knows, with variables, cells that ran and steps that can be undone. */
+  kernel?: boolean;
+  /** Whether the panel was closed: no message follows. Not all front ends remove what showed it. */
+  closed?: boolean;
   sessions?: SessionRow[];
   tree?: TreeRow[];
   download?: Download;
+  context?: ContextFill | null;
+  /** When the user is asked: ``never``, ``writes`` or ``always``. */
+  approve?: string;
+  /** Prompts to begin with. */
+  examples?: string[];
+  /** Text that goes behind what is written in the composer. */
+  inserted?: Composer;
+  copied?: CopiedAnswer;
+  /** The panel was just opened: its newest view may take the focus. It is sent once and not kept. */
+  focus?: boolean;
+}
+
+/** Which session is shown. */
+export interface SessionName {
+  name: string | null;
+  id: string;
 }
 
 /** Lines of an extension that stand above or below. */
@@ -327,12 +450,6 @@ export interface Composer {
   n: number;
 }
 
-/** Which session is shown. */
-export interface SessionName {
-  name: string | null;
-  id: string;
-}
-
 /** A model that can be chosen. */
 export interface ModelChoice {
   provider: string;
@@ -340,6 +457,8 @@ export interface ModelChoice {
   name: string;
   /** Whether it has thinking levels. */
   reasoning: boolean;
+  /** US dollars for a million tokens in and out, such as ``$3 / $15``; empty if it is not known. */
+  price: string;
 }
 
 /** Which model. */
@@ -352,7 +471,7 @@ export interface ModelId {
 export interface Command {
   name: string;
   description: string;
-  /** ``extension``, ``prompt`` or ``skill``. */
+  /** ``panel``, ``extension``, ``prompt`` or ``skill``. */
   source: string;
 }
 
@@ -376,6 +495,15 @@ export interface Queued {
   steering: string[];
   /** Delivered when the model has finished. */
   followUp: string[];
+}
+
+/** A call that goes on after its result. */
+export interface RunningJob {
+  id: string;
+  tool: string;
+  title: string;
+  /** How long it has run, in words: seconds, later minutes. */
+  ran: string;
 }
 
 /** A session that can be continued. */
@@ -409,6 +537,45 @@ export interface Download {
   n: number;
 }
 
+/** How full the model's context is. */
+export interface ContextFill {
+  tokens: number;
+  /** In tokens. */
+  window: number;
+}
+
+/** An answer as the model wrote it. It is sent to the pages of the moment and not kept. */
+export interface CopiedAnswer {
+  /** What was asked about. */
+  block: string;
+  text: string;
+}
+
+/** The parts of a `select`, in the order in which they are shown; together they say what its title says. */
+export interface DialogLayout {
+  heading: string;
+  warnings: string[];
+  /** Words of the warnings that are code. */
+  names: string[];
+  /** What would happen, if that was found out. */
+  outcome: string;
+  /** What is asked about, as sanitised HTML. */
+  html: string;
+  /** How many lines that has. */
+  lines: number;
+  /** Enter gives the first one. */
+  choices: ShownChoice[];
+  /** Whether a no may come with a reason. */
+  reason: boolean;
+}
+
+/** An answer of a `select`: one of its options, and what its button says. */
+export interface ShownChoice {
+  value: string;
+  label: string;
+  kind: "yes" | "again" | "no";
+}
+
 /** A line for the user to read. */
 export interface Toast {
   text: string;
@@ -417,12 +584,43 @@ export interface Toast {
   n: number;
 }
 
+/** A change of one cell. */
+export interface CellEdit {
+  /** The cell's id, a new one's too. */
+  cell: string;
+  type: "code" | "markdown";
+  /** The source that it must have for that; ``null`` if it must not be there. */
+  old: string | null;
+  /** The source that it gets; ``null`` if it is removed. */
+  source: string | null;
+  /** The id of the cell above a new one; empty for the top. */
+  after: string;
+  /** Of a new code cell, in the form of the notebook format. */
+  outputs: Record<string, unknown>[];
+}
+
+/** A display of a cell. */
+export interface RunOutput {
+  /** Its MIME bundle. */
+  data: Record<string, unknown>;
+  metadata: Record<string, unknown>;
+}
+
 /** A cell as the page has it. */
 export interface NotebookCell {
   id: string;
   type: string;
   source: string;
   executionCount: number | null;
+  tags?: string[];
+  outputs?: Record<string, unknown>[];
+}
+
+/** A code cell that was removed. */
+export interface RemovedCell {
+  id: string;
+  /** In the form of the notebook format; none if those of all cells are large. */
+  outputs: Record<string, unknown>[];
 }
 
 /** What a page sends. */
@@ -436,6 +634,7 @@ export type FromPage =
   | ToCell
   | Prompt
   | Abort
+  | StopJob
   | Unqueue
   | ClearQueue
   | SetModel
@@ -446,10 +645,13 @@ export type FromPage =
   | Navigate
   | Fork
   | Compact
+  | Undo
   | Export
   | ListSessions
   | ShowTree
-  | Complete;
+  | Complete
+  | SaveFile
+  | CopyAnswer;
 
 /** What a page is sent. */
 export type ToPage =
@@ -457,13 +659,19 @@ export type ToPage =
   | Full
   | ListCells
   | InsertCell
-  | ReplaceCell;
+  | ReplaceCell
+  | ChangeCells
+  | RunCells
+  | ShowRun;
 
 /** What a page is asked to do. */
 export type PageRequest =
   | ListCells
   | InsertCell
-  | ReplaceCell;
+  | ReplaceCell
+  | ChangeCells
+  | RunCells
+  | ShowRun;
 
 /** What a page does with what it shows. */
 export type Operation =

@@ -51,7 +51,12 @@ export class Announcer {
     if (end <= 0) return;
     announced.set(key, before + end);
     const fresh = rest.slice(0, end).trim();
-    if (fresh) this.node.append(h("p", { text: fresh.slice(0, MAX_ANNOUNCEMENT_CHARACTERS) }));
+    if (fresh) this.say(fresh);
+  }
+
+  /** @param {string} text */
+  say(text) {
+    this.node.append(h("p", { text: text.slice(0, MAX_ANNOUNCEMENT_CHARACTERS) }));
     while (this.node.childElementCount > MAX_ANNOUNCEMENTS) this.node.firstChild?.remove();
   }
 }

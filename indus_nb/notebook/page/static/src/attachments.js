@@ -1,11 +1,13 @@
 /**
- * Images for the next message: chosen, dropped or pasted.
+ * Images for the next message, and files: chosen, dropped or pasted.
  *
- * Contract: what the kernel would reject is left out here, with a sentence that says why.
+ * Contract: what the kernel would reject is left out here, with a sentence that says why. A file that the kernel can
+ * reach, dragged from the front end's list of files, is not copied: its path is written.
  */
 
 import { Changes } from "./changes.js";
 import { h } from "./dom.js";
+import { relativePath } from "./text.js";
 
 /** @import { DraftImage } from "./draft.js" */
 /** @import { Store } from "./store.js" */
@@ -13,6 +15,14 @@ import { h } from "./dom.js";
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const MAX_IMAGE_BYTES = 5e6;
 const MAX_IMAGES = 8;
+const MAX_FILE_BYTES = 5e6;
+/** What JupyterLab's list of files gives along: paths from the server's root. */
+const PATHS_TYPE = "application/x-jupyter-icontents";
+
+/** A drag of JupyterLab's own, which is none of the browser's.
+ * @typedef {Event & { mimeData?: { hasData(type: string): boolean, getData(type: string): unknown },
+ *   dropAction?: string, proposedAction?: string }} LabDrag
+ */
 
 export class Attachments {
   /**
@@ -26,7 +36,6 @@ export class Attachments {
     this.node = h("div", { class: "ia-images" });
     this.input = h("input", {
       type: "file",
-      accept: IMAGE_TYPES.join(),
       multiple: true,
       hidden: true,
       onchange: () => this.attach([...(this.input.files ?? [])]),
@@ -34,7 +43,7 @@ export class Attachments {
     this.button = h("button", {
       class: "ia-icon",
       type: "button",
-      title: "Attach images",
+      title: "Attach images, or save files in the working directory",
       "aria-label": "Attach images",
       text: "+",
       onclick: () => this.input.click(),
@@ -72,7 +81,10 @@ export class Attachments {
     const { draft } = this.store;
     const problems = [];
     for (const file of files) {
-      const problem = imageProblem(file, draft.images.length) ?? (await this.read(file));
+      const isImage = IMAGE_TYPES.includes(file.type);
+      const problem = isImage
+        ? (imageProblem(file, draft.images.length) ?? (await this.read(file)))
+        : (fileProblem(file) ?? (await this.hand(file)));
       if (problem) problems.push(problem);
     }
     this.input.value = "";
@@ -96,6 +108,43 @@ export class Attachments {
   }
 
   /**
+   * Hand a file to the kernel, which asks whether to save it.
+   *
+   * @param {File} file
+   * @returns {Promise<string | null>} what went wrong
+   */
+  async hand(file) {
+    try {
+      const url = await dataUrl(file);
+      this.store.send({ kind: "file", name: file.name.slice(-255), data: url.slice(url.indexOf(",") + 1) });
+      return null;
+    } catch (error) {
+      return `${file.name} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  }
+
+  /**
+   * Write the paths of files that are dragged here from JupyterLab's list of files.
+   *
+   * @param {LabDrag} event
+   */
+  acceptPaths(event) {
+    const paths = event.mimeData?.hasData(PATHS_TYPE) ? event.mimeData.getData(PATHS_TYPE) : null;
+    if (!Array.isArray(paths)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.type !== "lm-drop") {
+      event.dropAction = "copy";
+      return;
+    }
+    event.dropAction = "copy";
+    const notebook = this.store.model.widget_manager?.context?.path ?? "";
+    for (const path of paths) this.store.draft.add(mention(relativePath(String(path), notebook)));
+    this.store.show(new Changes("composer"));
+    this.focusField();
+  }
+
+  /**
    * Take over files that are dropped on an element.
    *
    * @param {HTMLElement} node
@@ -107,6 +156,12 @@ export class Attachments {
       event.stopPropagation();
       node.classList.add("ia-dropping");
     });
+    for (const type of ["lm-dragenter", "lm-dragover", "lm-drop"])
+      node.addEventListener(type, (event) => {
+        this.acceptPaths(event);
+        node.classList.toggle("ia-dropping", type !== "lm-drop" && event.defaultPrevented);
+      });
+    node.addEventListener("lm-dragleave", () => node.classList.remove("ia-dropping"));
     node.addEventListener("dragleave", () => node.classList.remove("ia-dropping"));
     node.addEventListener("drop", (event) => {
       node.classList.remove("ia-dropping");
@@ -144,6 +199,26 @@ export function imageProblem({ name, type, size }, attached) {
   }
   if (attached >= MAX_IMAGES) return `${name} was left out: a message may hold ${MAX_IMAGES} images.`;
   return null;
+}
+
+/**
+ * Say why a file cannot be saved beside the notebook; `null` if it can.
+ *
+ * @param {{ name: string, size: number }} file `size` in bytes
+ */
+export function fileProblem({ name, size }) {
+  if (size <= MAX_FILE_BYTES) return null;
+  const limit = MAX_FILE_BYTES / 1e6;
+  return `${name} has ${(size / 1e6).toFixed(1)} MB; more than ${limit} MB go into the list of files, and from there here.`;
+}
+
+/**
+ * Write a path as a prompt mentions it.
+ *
+ * @param {string} path
+ */
+function mention(path) {
+  return /\s/.test(path) ? `"${path}"` : `@${path}`;
 }
 
 /**

@@ -2,17 +2,19 @@
  * The blocks of a run or a conversation, in order.
  *
  * Contract for hostile text:
- * - This is the only module that parses HTML, and it parses nothing but the HTML of blocks. The kernel has sanitised
- *   that (`indus_nb.render.markup`): no scripts, handlers, styles of its own or addresses that a browser would run.
- *   Nothing from another field of a message may be passed to `parse`.
+ * - This is the only module that parses HTML, and it parses nothing but the HTML of blocks and of a question's layout.
+ *   The kernel has sanitised that (`indus_nb.render.markup`): no scripts, handlers, styles of its own or addresses that
+ *   a browser would run. Nothing from another field of a message may be passed to `parseSanitised`.
  * - It is parsed into a template, whose content is inert, and enters the document node by node.
  * - Whatever this page adds (`offerCell`) is made with `h`, as text.
  *
  * Contract for long conversations: every block has its place at once, and its content from the last block to the first,
  * as much as fits into `FILL_MS` at a time. Between these times the page answers the user. At least one block is filled
- * at once, so one that grows is never behind.
+ * at once, so one that grows is never behind. Blocks lie in groups of `GROUP_BLOCKS`, for with every step of scrolling
+ * the browser looks at each element whose content it may leave out.
  */
 
+import { offerCopies } from "./copying.js";
 import { h, isOwn, markOwn, morph } from "./dom.js";
 
 /** @import { Changes } from "./changes.js" */
@@ -20,6 +22,7 @@ import { h, isOwn, markOwn, morph } from "./dom.js";
 
 const TYPESET_PAUSE_MS = 400;
 const FILL_MS = 8;
+const GROUP_BLOCKS = 10;
 
 /**
  * A block as it is shown; `html` is `null` until its content is there.
@@ -32,7 +35,7 @@ const FILL_MS = 8;
  *
  * @param {string} sanitised
  */
-function parse(sanitised) {
+export function parseSanitised(sanitised) {
   const template = document.createElement("template");
   template.innerHTML = sanitised;
   return template.content;
@@ -75,15 +78,32 @@ export class BlockList {
     }
     for (const key of [...this.shown.keys(), ...blocks.keys()]) this.update(key);
     this.outdated = new Set([...blocks.keys()].filter((key) => this.outdated.has(key)));
-    let before = null;
-    for (const key of blocks.keys()) {
-      const node = this.shown.get(key)?.node;
-      if (!node) continue;
-      if (node.previousSibling !== before)
-        this.node.insertBefore(node, before ? before.nextSibling : this.node.firstChild);
-      before = node;
-    }
+    this.order([...blocks.keys()].flatMap((key) => this.shown.get(key)?.node ?? []));
     this.fill();
+  }
+
+  /**
+   * Add a block behind all others.
+   *
+   * @param {HTMLElement} node
+   */
+  append(node) {
+    let group = this.node.lastElementChild;
+    if (!group || group.childElementCount >= GROUP_BLOCKS)
+      group = this.node.appendChild(h("div", { class: "ia-group" }));
+    group.append(node);
+  }
+
+  /**
+   * Give the blocks their order, unless they have it: what is moved loses the focus.
+   *
+   * @param {HTMLElement[]} nodes
+   */
+  order(nodes) {
+    const are = this.node.querySelectorAll(".ia-block");
+    if (nodes.every((node, index) => node === are[index])) return;
+    this.node.replaceChildren();
+    for (const node of nodes) this.append(node);
   }
 
   /**
@@ -99,9 +119,9 @@ export class BlockList {
     }
     let block = this.shown.get(key);
     if (!block) {
-      block = { node: h("div", { class: "ia-block" }), html: null };
+      block = { node: h("div", { class: "ia-block", "data-block": key }), html: null };
       this.shown.set(key, block);
-      this.node.append(block.node);
+      this.append(block.node);
     }
     if (block.html !== html) this.outdated.add(key);
   }
@@ -123,12 +143,13 @@ export class BlockList {
     const block = this.shown.get(key);
     const html = this.store.mirror.blocks.get(key);
     if (!block || html === undefined) return;
-    const content = parse(html);
+    const content = parseSanitised(html);
     this.unannounced.add(key);
     this.keepOpened(key, content);
     morph(block.node, content);
     block.html = html;
     for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
+    offerCopies(block.node, key, this.store);
     this.typesetSoon(block);
   }
 
@@ -139,7 +160,9 @@ export class BlockList {
     this.outdated.delete(key);
     this.unannounced.delete(key);
     this.onDrop(key, block.node);
+    const group = block.node.parentElement;
     block.node.remove();
+    if (group?.childElementCount === 0) group.remove();
     this.shown.delete(key);
     this.store.announced.delete(key);
   }
@@ -151,9 +174,10 @@ export class BlockList {
    */
   offerCell(code) {
     const card = code.closest(".indus-call");
-    if (!card || isOwn(card.lastChild)) return;
+    if (!card || isOwn(card.lastChild) || !this.store.notebook) return;
     const send = () => {
-      const source = card.querySelector(".indus-code")?.textContent ?? "";
+      const shown = card.querySelector(".indus-code pre") ?? card.querySelector(".indus-code"); // without its buttons
+      const source = shown?.textContent ?? "";
       this.store.send({ kind: "to_cell", code: source.replace(/\n+$/, "") });
     };
     const title = "Put this code into a new cell";
@@ -193,12 +217,12 @@ export class BlockList {
   }
 
   /**
-   * Have formulas typeset, if the front end can, once a block of a panel has not changed for a while.
+   * Have formulas typeset, if the front end can, once a block has not changed for a while.
    *
    * @param {ShownBlock} block
    */
   typesetSoon(block) {
-    if (this.store.kind !== "panel" || !block.node.textContent.includes("$")) return;
+    if (!block.node.textContent.includes("$")) return;
     clearTimeout(block.timer);
     block.timer = setTimeout(() => {
       const typesetter = this.store.model.widget_manager?._rendermime?.latexTypesetter;

@@ -1,12 +1,10 @@
 /**
  * The live end of a run, in the output of the cell that asked.
  *
- * Contract: while the user looks at the end of the cell, the notebook scrolls along with what grows; once the user
- * scrolls up it does not. Cells below do not jump when one view is replaced by the next.
+ * Contract: what scrolls, and what stands for the view while the next one is made, is the business of `following.js`.
  */
 
-import { isTypingField } from "./focus.js";
-import { NEAR_END_PX, NEXT_VIEW_MS, View } from "./view.js";
+import { View } from "./view.js";
 
 /** @import { Changes } from "./changes.js" */
 /** @import { Store } from "./store.js" */
@@ -15,12 +13,7 @@ export class CellView extends View {
   /** @param {Store} store */
   constructor(store) {
     super(store);
-    /** The element that scrolls, as it was found last.
-     * @type {HTMLElement | null} */
-    this.found = null;
-    this.top = 0;
-    this.noteScroll = this.noteScroll.bind(this);
-    const { announcer, blocks, dialogs, footer, lines } = this;
+    const { announcer, blocks, dialogs, ended, footer, lines } = this;
     this.root.append(
       lines.title,
       lines.warning,
@@ -30,6 +23,7 @@ export class CellView extends View {
       lines.toasts,
       lines.below,
       lines.status,
+      ended,
       footer.node,
       announcer.node,
     );
@@ -50,8 +44,7 @@ export class CellView extends View {
    * @override
    */
   mayTakeFocus() {
-    if (!super.mayTakeFocus()) return false;
-    return this.store.follow || this.distanceBelow(this.scroller() ?? document.documentElement) < NEAR_END_PX;
+    return super.mayTakeFocus() && (this.store.follow || this.store.follower.nearEnd());
   }
 
   /** @override */
@@ -67,60 +60,7 @@ export class CellView extends View {
     super.show(changes);
     if (changes.has("dialogs")) this.dialogs.show();
     this.footer.show();
-    this.followEnd();
-  }
-
-  /** Find the nearest element around that scrolls, and listen to it. */
-  scroller() {
-    if (this.found?.isConnected && overflows(this.found)) return this.found;
-    let node = this.root.parentElement;
-    while (node && !(overflows(node) && /auto|scroll/.test(getComputedStyle(node).overflowY)))
-      node = node.parentElement;
-    if (node !== this.found) {
-      this.found?.removeEventListener("scroll", this.noteScroll);
-      this.found = node;
-      this.top = node?.scrollTop ?? 0;
-      node?.addEventListener("scroll", this.noteScroll, { passive: true });
-    }
-    return node;
-  }
-
-  /**
-   * How much further down than the scrolled element the view ends, in px.
-   *
-   * @param {HTMLElement} scroller
-   */
-  distanceBelow(scroller) {
-    return this.root.getBoundingClientRect().bottom - scroller.getBoundingClientRect().bottom;
-  }
-
-  /**
-   * How much further down than the view an editor ends in which the user types, the next cell's for instance, in px.
-   *
-   * @param {HTMLElement} scroller
-   */
-  editorBelow(scroller) {
-    const active = document.activeElement;
-    if (!isTypingField(active) || !scroller.contains(active) || this.root.contains(active)) return 0;
-    const distance = active.getBoundingClientRect().bottom - this.root.getBoundingClientRect().bottom;
-    return distance < scroller.clientHeight / 2 ? distance : 0;
-  }
-
-  noteScroll() {
-    const scroller = this.found;
-    if (!scroller) return;
-    const { scrollTop } = scroller;
-    if (this.distanceBelow(scroller) < NEAR_END_PX) this.store.follow = true;
-    else if (scrollTop < this.top - 2) this.store.follow = false;
-    this.top = scrollTop;
-  }
-
-  followEnd() {
-    const scroller = this.scroller();
-    if (!scroller || !this.store.follow) return;
-    const below = this.distanceBelow(scroller);
-    const hidden = Math.max(below, below + this.editorBelow(scroller));
-    if (hidden > 0) scroller.scrollTop += hidden + 8;
+    this.store.follower.attach(this.root);
   }
 
   /** @override */
@@ -131,26 +71,7 @@ export class CellView extends View {
 
   /** @override */
   remove() {
-    this.found?.removeEventListener("scroll", this.noteScroll);
-    if (this.store.state.busy) keepHeight(this.root.closest(".jp-OutputArea"));
+    this.store.follower.detach(this.root, this.footer.node);
     super.remove();
   }
-}
-
-/** @param {HTMLElement} node */
-function overflows(node) {
-  return node.scrollHeight > node.clientHeight + NEAR_END_PX;
-}
-
-/**
- * Keep the cells below in place while the view moves: this one is gone a moment before the next one is there.
- *
- * @param {Element | null} node
- */
-function keepHeight(node) {
-  if (!(node instanceof HTMLElement)) return;
-  node.style.minHeight = `${node.getBoundingClientRect().height}px`;
-  setTimeout(() => {
-    node.style.minHeight = "";
-  }, NEXT_VIEW_MS);
 }

@@ -9,21 +9,31 @@ import { Attachments } from "./attachments.js";
 import { Changes } from "./changes.js";
 import { Completions } from "./completions.js";
 import { h, setText, uniqueId } from "./dom.js";
-import { focusQuietly } from "./focus.js";
+import { focusedElement, focusQuietly } from "./focus.js";
 import { composerAction } from "./keys.js";
 import { stopButton } from "./status.js";
 import { completeCommand, isCompletable } from "./text.js";
 
 /** @import { ComposerAction } from "./keys.js" */
+/** @import { PanelView } from "./panel_view.js" */
 /** @import { Store } from "./store.js" */
 
 const MAX_HEIGHT_PX = 200;
+/** How long no other key may follow one that answers a question. */
+const ALONE_MS = 250;
 
 export class Composer {
-  /** @param {Store} store */
-  constructor(store) {
+  /**
+   * @param {Store} store
+   * @param {PanelView} view
+   */
+  constructor(store, view) {
     this.store = store;
+    this.view = view;
     this.fitted = "";
+    /** A key that may answer a question, and whether that was given it.
+     * @type {{ key: string, timer: ReturnType<typeof setTimeout>, isPassed: boolean } | null} */
+    this.held = null;
     const listId = uniqueId();
     this.field = this.makeField(listId);
     this.completions = new Completions(this.field, listId, () => this.takeOver());
@@ -41,7 +51,7 @@ export class Composer {
       class: "ia-primary",
       type: "button",
       "data-k": "send",
-      onclick: () => this.submit(store.state.busy ? "steer" : "send"),
+      onclick: () => this.submit(this.joins ? "steer" : "send"),
     });
     this.node = h(
       "div",
@@ -64,6 +74,12 @@ export class Composer {
     this.attachments.acceptDrops(this.node);
   }
 
+  /** Whether a message joins a run that goes on. */
+  get joins() {
+    const { busy, code_only: isCode } = this.store.state;
+    return Boolean(busy) && !isCode;
+  }
+
   /** @param {string} listId the id of the completions */
   makeField(listId) {
     return h("textarea", {
@@ -78,7 +94,7 @@ export class Composer {
       placeholder: "Ask",
       oninput: () => this.handleInput(),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.handleKey(event),
-      onpaste: (/** @type {ClipboardEvent} */ event) => this.attachments.acceptPaste(event),
+      onpaste: (/** @type {ClipboardEvent} */ event) => this.handlePaste(event),
       onblur: () => this.completions.close(),
     });
   }
@@ -89,7 +105,12 @@ export class Composer {
       this.field.value = draft.text;
       this.completions.close();
     }
-    this.field.placeholder = state.commands?.length ? "Ask, or type / for commands" : "Ask";
+    const asks = this.store.dialogs.size > 0;
+    this.field.placeholder = asks
+      ? "Answer above first"
+      : state.commands?.length
+        ? "Ask, or type / for commands"
+        : "Ask";
     this.fit();
     setText(this.problem, draft.problem);
     this.attachments.show();
@@ -104,13 +125,14 @@ export class Composer {
    */
   showButtons(busy, stopping) {
     const { isEmpty } = this.store.draft;
-    const label = busy ? "Steer" : "Send";
+    const { joins } = this;
+    const label = joins ? "Steer" : "Send";
     if (this.send.textContent !== label) this.send.textContent = label;
-    this.send.title = busy ? "Enter: say it as soon as possible" : "Enter";
-    this.send.disabled = isEmpty;
-    this.later.hidden = !busy;
+    this.send.title = joins ? "Enter: say it as soon as possible" : "Enter";
+    this.send.disabled = isEmpty || this.store.ended !== "";
+    this.later.hidden = !joins;
     this.later.disabled = isEmpty;
-    if (!busy && document.activeElement === this.stop) focusQuietly(this.field);
+    if (!busy && focusedElement() === this.stop) focusQuietly(this.field);
     this.stop.hidden = !busy;
     this.stop.setAttribute("aria-disabled", String(stopping));
   }
@@ -133,6 +155,7 @@ export class Composer {
     const { draft } = this.store;
     draft.problem = "";
     draft.recalled = null;
+    if (this.field.value === "") draft.isPasted = false;
     const before = this.field.value.slice(0, this.field.selectionStart);
     this.completions.close();
     if (isCompletable(before)) this.complete(before);
@@ -155,17 +178,88 @@ export class Composer {
   submit(how) {
     this.completions.close();
     this.store.draft.recalled = null;
-    this.store.prompt(how);
+    if (!this.performCommand()) this.store.prompt(how);
     focusQuietly(this.field);
+  }
+
+  /**
+   * Carry out a command that only a page can.
+   *
+   * @returns {boolean} whether one is written
+   */
+  performCommand() {
+    const { draft, state } = this.store;
+    const name = draft.text.trim().slice(1);
+    if (!state.commands?.some((each) => `/${each.name}` === draft.text.trim() && each.source === "panel")) return false;
+    if (name === "sessions" || name === "tree") this.store.open(name, this.view);
+    else if (name === "export") this.store.export();
+    else return false;
+    draft.clear();
+    this.store.show(new Changes("composer"));
+    return true;
+  }
+
+  /**
+   * Note what was pasted: lines may be of others, so nothing in them stands for a value.
+   *
+   * @param {ClipboardEvent} event
+   */
+  handlePaste(event) {
+    if (event.clipboardData?.getData("text/plain").trim().includes("\n")) this.store.draft.isPasted = true;
+    this.attachments.acceptPaste(event);
+  }
+
+  /**
+   * Pass a key of the empty field on to the question above, if no other key follows it at once.
+   *
+   * @param {KeyboardEvent} event
+   * @returns {boolean} whether it may mean something
+   */
+  passOn(event) {
+    const { held } = this;
+    const { dialogs } = this.view;
+    this.held = null;
+    clearTimeout(held?.timer);
+    if (held && (!held.isPassed || dialogs.takeBack())) {
+      this.write(held.key); // another key follows: this one was the beginning of a message
+      return false;
+    }
+    const { key, code, ctrlKey, metaKey, altKey, shiftKey, repeat } = event;
+    const box = dialogs.node.querySelector("[role=dialog]");
+    if (!box || this.field.value !== "" || !/^[1-9yn]$/i.test(key)) return false;
+    if (ctrlKey || metaKey || altKey || repeat) return false;
+    const pass = () => {
+      passed.isPassed = !box.dispatchEvent(new KeyboardEvent("keydown", { key, code, shiftKey, cancelable: true }));
+      if (passed.isPassed) return;
+      this.held = null; // it means nothing there
+      this.write(key);
+    };
+    const passed = { key, timer: setTimeout(pass, ALONE_MS), isPassed: false };
+    this.held = passed;
+    return true;
+  }
+
+  /**
+   * Put a key that was held back before what is written.
+   *
+   * @param {string} key
+   */
+  write(key) {
+    this.field.setRangeText(key, 0, 0, "end");
+    this.takeOver();
   }
 
   /** @param {KeyboardEvent} event */
   handleKey(event) {
     if (event.isComposing) return;
+    if (this.passOn(event)) {
+      event.preventDefault();
+      return;
+    }
     const { completions, field, store } = this;
     const action = composerAction(event, {
       open: completions.isOpen,
-      busy: Boolean(store.state.busy),
+      busy: this.joins,
       recalling: store.draft.recalled !== null,
       empty: field.value === "",
       complete: completions.isComplete,

@@ -1,29 +1,56 @@
 /**
  * The oldest open dialog; the others wait for their turn.
  *
- * Contract: a dialog takes no answer in its first `ARM_DELAY_MS`, because keys and clicks that are under way then were
- * not meant for it. It takes the focus only where its view allows that, and never onto a button, which a key that was
- * meant for the notebook would press. All its text is set as text.
+ * Contract: a dialog takes no answer in its first `ARM_DELAY_MS`, nor before keys pause for that long, because keys and
+ * clicks that are under way then were not meant for it. It takes the focus only where its view allows that, which is
+ * where no key was pressed for a while, and never onto a button. As long as it has the focus because it took it, no key
+ * counts in the first `TAKEN_DELAY_MS`, and a key gives an answer only if no other one follows within `ARM_DELAY_MS`:
+ * whoever goes on to type was not meant. Nothing but a no is taken before a text was seen to its end.
  */
 
+import { noteWaiting } from "./asking.js";
+import {
+  cancelButton,
+  cautionsOf,
+  choiceButton,
+  choicesOf,
+  detailsOf,
+  foldButton,
+  headingOf,
+  row,
+  secondsUntil,
+} from "./dialog_parts.js";
 import { h, setText, uniqueId } from "./dom.js";
-import { focusQuietly, isTypingField } from "./focus.js";
+import { focusedElement, focusQuietly, isTypingField } from "./focus.js";
 import { dialogAction } from "./keys.js";
-import { diffLines, splitTitle } from "./text.js";
+import { Reading } from "./reading.js";
 
-/** @import { Editor, Input, PageDialog } from "../protocol.d.ts" */
+/** @import { DialogLayout, Editor, Input, PageDialog } from "../protocol.d.ts" */
+/** @import { Choice } from "./dialog_parts.js" */
 /** @import { Store } from "./store.js" */
 /** @import { View } from "./view.js" */
 
 const ARM_DELAY_MS = 250;
+const TAKEN_DELAY_MS = 500;
 
-/** @typedef {(value: string | boolean | null) => void} Answer */
+/** @typedef {(value: string | boolean | null, reason?: string) => void} Answer */
+/** @typedef {Choice & { button: HTMLButtonElement }} Offered */
 
-/** What a kind of dialog has between its text and its last row.
- * @typedef {object} Controls
- * @property {HTMLElement | null} body
+/** The dialog that is shown.
+ * @typedef {object} Shown
+ * @property {string} id
+ * @property {HTMLElement} box
+ * @property {HTMLElement} left
+ * @property {HTMLElement} more
  * @property {HTMLElement | undefined} first the control that comes first
- * @property {HTMLButtonElement[]} buttons of the last row
+ * @property {Offered[]} choices
+ * @property {Reading | null} reading
+ * @property {boolean} armed
+ * @property {number} keysFrom when keys begin to count that reach it because it took the focus, in ms since 1970
+ * @property {Element | null} before the element that had the focus when it was opened; `null` once it took the focus
+ * @property {ReturnType<typeof setTimeout> | undefined} timer
+ * @property {ReturnType<typeof setTimeout> | undefined} press of an answer that a key gives
+ * @property {() => void} arm
  */
 
 export class Dialogs {
@@ -35,17 +62,21 @@ export class Dialogs {
     this.store = store;
     this.view = view;
     this.node = h("div", { class: "ia-dialogs" });
-    /** @type {{ id: string, left: HTMLElement, more: HTMLElement, armed: boolean } | null} */
+    /** @type {Shown | null} */
     this.shown = null;
+    this.inSight = false;
+    this.sight = new IntersectionObserver((entries) => {
+      this.inSight = entries.at(-1)?.isIntersecting ?? false;
+    });
   }
 
   show() {
     const { dialogs } = this.store;
     const [first] = dialogs.values();
     if (first?.frame.id !== this.shown?.id) {
-      const hadFocus = this.node.contains(document.activeElement);
+      const hadFocus = this.node.contains(focusedElement());
       this.node.replaceChildren();
-      this.shown = null;
+      this.forget();
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
@@ -53,117 +84,192 @@ export class Dialogs {
     this.tick();
   }
 
+  /** Stop what waits for the dialog that is shown. */
+  forget() {
+    clearTimeout(this.shown?.timer);
+    clearTimeout(this.shown?.press);
+    this.shown?.reading?.stop();
+    this.shown = null;
+    this.sight.disconnect();
+    noteWaiting(this, null);
+  }
+
   tick() {
-    const until = this.shown && this.store.dialogs.get(this.shown.id)?.until;
-    if (this.shown && typeof until === "number") setText(this.shown.left, `${secondsUntil(until)} s left`);
+    const { shown } = this;
+    if (!shown) return;
+    noteWaiting(this, this.waiting(shown)); // again and again: the front end may have set another title
+    const until = this.store.dialogs.get(shown.id)?.until;
+    if (typeof until === "number") setText(shown.left, `${secondsUntil(until)} s left`);
+    shown.reading?.look();
+    if (shown.before !== null && shown.before === focusedElement() && this.view.mayTakeFocus()) this.takeFocus();
   }
 
   /**
-   * @param {{ frame: PageDialog, until: number | null }} dialog
+   * What waits for an answer in this view.
+   *
+   * @param {Shown} shown
+   */
+  waiting({ id, box }) {
+    const text = box.querySelector(".ia-heading")?.textContent ?? "";
+    const isSeen = this.inSight && document.visibilityState === "visible";
+    return { id, text, place: this.store.place, isSeen, show: () => this.view.bringUp() };
+  }
+
+  /**
+   * @param {{ frame: PageDialog, until: number | null, layout: DialogLayout | null }} dialog
    * @param {boolean} hadFocus whether the dialog before had it
    */
-  open({ frame, until }, hadFocus) {
+  open({ frame, until, layout }, hadFocus) {
     const { id } = frame;
     /** @type {Answer} */
-    const answer = (value) => this.store.answer(id, value);
+    const answer = (value, reason) => {
+      if (this.takes(value)) this.store.answer(id, value, reason);
+    };
+    const name = uniqueId();
     const left = h("span", { class: "ia-left", "aria-hidden": "true" });
     const more = h("span", { class: "ia-more" });
-    const { box, first } = this.build(frame, answer, left, more);
+    const { rows, first, choices } = this.controls(frame, layout, answer);
+    const details = detailsOf(frame, layout);
+    const heading = headingOf(frame, layout, name);
+    const box = h(
+      "div",
+      { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
+      heading,
+      ...cautionsOf(layout),
+      details?.node ?? null,
+      ...rows,
+      h("div", { class: "ia-actions" }, h("span", { class: "ia-space" }), more, left),
+    );
     if (until !== null) {
       const text = `It answers itself in ${secondsUntil(until)} seconds.`;
       box.append(h("span", { class: "ia-announced", text }));
     }
-    const shown = { id, left, more, armed: false };
-    this.shown = shown;
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
+    const isRead = choices.length === 0 || !details;
+    const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
-    const takesFocus = hadFocus || this.view.mayTakeFocus();
-    if (takesFocus) {
-      if (!this.view.root.contains(document.activeElement)) this.store.focus.before = document.activeElement;
-      focusQuietly(box);
-    }
-    setTimeout(() => {
-      if (this.shown !== shown) return;
+    this.sight.observe(box);
+    const arm = () => {
       shown.armed = true;
-      for (const button of buttons) button.disabled = false;
-      if (takesFocus && document.activeElement === box && isTypingField(first)) focusQuietly(first);
+      this.enable(buttons);
+      if (shown.before === null && focusedElement() === box && isTypingField(first)) focusQuietly(first);
       this.store.focus.restore(this.view.root);
-    }, ARM_DELAY_MS);
+    };
+    const timer = setTimeout(arm, ARM_DELAY_MS);
+    /** @type {Shown} */
+    const shown = {
+      ...{ id, box, left, more, first, choices, reading, arm, timer },
+      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined },
+    };
+    this.shown = shown;
+    if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
+    else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
     this.view.reveal();
   }
 
-  /**
-   * @param {PageDialog} frame
-   * @param {Answer} answer
-   * @param {HTMLElement} left
-   * @param {HTMLElement} more
-   */
-  build(frame, answer, left, more) {
-    const name = uniqueId();
-    const { heading, body: detail } = splitTitle(String(frame.title ?? ""));
-    const { body, first, buttons } = this.controls(frame, answer, name);
-    const details = { class: "ia-body", tabindex: "0", role: "group", "aria-label": "Details" };
-    const dismiss = h("button", {
-      class: "ia-quiet",
-      type: "button",
-      "data-k": `${frame.id} dismiss`,
-      title: "Esc",
-      text: "Dismiss",
-      onclick: () => answer(null),
-    });
-    const box = h(
-      "div",
-      { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
-      h("div", { class: "ia-heading", id: name, text: heading }),
-      detail ? h("pre", details, ...detailNodes(detail)) : null,
-      frame.method === "confirm" && frame.message ? h("div", { class: "ia-message", text: frame.message }) : null,
-      body,
-      h("div", { class: "ia-actions" }, ...buttons, h("span", { class: "ia-space" }), more, left, dismiss),
-    );
-    return { box, first };
+  takeFocus() {
+    const { shown } = this;
+    if (!shown) return;
+    shown.before = null;
+    shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
+    if (!this.view.root.contains(focusedElement())) this.store.focus.before = focusedElement();
+    focusQuietly(shown.armed && isTypingField(shown.first) ? shown.first : shown.box);
   }
 
   /**
-   * @param {PageDialog} frame
-   * @param {Answer} answer
-   * @param {string} name the id of the heading
-   * @returns {Controls}
+   * Whether an answer may be given now.
+   *
+   * @param {string | boolean | null} value
    */
-  controls(frame, answer, name) {
-    switch (frame.method) {
-      case "select": {
-        const options = frame.options.map((option, index) => optionButton(frame.id, option, index, answer));
-        const body = h("div", { class: "ia-options", role: "group", "aria-labelledby": name }, ...options);
-        return { body, first: options[0], buttons: [] };
-      }
-      case "confirm": {
-        const yes = answerButton(frame.id, "Yes", "ia-primary", () => answer(true));
-        const no = answerButton(frame.id, "No", "ia-secondary", () => answer(false));
-        return { body: null, first: yes, buttons: [yes, no] };
-      }
-      default: {
-        const field = this.field(frame, name);
-        const send = answerButton(frame.id, "Send", "ia-primary", () => answer(field.value));
-        send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
-        return { body: field, first: field, buttons: [send] };
-      }
+  takes(value) {
+    const { shown } = this;
+    if (!shown?.armed) return false;
+    const isNo = value === null || shown.choices.find((choice) => choice.value === value)?.kind === "no";
+    return isNo || shown.reading === null || shown.reading.done;
+  }
+
+  /**
+   * Enable what may be pressed now.
+   *
+   * @param {Iterable<HTMLButtonElement>} buttons
+   */
+  enable(buttons) {
+    const { shown } = this;
+    if (!shown?.armed) return;
+    const waiting = new Set(shown.choices.filter(({ value }) => !this.takes(value)).map(({ button }) => button));
+    for (const button of buttons) {
+      button.disabled = waiting.has(button);
+      button.classList.toggle("ia-waits", button.disabled);
     }
   }
 
   /**
-   * @param {Input | Editor} frame
-   * @param {string} name
+   * @param {PageDialog} frame
+   * @param {DialogLayout | null} layout
+   * @param {Answer} answer
+   * @returns {{ rows: HTMLElement[], first: HTMLElement | undefined, choices: Offered[] }}
    */
-  field(frame, name) {
+  controls(frame, layout, answer) {
+    if (frame.method === "input" || frame.method === "editor") {
+      const field = this.field(frame);
+      const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
+      send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
+      return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
+    }
+    const choices = choicesOf(frame, layout).map((choice, index) => {
+      const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
+      const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
+      const { label } = choice;
+      return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
+    });
+    const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
+    const refusal = choices.find(({ kind }) => kind === "no");
+    const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
+    const folds = [];
+    if (again.length > 0) {
+      const list = h("div", { class: "ia-again", hidden: true }, ...again);
+      folds.push(list);
+      nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
+    }
+    if (refusal && layout?.reason) {
+      const why = this.reasonRow(frame.id, (reason) => answer(refusal.value, reason));
+      folds.push(why);
+      nodes.push(foldButton(frame.id, "No, because …", "", why));
+    }
+    if (!refusal) nodes.push(cancelButton(frame.id, answer));
+    return { rows: [row(...nodes), ...folds], first: nodes[0], choices };
+  }
+
+  /**
+   * A field for the reason of a no, which opens in place.
+   *
+   * @param {string} id
+   * @param {(reason: string) => void} send
+   */
+  reasonRow(id, send) {
+    const field = h("input", {
+      class: "ia-field ia-reason",
+      "data-k": `${id} reason`,
+      "aria-label": "Why not?",
+      placeholder: "Why not? The model reads it.",
+      value: this.store.answers.get(id) ?? "",
+      oninput: () => this.store.answers.set(id, field.value),
+    });
+    const button = choiceButton(id, "Send", "", "", () => send(field.value));
+    return h("div", { class: "ia-why", hidden: !this.store.answers.has(id) }, field, button);
+  }
+
+  /** @param {Input | Editor} frame */
+  field(frame) {
     const { answers } = this.store;
     const isLine = frame.method === "input";
     const prefill = frame.method === "editor" ? frame.prefill : null;
     const field = h(isLine ? "input" : "textarea", {
       class: "ia-field",
       "data-k": `${frame.id} field`,
-      "aria-labelledby": name,
+      "aria-label": String(frame.title ?? ""),
       placeholder: frame.method === "input" ? frame.placeholder : null,
       rows: isLine ? null : 6,
       value: answers.get(frame.id) ?? prefill ?? "",
@@ -178,64 +284,115 @@ export class Dialogs {
    * @param {Answer} answer
    */
   handleKey(event, frame, answer) {
-    if (!this.shown?.armed || event.repeat || event.isComposing) return;
+    const { shown } = this;
+    if (!shown) return;
     const { target } = event;
-    const scrolling = target instanceof Element && target.matches("pre");
-    const action = dialogAction(event, frame, { typing: isTypingField(target), scrolling });
+    const took = target === shown.box;
+    const isEarly = this.holdBack(shown, took);
+    if (!shown.armed || event.repeat || event.isComposing) return;
+    const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
+    const hasDefault = shown.box.querySelector(".ia-default") !== null;
+    const at = { typing: isTypingField(target), scrolling, atBox: took || scrolling };
+    const action = dialogAction(event, { method: frame.method, choices: shown.choices, hasDefault }, at);
     if (!action) return;
     event.preventDefault();
-    if (action.type === "answer") answer(action.value);
-    else if (action.type === "submit") answer(/** @type {HTMLInputElement} */ (target).value);
+    if (action.type === "close") this.close(target, answer);
+    else if (action.type === "submit") this.submit(/** @type {HTMLInputElement} */ (target));
+    else if (isEarly) return;
+    else if (action.type === "choose") this.choose(action.value, took);
     else if (action.type === "move") this.move(action.step);
+  }
+
+  /**
+   * Take back what the key before would do, and wait until keys pause: whoever types on was not meant.
+   *
+   * @param {Shown} shown
+   * @param {boolean} took whether the dialog has the focus because it took it
+   * @returns {boolean} whether the key that was pressed does not count
+   */
+  holdBack(shown, took) {
+    const isEarly = took && Date.now() < shown.keysFrom;
+    if (isEarly || (took && shown.press !== undefined)) shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
+    this.takeBack();
+    if (!shown.armed) {
+      clearTimeout(shown.timer);
+      shown.timer = setTimeout(shown.arm, ARM_DELAY_MS);
+    }
+    return isEarly || (took && Date.now() < shown.keysFrom);
+  }
+
+  /**
+   * Take back the answer that waits for keys to pause.
+   *
+   * @returns {boolean} whether there was one
+   */
+  takeBack() {
+    const { shown } = this;
+    const waits = shown?.press !== undefined;
+    clearTimeout(shown?.press);
+    if (shown) shown.press = undefined;
+    return waits;
+  }
+
+  /**
+   * Close the field for a reason, if that has the focus, else dismiss the dialog.
+   *
+   * @param {EventTarget | null} target
+   * @param {Answer} answer
+   */
+  close(target, answer) {
+    const why = target instanceof Element ? target.closest(".ia-why") : null;
+    if (!(why instanceof HTMLElement)) {
+      answer(null);
+      return;
+    }
+    why.hidden = true;
+    focusQuietly(this.shown?.box);
+  }
+
+  /**
+   * Press the button that belongs to a field.
+   *
+   * @param {HTMLElement} field
+   */
+  submit(field) {
+    const why = field.closest(".ia-why");
+    const button = why ? why.querySelector("button") : this.shown?.box.querySelector("button.ia-primary");
+    if (button instanceof HTMLButtonElement) button.click();
+  }
+
+  /**
+   * Give an answer; where the dialog has the focus because it took it, only if no other key follows.
+   *
+   * @param {string | boolean} value
+   * @param {boolean} tookFocus
+   */
+  choose(value, tookFocus) {
+    const { shown } = this;
+    const button = shown?.choices.find((choice) => choice.value === value)?.button;
+    const fold = button?.closest(".ia-again");
+    const hasFocus = shown?.box.contains(focusedElement()); // else keys that follow are meant for another field
+    if (!shown || !button || button.disabled) {
+      if (hasFocus) shown?.reading?.focus();
+    } else if (fold instanceof HTMLElement && fold.hidden) {
+      fold.hidden = false; // a rule is not chosen before it could be read
+      if (hasFocus) button.focus();
+    } else if (tookFocus) shown.press = setTimeout(() => button.click(), ARM_DELAY_MS);
+    else button.click();
   }
 
   /** @param {1 | -1} step */
   move(step) {
-    /** @type {HTMLElement[]} */
-    const options = [...this.node.querySelectorAll(".ia-option")].filter((each) => each instanceof HTMLElement);
-    const at = options.findIndex((option) => option === document.activeElement);
-    options[at < 0 ? 0 : (at + step + options.length) % options.length]?.focus();
+    const { reading, box } = this.shown ?? { reading: null, box: null };
+    if (reading && !reading.done && focusedElement() === box) {
+      reading.focus();
+      return;
+    }
+    const options = [...(box?.querySelectorAll(".ia-option") ?? [])].filter(
+      (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
+    );
+    const at = options.findIndex((option) => option === focusedElement());
+    const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
+    if (next instanceof HTMLElement) next.focus();
   }
-}
-
-/** @param {number} until */
-function secondsUntil(until) {
-  return Math.max(0, Math.ceil((until - Date.now()) / 1000));
-}
-
-/**
- * @param {string} id
- * @param {string} text
- * @param {string} style
- * @param {() => void} onclick
- */
-function answerButton(id, text, style, onclick) {
-  return h("button", { class: style, type: "button", "data-k": `${id} ${text}`, text, onclick });
-}
-
-/**
- * @param {string} id
- * @param {string} option
- * @param {number} index
- * @param {Answer} answer
- */
-function optionButton(id, option, index, answer) {
-  return h(
-    "button",
-    { class: "ia-option", type: "button", "data-k": `${id} ${index}`, onclick: () => answer(option) },
-    h("span", { class: "ia-number", "aria-hidden": "true", text: index < 9 ? String(index + 1) : "" }),
-    h("span", { class: "ia-option-text", text: option }),
-  );
-}
-
-/**
- * Show a text in a `<pre>`; the lines of a diff get a coloured ground.
- *
- * @param {string} text
- * @returns {(string | HTMLElement)[]}
- */
-function detailNodes(text) {
-  const rows = diffLines(text);
-  if (!rows) return [text];
-  return rows.map(({ kind, line }) => h("span", { class: kind ? `ia-row ia-${kind}` : "ia-row", text: `${line}\n` }));
 }

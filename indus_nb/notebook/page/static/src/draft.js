@@ -1,7 +1,8 @@
 /**
  * What the user has written in the composer and not sent: text, images, and earlier texts to recall.
  *
- * Contract: no text is lost. What the kernel's text replaces can be recalled, and so can what was sent.
+ * Contract: no text is lost. What another text replaces can be recalled, and so can what was sent. What was pasted still
+ * counts as pasted when it comes back.
  */
 
 /** @typedef {{ id: number, name: string, mimeType: string, data: string }} DraftImage `data` in base64 */
@@ -14,9 +15,16 @@ export class Draft {
     /** @type {DraftImage[]} */
     this.images = [];
     this.problem = "";
+    /** Whether several lines of the text were pasted, or written by the kernel: nothing in them stands for a value. */
+    this.isPasted = false;
+    /** Number of the newest text from the kernel that was put behind what is written. */
+    this.insertedNumber = 0;
     /** Earlier texts, the newest last.
      * @type {string[]} */
     this.history = [];
+    /** Those of them that were pasted.
+     * @type {Set<string>} */
+    this.pasted = new Set();
     /** The index of the recalled text in `history`.
      * @type {number | null} */
     this.recalled = null;
@@ -36,9 +44,13 @@ export class Draft {
    * @param {string} text
    */
   remember(text) {
-    if (!text || this.history.at(-1) === text) return;
+    if (!text) return;
+    if (this.isPasted) this.pasted.add(text);
+    if (this.history.at(-1) === text) return;
     this.history.push(text);
-    if (this.history.length > MAX_HISTORY) this.history.shift();
+    if (this.history.length <= MAX_HISTORY) return;
+    const oldest = this.history.shift();
+    if (oldest !== undefined && !this.history.includes(oldest)) this.pasted.delete(oldest);
   }
 
   /**
@@ -51,6 +63,18 @@ export class Draft {
     if (at < 0 || at > this.history.length) return;
     this.recalled = at === this.history.length ? null : at;
     this.text = this.history[at] ?? "";
+    this.isPasted = this.pasted.has(this.text);
+  }
+
+  /**
+   * Put a text that the user chose in the place of what is written.
+   *
+   * @param {string} text
+   */
+  replace(text) {
+    this.remember(this.text.trim());
+    this.text = text;
+    this.isPasted = false;
   }
 
   /**
@@ -62,18 +86,43 @@ export class Draft {
     if (!given || given.n <= this.kernelNumber) return;
     this.kernelNumber = given.n;
     const before = this.text.trim();
-    if (this.expectsTakenBack && before) this.text = `${given.text}\n\n${this.text}`;
-    else {
-      this.remember(before);
-      this.text = given.text;
+    const comesBack = given.text === this.history.at(-1); // it was sent and refused
+    const isOfOthers = comesBack ? this.pasted.has(given.text) : given.text !== "";
+    if (this.expectsTakenBack && before) {
+      this.text = `${given.text}\n\n${this.text}`;
+      this.isPasted ||= isOfOthers;
+    } else {
+      this.replace(given.text);
+      this.isPasted = isOfOthers;
     }
     this.expectsTakenBack = false;
   }
 
+  /**
+   * Put the kernel's text behind what is written, once.
+   *
+   * @param {{ text: string, n: number } | null | undefined} given
+   * @returns {boolean} whether it was new
+   */
+  insert(given) {
+    if (!given || given.n <= this.insertedNumber) return false;
+    this.insertedNumber = given.n;
+    if (given.text) this.add(given.text);
+    return true;
+  }
+
+  /**
+   * Put a word behind what is written.
+   *
+   * @param {string} word
+   */
+  add(word) {
+    this.text = `${this.text}${/(?:^|\s)$/.test(this.text) ? "" : " "}${word} `;
+  }
+
   /** Empty it, because it was sent. */
   clear() {
-    this.remember(this.text.trim());
-    this.text = "";
+    this.replace("");
     this.images = [];
     this.problem = "";
   }

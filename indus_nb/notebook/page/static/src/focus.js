@@ -1,11 +1,23 @@
 /**
  * Who has the focus, who had it, and who may get it.
  *
- * Contract: the focus is never taken from somebody who types. It is given back to the element that a dialog took it from,
+ * Contract: the focus is never taken from somebody who types: from a field or an editor that holds something, or within
+ * a while after a key. It is given back to the element that a dialog took it from,
  * or to the cell, because a front end's keys do nothing while the document's body has it.
  */
 
 const TYPING_FIELDS = "input, textarea, select, [contenteditable]:not([contenteditable=false]), .cm-content";
+
+/**
+ * The element that has the focus, also where a front end shows widgets in a shadow tree, which hides it from the document.
+ *
+ * @returns {Element | null}
+ */
+export function focusedElement() {
+  let node = document.activeElement;
+  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+  return node;
+}
 
 /**
  * Whether somebody who types there would be disturbed if the focus moved away.
@@ -24,6 +36,38 @@ export function isTypingField(node) {
  */
 export function focusQuietly(node) {
   if (node instanceof HTMLElement) node.focus({ preventScroll: true });
+}
+
+/** When a key was pressed last, anywhere in the document, in ms since 1970. */
+let keyAt = 0;
+let watchesKeys = false;
+
+/** Begin to note when keys are pressed. */
+export function watchKeys() {
+  if (watchesKeys) return;
+  watchesKeys = true;
+  const note = () => {
+    keyAt = Date.now();
+  };
+  document.addEventListener("keydown", note, { capture: true, passive: true });
+}
+
+/**
+ * Whether no key was pressed for so long.
+ *
+ * @param {number} ms
+ */
+export function isQuietFor(ms) {
+  return Date.now() - keyAt >= ms;
+}
+
+/**
+ * Whether nothing stands in a text field or an editor.
+ *
+ * @param {HTMLElement} field
+ */
+export function isEmptyField(field) {
+  return "value" in field ? field.value === "" : field.textContent === "";
 }
 
 /** The focus of one widget, which survives its views: a front end makes a new view when the output above changes. */
@@ -70,7 +114,7 @@ export class FocusMemory {
    */
   restore(root) {
     const { focused } = this;
-    if (!focused || focused.isConnected || isTypingField(document.activeElement)) return;
+    if (!focused || focused.isConnected || isTypingField(focusedElement())) return;
     const key = focused.dataset.k;
     /** @type {HTMLElement[]} */
     const keyed = [...root.querySelectorAll("[data-k]")].filter((each) => each instanceof HTMLElement);

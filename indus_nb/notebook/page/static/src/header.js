@@ -4,17 +4,29 @@
  * Contract: what the user is writing or choosing there is not replaced by what the kernel sends meanwhile.
  */
 
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
+import { focusedElement } from "./focus.js";
+import { closeButton } from "./status.js";
+import { approvalWords, contextFill } from "./text.js";
 
 /** @import { ModelChoice, ModelId, SetThinking } from "../protocol.d.ts" */
+/** @import { PanelView } from "./panel_view.js" */
 /** @import { Store } from "./store.js" */
 
-/** @typedef {Pick<ModelChoice, "provider" | "id" | "name">} ListedModel */
+/** @typedef {Pick<ModelChoice, "provider" | "id" | "name" | "price">} ListedModel */
+
+const UNDO = "Take back what the agent's last call changed in variables, files and cells";
+const DOCK =
+  "To keep the panel in sight, right-click it, choose “Create New View for Cell Output”, and drag the tab to where you want it.";
 
 export class Header {
-  /** @param {Store} store */
-  constructor(store) {
+  /**
+   * @param {Store} store
+   * @param {PanelView} view
+   */
+  constructor(store, view) {
     this.store = store;
+    this.view = view;
     /** The models in the order of the list.
      * @type {ListedModel[]} */
     this.models = [];
@@ -33,7 +45,20 @@ export class Header {
       "aria-label": "Thinking",
       onchange: () => this.chooseLevel(),
     });
+    this.approve = h("span", { class: "ia-approve", hidden: true });
+    this.filled = h("span", { class: "ia-filled" });
+    this.percent = h("span");
+    const bar = h("span", { class: "ia-bar", "aria-hidden": "true" }, this.filled);
+    this.context = h("span", { class: "ia-context", hidden: true }, bar, this.percent);
+    this.undo = this.item("Undo", UNDO, () => store.send({ kind: "undo" }));
+    this.dock = this.item("↗ Dock", DOCK, () => this.say(DOCK));
+    this.hint = h("div", { class: "ia-hint", role: "note", hidden: true });
     this.menu = this.makeMenu();
+    this.shortcuts = h(
+      "div",
+      { class: "ia-shortcuts", role: "group", "aria-label": "Session" },
+      ...this.usual("short "),
+    );
     this.more = h("button", {
       class: "ia-icon ia-fold",
       type: "button",
@@ -42,7 +67,8 @@ export class Header {
       text: "⋯",
       onclick: () => this.fold(this.isOpen),
     });
-    this.node = h("div", { class: "ia-head" }, this.name, this.model, this.level, this.menu, this.more);
+    const { approve, context, hint, level, menu, model, more, name, shortcuts } = this;
+    this.node = h("div", { class: "ia-head" }, name, approve, context, model, level, shortcuts, more, menu, hint);
   }
 
   makeName() {
@@ -67,39 +93,64 @@ export class Header {
     const { store } = this;
     return h(
       "div",
-      { class: "ia-menu", role: "group", "aria-label": "Session" },
-      this.item("New", "Begin a new session", () => store.send({ kind: "new" })),
-      this.item("Sessions", "Go on with another session", () => store.open("sessions")),
-      this.item("Tree", "Go back to an earlier point, or fork there", () => store.open("tree")),
+      { class: "ia-menu", role: "group", "aria-label": "Menu" },
+      h("div", { class: "ia-usual" }, ...this.usual("")),
+      this.undo,
       this.item("Compact", "Summarise what was said so far", () => store.send({ kind: "compact" })),
-      this.item("Export", "Download the session as a web page", () => {
-        store.download.wanted = true;
-        store.send({ kind: "export" });
-      }),
+      this.item("Export", "Download the session as a web page", () => store.export()),
+      this.dock,
     );
+  }
+
+  /**
+   * The buttons that stand in the line where there is room, and in the menu where there is not.
+   *
+   * @param {string} place makes their names for the focus differ
+   */
+  usual(place) {
+    const { store, view } = this;
+    return [
+      this.item("New", "Begin a new session", () => store.send({ kind: "new" }), place),
+      this.item("Sessions", "Go on with another session", () => store.open("sessions", view), place),
+      this.item("Tree", "Go back to an earlier point, or fork there", () => store.open("tree", view), place),
+    ];
+  }
+
+  /**
+   * Show a sentence below the line until it is clicked.
+   *
+   * @param {string} text
+   */
+  say(text) {
+    this.hint.replaceChildren(
+      h("span", { text }),
+      closeButton(() => this.hint.toggleAttribute("hidden", true)),
+    );
+    this.hint.hidden = false;
   }
 
   /**
    * @param {string} text
    * @param {string} title
    * @param {() => void} act
+   * @param {string} [place]
    */
-  item(text, title, act) {
+  item(text, title, act, place = "") {
     const onclick = () => {
       this.fold(true);
       act();
     };
-    return h("button", { class: "ia-item", type: "button", "data-k": text, title, text, onclick });
+    return h("button", { class: "ia-item", type: "button", "data-k": `${place}${text}`, title, text, onclick });
   }
 
-  /** Whether the menu is unfolded, where there is no room for it in the line. */
+  /** Whether the menu is unfolded. */
   get isOpen() {
     return this.menu.classList.contains("ia-open");
   }
 
   /** @param {boolean} folded */
   fold(folded) {
-    if (folded && this.isOpen && this.menu.contains(document.activeElement)) this.more.focus();
+    if (folded && this.isOpen && this.menu.contains(focusedElement())) this.more.focus();
     this.menu.classList.toggle("ia-open", !folded);
     this.more.setAttribute("aria-expanded", String(!folded));
   }
@@ -115,8 +166,21 @@ export class Header {
   }
 
   show() {
-    const { session, models = [], current_model: current, levels = [], level } = this.store.state;
-    if (document.activeElement !== this.name) this.name.value = session?.name ?? "";
+    const { state } = this.store;
+    const { approve, context, kernel, session, models = [], current_model: current, levels = [], level } = state;
+    this.undo.hidden = !kernel;
+    this.dock.hidden = !this.store.notebook;
+    const words = approvalWords(approve);
+    setText(this.approve, words.short);
+    this.approve.title = words.long;
+    this.context.hidden = !context;
+    if (context) {
+      const { percent, text, title } = contextFill(context);
+      this.filled.style.width = `${percent}%`;
+      this.percent.textContent = text;
+      this.context.title = title;
+    }
+    if (focusedElement() !== this.name) this.name.value = session?.name ?? "";
     this.showModels(models, current ?? null);
     this.showLevels(levels, level ?? "");
   }
@@ -128,7 +192,8 @@ export class Header {
   showModels(models, current) {
     /** @param {ModelId} model */
     const isCurrent = (model) => model.provider === current?.provider && model.id === current?.id;
-    const listed = models.some(isCurrent) || !current ? models : [{ ...current, name: current.id }, ...models];
+    const listed =
+      models.some(isCurrent) || !current ? models : [{ ...current, name: current.id, price: "" }, ...models];
     const key = JSON.stringify(listed);
     if (key !== this.modelsKey) {
       this.modelsKey = key;
@@ -138,12 +203,18 @@ export class Header {
       this.models = [...groups.values()].flat();
       this.model.replaceChildren(
         ...[...groups].map(([label, group]) =>
-          h("optgroup", { label }, ...group.map(({ name, id }) => h("option", { text: name || id }))),
+          h(
+            "optgroup",
+            { label },
+            ...group.map(({ name, id, price }) =>
+              h("option", { text: [name || id, price].filter(Boolean).join(" · ") }),
+            ),
+          ),
         ),
       );
     }
     this.model.selectedIndex = this.models.findIndex(isCurrent);
-    this.model.title = current ? `${current.provider} · ${current.id}` : "";
+    this.model.title = current ? `${current.provider} · ${current.id}\nUS dollars for a million tokens in / out` : "";
   }
 
   /**

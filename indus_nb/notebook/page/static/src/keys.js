@@ -21,44 +21,60 @@ export function belongsToFrontEnd(key, atRoot) {
 }
 
 /**
- * @typedef {{ type: "answer", value: string | boolean | null }
+ * @typedef {{ type: "close" }
+ *   | { type: "choose", value: string | boolean }
  *   | { type: "submit" }
  *   | { type: "move", step: 1 | -1 }
  *   | { type: "ignore" }} DialogAction
- * `submit` answers with what the field holds; `ignore` only prevents the key's default.
+ * `close` dismisses the dialog, or closes what was opened in it; `choose` presses a button (see `dialogs.js`); `submit`
+ * sends what the field holds; `ignore` only prevents the key's default.
+ */
+
+/**
+ * What of a dialog its keys depend on.
+ *
+ * @typedef {object} DialogKeys
+ * @property {string} method
+ * @property {{ value: string | boolean, kind: "yes" | "again" | "no", key: string }[]} choices in their order
+ * @property {boolean} hasDefault whether Enter gives the first answer
  */
 
 /**
  * Return what a key does in an open dialog.
  *
  * @param {Key} key
- * @param {{ method: string, options?: string[] }} dialog
- * @param {{ typing: boolean, scrolling: boolean }} at whether a text field has the focus, or a text that scrolls
+ * @param {DialogKeys} dialog
+ * @param {{ typing: boolean, scrolling: boolean, atBox: boolean }} at whether a text field has the focus, or a text that
+ *   scrolls, or the dialog itself or such a text
  * @returns {DialogAction | null}
  */
-export function dialogAction(key, dialog, { typing, scrolling }) {
-  if (key.key === "Escape") return { type: "answer", value: null };
+export function dialogAction(key, dialog, { typing, scrolling, atBox }) {
+  if (key.key === "Escape") return { type: "close" };
   if (key.key === "Enter" && typing) return submits(key, dialog.method) ? { type: "submit" } : null;
   if (key.key === "Enter" && key.shiftKey) return { type: "ignore" }; // which runs cells, and presses nothing
   if (typing || isChord(key)) return null;
-  if (dialog.method === "confirm" && /^[yn]$/i.test(key.key)) return { type: "answer", value: /y/i.test(key.key) };
-  return dialog.method === "select" ? optionAction(key.key, dialog.options ?? [], scrolling) : null;
+  const chosen = choiceOf(key.key, dialog, atBox);
+  if (chosen) return { type: "choose", value: chosen.value };
+  const step = LIST_STEPS[key.key];
+  return step === undefined || scrolling || dialog.choices.length === 0 ? null : { type: "move", step };
 }
 
 /** @type {Record<string, 1 | -1>} */
-const LIST_STEPS = { ArrowDown: 1, ArrowUp: -1 };
+const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
 /**
+ * The answer that a key gives: by its own key, its place, y or n for the first yes or no, Enter for the default.
+ *
  * @param {string} key
- * @param {string[]} options
- * @param {boolean} scrolling
- * @returns {DialogAction | null}
+ * @param {DialogKeys} dialog
+ * @param {boolean} atBox
  */
-function optionAction(key, options, scrolling) {
-  const option = /^[1-9]$/.test(key) ? options[Number(key) - 1] : undefined;
-  if (option !== undefined) return { type: "answer", value: option };
-  const step = LIST_STEPS[key];
-  return step === undefined || scrolling ? null : { type: "move", step };
+function choiceOf(key, { method, choices, hasDefault }, atBox) {
+  if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
+  if (/^[1-9]$/.test(key)) return method === "select" ? choices[Number(key) - 1] : undefined;
+  const letter = key.toLowerCase();
+  if (letter === "y" && (hasDefault || method === "confirm")) return choices.find(({ kind }) => kind === "yes");
+  return letter === "n" && (hasDefault || method === "confirm") ? choices.find(({ kind }) => kind === "no") : undefined;
 }
 
 /** @param {Key} key */
@@ -73,7 +89,7 @@ function isChord(key) {
  * @param {string} method
  */
 function submits(key, method) {
-  return method === "input" ? !isChord(key) : key.ctrlKey || key.metaKey;
+  return method === "editor" ? key.ctrlKey || key.metaKey : !isChord(key) && !key.shiftKey;
 }
 
 /** @typedef {"close" | "next" | "previous" | "accept" | "older" | "newer" | "send" | "steer" | "followUp"} ComposerAction */

@@ -19,6 +19,7 @@ export default () => {
     /** @param {{ model: Model }} context */
     initialize({ model }) {
       store = new Store(model);
+      return () => store.close();
     },
     /** @param {{ el: HTMLElement }} context */
     render({ el }) {

@@ -10,7 +10,7 @@
 
 import { Changes } from "./changes.js";
 
-/** @import { Operation, PageDialog, PanelState, Toast, ToPage } from "../protocol.d.ts" */
+/** @import { DialogLayout, Operation, PageDialog, PanelState, Toast, ToPage } from "../protocol.d.ts" */
 
 const RESYNC_INTERVAL_MS = 5000;
 const IGNORE_ANSWERED_MS = 5000; // in which a dialog that was answered here may still be sent again
@@ -27,7 +27,7 @@ export class Mirror {
     /** @type {PanelState} */
     this.state = {};
     /** Open dialogs by id, the oldest first; `until` in ms since 1970.
-     * @type {Map<string, { frame: PageDialog, until: number | null }>} */
+     * @type {Map<string, { frame: PageDialog, until: number | null, layout: DialogLayout | null }>} */
     this.dialogs = new Map();
     /** @type {Map<number, Toast>} */
     this.toasts = new Map();
@@ -102,9 +102,9 @@ export class Mirror {
         this.applyState(operation[1], changes);
         break;
       case "ask": {
-        const [, frame, left] = operation;
+        const [, frame, left, layout] = operation;
         if (Date.now() - (this.answered.get(frame.id) ?? 0) < IGNORE_ANSWERED_MS) break;
-        this.dialogs.set(frame.id, { frame, until: left === null ? null : Date.now() + left });
+        this.dialogs.set(frame.id, { frame, until: left === null ? null : Date.now() + left, layout: layout ?? null });
         changes.parts.add("dialogs");
         break;
       }

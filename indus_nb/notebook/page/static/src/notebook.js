@@ -1,13 +1,22 @@
 /**
- * What the kernel may ask of the notebook that a widget is in: its cells, a new cell, a cell's new source.
+ * What the kernel may ask of the notebook that a widget is in: its cells, a new cell, a cell's new source, to run cells.
  *
  * Contract: the kernel gets an answer to each request, an error among them. Nothing is changed unless the request names
  * a cell that is there and, to replace its source, says what that source is now.
  */
 
-/** @import { InsertCell, PageRequest, ReplaceCell, Reply } from "../protocol.d.ts" */
+import { runCell } from "./running.js";
+
+/** @import { CellEdit, ChangeCells, InsertCell, PageRequest, ReplaceCell, Reply, RunCells, ShowRun } from "../protocol.d.ts" */
+/** @import { KernelConnection, RunnableCell } from "./running.js" */
 
 const NO_SUCH_CELL = "There is no such cell.";
+const CHANGED_MEANWHILE = "The cell was changed meanwhile.";
+const MAX_OUTPUT_CHARACTERS = 20_000;
+const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
+const VIEW = "application/vnd.jupyter.widget-view+json";
+const OURS = "indus_nb";
+const STATE = "application/vnd.jupyter.widget-state+json";
 
 /**
  * The part of JupyterLab's notebook model that is used here; it is not documented for widgets, and may be missing.
@@ -17,11 +26,29 @@ const NO_SUCH_CELL = "There is no such cell.";
  * @property {string} type
  * @property {number | null | undefined} [executionCount]
  * @property {{ getSource(): string, setSource(source: string): void }} sharedModel
+ * @property {Outputs} [outputs] of a code cell
+ * @property {(key: string) => unknown} [getMetadata]
+ * @property {(key: string, value: unknown) => void} [setMetadata]
  */
+/**
+ * @typedef {object} Output an output of a cell, in the form of the notebook format
+ * @property {string} output_type
+ * @property {string} [name]
+ * @property {string | string[]} [text]
+ * @property {Record<string, unknown>} [data]
+ * @property {Record<string, unknown>} [metadata]
+ * @property {string} [ename]
+ * @property {string} [evalue]
+ */
+/** @typedef {{ toJSON(): Output[], fromJSON(outputs: Output[]): void, set(index: number, output: Output): void }} Outputs */
 /**
  * @typedef {object} Notebook
  * @property {Iterable<Cell> & { get(index: number): Cell }} cells
- * @property {{ insertCell(index: number, cell: object): unknown }} sharedModel
+ * @property {{ insertCell(index: number, cell: object): unknown, deleteCell?: (index: number) => unknown }} sharedModel
+ * @property {boolean} [collaborative]
+ * @property {(key: string) => unknown} [getMetadata]
+ * @property {(key: string, value: unknown) => void} [setMetadata]
+ * @property {(key: string) => void} [deleteMetadata]
  */
 
 /**
@@ -30,17 +57,24 @@ const NO_SUCH_CELL = "There is no such cell.";
  * @param {Notebook | undefined} notebook
  * @param {PageRequest} request
  * @param {number} ownIndex the index of the cell that the widget is in, -1 if it is not known
+ * @param {KernelConnection | null} [kernel] the notebook's kernel
  * @returns {Reply["value"]}
  */
-export function answerRequest(notebook, request, ownIndex) {
+export function answerRequest(notebook, request, ownIndex, kernel) {
   if (!notebook?.cells) return { error: "unavailable" };
   switch (request.what) {
     case "cells":
-      return { cells: [...notebook.cells].map(describeCell) };
+      return { cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))) };
     case "insert_cell":
       return insertCell(notebook, request, ownIndex);
     case "replace_cell":
       return replaceCell(notebook, request);
+    case "change_cells":
+      return changeCells(notebook, request);
+    case "run_cells":
+      return runCells(notebook, request, kernel);
+    case "show_run":
+      return showRun(notebook, request, kernel?.clientId);
     default:
       return { error: `The page cannot do that: ${/** @type {{ what: string }} */ (request).what}` };
   }
@@ -54,15 +88,16 @@ export function answerRequest(notebook, request, ownIndex) {
  * @param {number} ownIndex
  * @returns {Reply["value"]}
  */
-function insertCell(notebook, { after, type: wanted, source }, ownIndex) {
+function insertCell(notebook, { after, type: wanted, source, outputs }, ownIndex) {
   const cells = [...notebook.cells];
   const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
   if (found < 0 && after) return { error: NO_SUCH_CELL };
   const index = (found < 0 ? cells.length - 1 : found) + 1;
   const type = wanted === "markdown" ? "markdown" : "code";
   const metadata = type === "code" ? { trusted: true } : {};
-  notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata });
-  return { id: notebook.cells.get(index).id };
+  const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
+  notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
+  return { id: notebook.cells.get(index).id, number: index + 1 };
 }
 
 /**
@@ -73,19 +108,262 @@ function insertCell(notebook, { after, type: wanted, source }, ownIndex) {
  * @returns {Reply["value"]}
  */
 function replaceCell(notebook, { cell: id, old, source }) {
-  const cell = [...notebook.cells].find((each) => each.id === id);
+  const cells = [...notebook.cells];
+  const index = cells.findIndex((each) => each.id === id);
+  const cell = cells[index];
   if (!cell) return { error: NO_SUCH_CELL };
-  if (cell.sharedModel.getSource() !== old) return { error: "The cell was changed meanwhile." };
+  if (cell.sharedModel.getSource() !== old) return { error: CHANGED_MEANWHILE };
   cell.sharedModel.setSource(String(source));
-  return { id: cell.id };
+  return { id: cell.id, number: index + 1 };
 }
 
-/** @param {Cell} cell */
-function describeCell(cell) {
-  return {
+/**
+ * Change cells in order: all of them, or none if one of them is not as the kernel knows it, or cannot be changed.
+ *
+ * @param {Notebook} notebook
+ * @param {ChangeCells} request
+ * @returns {Reply["value"]}
+ */
+function changeCells(notebook, { edits }) {
+  if (!notebook.sharedModel.deleteCell) return { error: "unavailable" };
+  const error = whyNot(notebook, edits);
+  if (error) return { error };
+  /** @type {CellEdit[]} */
+  const done = [];
+  try {
+    for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
+  } catch (error) {
+    for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
+    throw error;
+  }
+  const removed = done.filter(({ source }) => source === null).map(({ cell: id, outputs }) => ({ id, outputs }));
+  return { removed: JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS ? [] : removed };
+}
+
+/**
+ * Why changes are not possible, one after the other; empty if they are.
+ *
+ * @param {Notebook} notebook
+ * @param {CellEdit[]} edits
+ */
+function whyNot(notebook, edits) {
+  const sources = new Map([...notebook.cells].map((cell) => [cell.id, cell.sharedModel.getSource()]));
+  for (const { cell, old, source, after } of edits) {
+    if ((sources.get(cell) ?? null) !== old) return sources.has(cell) ? CHANGED_MEANWHILE : NO_SUCH_CELL;
+    if (old === null && after && !sources.has(after)) return NO_SUCH_CELL;
+    if (source === null) sources.delete(cell);
+    else sources.set(cell, source);
+  }
+  return "";
+}
+
+/**
+ * Carry out one change that is known to be possible.
+ *
+ * @param {Notebook} notebook
+ * @param {CellEdit} edit
+ * @returns {{ outputs: CellEdit["outputs"], after: string }} what it takes to bring a removed cell back
+ */
+function editCell(notebook, { cell: id, type, source, after, outputs }) {
+  const cells = [...notebook.cells];
+  const index = cells.findIndex((cell) => cell.id === id);
+  const cell = cells[index];
+  if (cell && source !== null) cell.sharedModel.setSource(source);
+  else if (cell) {
+    const shown = /** @type {CellEdit["outputs"]} */ (cell.outputs?.toJSON() ?? []);
+    notebook.sharedModel.deleteCell?.(index);
+    return { outputs: shown, after: cells[index - 1]?.id ?? "" };
+  } else {
+    const metadata = type === "code" ? { trusted: true } : {};
+    const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
+    const at = after ? cells.findIndex(({ id }) => id === after) + 1 : 0;
+    notebook.sharedModel.insertCell(at, { id, cell_type: type, source: String(source), metadata, ...done });
+  }
+  return { outputs, after };
+}
+
+/**
+ * Have the outputs of a run in a cell, unless this page gets them as displays, or another that shares the notebook does.
+ * While the run goes on it is enough that its widget is there, which shows all that comes. Where a notebook is shared,
+ * two pages that write the same outputs could lose some: only the one that ran the cell does, unless that went away.
+ * What else was printed in that cell stays, unless it is of an earlier run of it.
+ *
+ * @param {Notebook} notebook
+ * @param {ShowRun} request
+ * @param {string | undefined} client
+ * @returns {Reply["value"]}
+ */
+function showRun(notebook, { cell: id, client: ran, widget, outputs, over, missed }, client) {
+  if (client && client === ran) return { gets: "displays" };
+  const own = [...notebook.cells].find((each) => each.id === id)?.outputs;
+  if (!own) return { error: NO_SUCH_CELL };
+  const shown = own.toJSON();
+  const at = shown.findIndex((output) => shows(output, widget));
+  const isElsewhere = notebook.collaborative ? !missed : !over && at >= 0;
+  if (isElsewhere) return { gets: "nothing" };
+  const others = at < 0 ? [] : shown.map((output, index) => ({ output, isBefore: index < at }));
+  const printed = others.filter(({ output }) => output.output_type !== "display_data");
+  const made = outputs.map(({ data, metadata }) => ({ output_type: "display_data", data, metadata }));
+  own.fromJSON([
+    ...printed.filter(({ isBefore }) => isBefore).map(({ output }) => output),
+    ...made,
+    ...printed.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
+  ]);
+  return { gets: "writes" };
+}
+
+/**
+ * Run cells, in this order.
+ *
+ * @param {Notebook} notebook
+ * @param {RunCells} request
+ * @param {KernelConnection | null | undefined} kernel
+ * @returns {Reply["value"]}
+ */
+function runCells(notebook, { cells: ids }, kernel) {
+  if (typeof kernel?.requestExecute !== "function") return { error: "unavailable" };
+  const known = new Map([...notebook.cells].map((cell) => [cell.id, cell]));
+  const cells = ids.map((id) => known.get(id));
+  if (cells.some((cell) => cell?.type !== "code" || !cell.outputs)) return { error: NO_SUCH_CELL };
+  for (const cell of cells) runCell(/** @type {RunnableCell} */ (/** @type {unknown} */ (cell)), kernel);
+  return { ids };
+}
+
+/**
+ * Note in the metadata of a cell that its outputs are shown at their height, unless it says already how they are.
+ *
+ * @param {Notebook | undefined} notebook
+ * @param {number} index
+ * @returns {boolean} whether that is noted now, and was not before
+ */
+export function showWhole(notebook, index) {
+  const cell = Number.isInteger(index) ? notebook?.cells?.get(index) : undefined;
+  if (!cell?.getMetadata || !cell.setMetadata || cell.getMetadata("scrolled") !== undefined) return false;
+  cell.setMetadata("scrolled", false);
+  return true;
+}
+
+/**
+ * @param {Cell} cell
+ * @param {boolean} withOutputs
+ */
+function describeCell(cell, withOutputs) {
+  const tags = cell.getMetadata?.("tags");
+  const described = {
     id: cell.id,
     type: cell.type,
     source: cell.sharedModel.getSource(),
     executionCount: cell.executionCount ?? null,
+    ...(Array.isArray(tags) ? { tags } : {}),
   };
+  return withOutputs && cell.outputs ? { ...described, outputs: cell.outputs.toJSON().map(inShort) } : described;
+}
+
+/**
+ * An output without what is not text, and of long texts their beginning.
+ *
+ * @param {Output} output
+ */
+function inShort({ output_type, name, text, data, ename, evalue }) {
+  if (data) {
+    const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
+    return { output_type, data: Object.fromEntries(kinds) };
+  }
+  return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
+}
+
+/** @param {unknown} text */
+function beginning(text) {
+  return (Array.isArray(text) ? text.join("") : String(text ?? "")).slice(0, MAX_OUTPUT_CHARACTERS);
+}
+
+/**
+ * Where a widget stands in the outputs of a cell; `null` if it does not, or this front end does not say.
+ *
+ * @param {Notebook | undefined} notebook
+ * @param {string} widget its id
+ * @returns {{ outputs: Outputs, index: number } | null}
+ */
+export function findWidget(notebook, widget) {
+  for (const { outputs } of notebook?.cells ?? []) {
+    const index = outputs?.toJSON().findIndex((output) => shows(output, widget)) ?? -1;
+    if (outputs && index >= 0) return { outputs, index };
+  }
+  return null;
+}
+
+/**
+ * @param {Output} output
+ * @param {string} widget
+ */
+function shows(output, widget) {
+  return /** @type {{ model_id?: string } | undefined} */ (output.data?.[VIEW])?.model_id === widget;
+}
+
+/**
+ * Put what can be read without a kernel in the place of a widget, for good.
+ *
+ * @param {Notebook | undefined} notebook
+ * @param {string} widget its id
+ * @param {string} html sanitised
+ * @param {string} text
+ */
+export function replaceWidget(notebook, widget, html, text) {
+  const found = findWidget(notebook, widget);
+  const data = { "text/html": html, "text/plain": text };
+  found?.outputs.set(found.index, { output_type: "display_data", data, metadata: {} });
+}
+
+/**
+ * Note in the notebook's metadata what stands in the place of a widget while its kernel is not there, or drop that note.
+ * It is the state of a text that is saved in the format of saved widgets, under the widget's id.
+ *
+ * @param {Notebook | undefined} notebook
+ * @param {string} widget its id
+ * @param {string | null} html
+ */
+export function noteWidget(notebook, widget, html) {
+  if (!notebook?.getMetadata || !notebook.setMetadata) return;
+  const saved =
+    /** @type {Record<string, { version_major?: number, version_minor?: number, state?: Record<string, unknown> }>} */ (
+      notebook.getMetadata("widgets") ?? {}
+    );
+  const layout = `${widget}-layout`;
+  const state = { ...saved[STATE]?.state };
+  const before = JSON.stringify(state);
+  delete state[widget];
+  delete state[layout];
+  if (html !== null) {
+    state[widget] = {
+      model_module: "@jupyter-widgets/controls",
+      model_module_version: "2.0.0",
+      model_name: "HTMLModel",
+      state: { layout: `IPY_MODEL_${layout}`, value: html },
+    };
+    state[layout] = {
+      model_module: "@jupyter-widgets/base",
+      model_module_version: "2.0.0",
+      model_name: "LayoutModel",
+      state: {},
+    };
+  }
+  if (JSON.stringify(state) === before) return;
+  const rest = { ...saved };
+  delete rest[STATE];
+  if (Object.keys(state).length > 0) rest[STATE] = { version_major: 2, version_minor: 0, ...saved[STATE], state };
+  if (Object.keys(rest).length > 0) notebook.setMetadata("widgets", rest);
+  else notebook.deleteMetadata?.("widgets");
+}
+
+/**
+ * Note in the notebook's metadata which conversation it has, so that a copy of the notebook has it too.
+ *
+ * @param {Notebook | undefined} notebook
+ * @param {string} id
+ */
+export function noteSession(notebook, id) {
+  if (!notebook?.getMetadata || !notebook.setMetadata) return;
+  const held = notebook.getMetadata(OURS);
+  const ours = typeof held === "object" && held !== null && !Array.isArray(held) ? held : {};
+  if (/** @type {{ session?: unknown }} */ (ours).session !== id) notebook.setMetadata(OURS, { ...ours, session: id });
 }

@@ -7,7 +7,7 @@
 
 import { Changes } from "./changes.js";
 import { h, uniqueId } from "./dom.js";
-import { focusQuietly } from "./focus.js";
+import { focusedElement, focusQuietly } from "./focus.js";
 import { listTarget } from "./keys.js";
 import { closeButton } from "./status.js";
 import { formatMoment, oneLine, shortLabel } from "./text.js";
@@ -53,7 +53,9 @@ export class Overlay {
   }
 
   show() {
-    const { overlay } = this.store;
+    const { store } = this;
+    store.overlayView ??= this.view; // the one that showed it was replaced
+    const overlay = store.overlayView === this.view ? store.overlay : null;
     const opens = overlay !== null && this.node.hidden;
     this.node.hidden = overlay === null;
     this.view.scroller.inert = overlay !== null;
@@ -63,7 +65,7 @@ export class Overlay {
     }
     this.title.textContent = overlay === "sessions" ? "Sessions" : "Tree";
     if (opens) this.filter.value = "";
-    const focused = this.entries().findIndex((entry) => entry === document.activeElement);
+    const focused = this.entries().findIndex((entry) => entry === focusedElement());
     const rows = this.rows(overlay);
     const empty = h("li", { class: "ia-empty", text: rows ? "There is nothing yet." : "Loading …" });
     this.list.replaceChildren(...(rows?.length ? rows : [empty]));
@@ -95,7 +97,9 @@ export class Overlay {
   /** @param {SessionRow} session */
   sessionRow({ path, name, modified, messages, current }) {
     const shown = name || "Unnamed session";
-    const detail = [`${messages} messages`, formatMoment(modified)].filter(Boolean).join(" · ");
+    const detail = [`${messages} message${messages === 1 ? "" : "s"}`, formatMoment(modified)]
+      .filter(Boolean)
+      .join(" · ");
     const button = h(
       "button",
       {
@@ -164,7 +168,7 @@ export class Overlay {
   /** @param {KeyboardEvent} event */
   handleKey(event) {
     const visible = this.entries().filter((entry) => !entry.closest("li")?.hidden);
-    const row = document.activeElement?.closest("li") ?? null;
+    const row = focusedElement()?.closest("li") ?? null;
     const at = visible.findIndex((entry) => entry.parentElement === row);
     const target = listTarget(event.key, { at, length: visible.length, inRow: row !== null });
     if (target === null) return;

@@ -7,8 +7,10 @@
 
 import { Composer } from "./composer.js";
 import { h } from "./dom.js";
-import { focusQuietly } from "./focus.js";
+import { EmptyState } from "./empty_state.js";
+import { focusedElement, focusQuietly, isTypingField } from "./focus.js";
 import { Header } from "./header.js";
+import { Jobs } from "./jobs.js";
 import { Overlay } from "./overlay.js";
 import { Queue } from "./queue.js";
 import { closeButton } from "./status.js";
@@ -23,10 +25,12 @@ export class PanelView extends View {
     super(store);
     /** Where it was scrolled to when that was looked at last, in px. */
     this.top = 0;
-    this.header = new Header(store);
+    this.header = new Header(store, this);
+    this.jobs = new Jobs(store);
     this.queue = new Queue(store);
     this.overlay = new Overlay(store, this);
-    this.composer = new Composer(store);
+    this.composer = new Composer(store, this);
+    this.start = new EmptyState(store, () => focusQuietly(this.composer.field));
     this.file = h("div", { class: "ia-file", hidden: true });
     this.end = h("button", {
       class: "ia-end",
@@ -37,15 +41,15 @@ export class PanelView extends View {
       onclick: () => this.goToEnd(),
     });
     const region = { class: "ia-scroll", tabindex: "0", role: "region", "aria-label": "Conversation" };
-    this.scroller = h("div", region, this.blocks.node);
+    this.scroller = h("div", region, this.blocks.node, this.start.node, this.dialogs.node);
     this.scroller.addEventListener("scroll", () => this.noteScroll(), { passive: true });
-    const { announcer, dialogs, footer, lines } = this;
+    const { announcer, footer, lines } = this;
     this.root.append(
       this.header.node,
       lines.title,
       lines.warning,
       h("div", { class: "ia-middle" }, this.scroller, this.end, lines.toasts, this.overlay.node),
-      h("div", { class: "ia-lower" }, dialogs.node, this.file, lines.above, this.queue.node),
+      h("div", { class: "ia-lower" }, this.file, lines.above, this.jobs.node, this.queue.node, this.ended),
       h("div", { class: "ia-bottom" }, this.composer.node, lines.below, lines.status),
       footer.node,
       announcer.node,
@@ -53,7 +57,7 @@ export class PanelView extends View {
     footer.stop.remove(); // the composer has its own
     this.root.addEventListener("keydown", (event) => this.handleKey(event));
     const sizes = new ResizeObserver(() => this.followEnd());
-    for (const node of [this.scroller, this.blocks.node]) sizes.observe(node);
+    for (const node of [this.scroller, this.blocks.node, this.dialogs.node]) sizes.observe(node);
   }
 
   /**
@@ -62,10 +66,14 @@ export class PanelView extends View {
    */
   show(changes) {
     super.show(changes);
-    if (changes.has("session", "models", "current_model", "levels", "level", "busy")) this.header.show();
+    if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context", "kernel"))
+      this.header.show();
+    if (changes.has("jobs")) this.jobs.show();
     if (changes.has("queue")) this.queue.show();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
-    if (changes.has("composer", "completions", "commands", "busy", "stopping")) this.composer.show();
+    if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
+      this.composer.show();
+    this.start.show();
     if (changes.has("dialogs")) this.dialogs.show();
     if (changes.has("download")) this.showFile();
     this.footer.show();
@@ -93,17 +101,49 @@ export class PanelView extends View {
     event.preventDefault();
   }
 
+  /**
+   * A question that the reader has left behind must not take keys.
+   *
+   * @override
+   */
+  mayTakeFocus() {
+    return this.store.follow && super.mayTakeFocus();
+  }
+
+  /** @override */
+  reveal() {
+    this.followEnd();
+  }
+
+  /**
+   * Take the focus from the cell that opened the panel, and from the next one, but from nobody who writes.
+   *
+   * @override
+   */
+  welcome() {
+    const active = focusedElement();
+    const isNear = !active || active === document.body || active.closest(".jp-Notebook")?.contains(this.root);
+    if (isNear && (!isTypingField(active) || active.textContent === "")) focusQuietly(this.composer.field);
+  }
+
   noteScroll() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     if (scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.store.follow = true;
     else if (scrollTop < this.top - 2) this.store.follow = false;
     this.top = this.store.scrollTop = scrollTop;
-    this.end.hidden = this.store.follow;
+    this.showEnd();
+  }
+
+  showEnd() {
+    const { dialogs, follow } = this.store;
+    this.end.hidden = follow;
+    const text = dialogs.size > 0 ? "↓ question" : "↓";
+    if (this.end.textContent !== text) this.end.textContent = text;
   }
 
   /** Go to the end, unless the reader left it. */
   followEnd() {
-    this.end.hidden = this.store.follow;
+    this.showEnd();
     if (this.store.follow) this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
@@ -116,7 +156,13 @@ export class PanelView extends View {
   /** @override */
   resume() {
     if (!this.store.follow) this.scroller.scrollTop = this.store.scrollTop;
-    this.end.hidden = this.store.follow;
+    this.showEnd();
+  }
+
+  /** @override */
+  remove() {
+    if (this.store.overlayView === this) this.store.overlayView = null;
+    super.remove();
   }
 
   /** @override */

@@ -5,7 +5,7 @@
  */
 
 import { h } from "./dom.js";
-import { focusQuietly } from "./focus.js";
+import { focusedElement, focusQuietly } from "./focus.js";
 import { oneLine, shortLabel } from "./text.js";
 
 /** @import { Store } from "./store.js" */
@@ -23,7 +23,7 @@ export class Queue {
       ...steering.map((text, index) => this.row("steering", "next", text, index)),
       ...followUp.map((text, index) => this.row("followUp", "afterwards", text, index)),
     ];
-    const hadFocus = this.node.contains(document.activeElement);
+    const hadFocus = this.node.contains(focusedElement());
     this.node.hidden = rows.length === 0;
     this.node.replaceChildren(...rows);
     if (rows.length > 0) this.node.append(this.clearButton(rows.length > 1 ? "Clear all" : "Clear"));

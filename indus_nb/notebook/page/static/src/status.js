@@ -6,7 +6,7 @@
  */
 
 import { h, setText } from "./dom.js";
-import { focusQuietly } from "./focus.js";
+import { focusedElement, focusQuietly } from "./focus.js";
 import { formatDuration } from "./text.js";
 
 /** @import { Changes } from "./changes.js" */
@@ -116,7 +116,7 @@ export class Footer {
   show() {
     const { busy, state } = this.store;
     this.showMode();
-    if (!busy && document.activeElement === this.stop) focusQuietly(this.node.closest(".ia-root"));
+    if (!busy && focusedElement() === this.stop) focusQuietly(this.node.closest(".ia-root"));
     this.stop.hidden = !busy;
     this.stop.setAttribute("aria-disabled", String(Boolean(state.stopping)));
     replaceText(this.stopLabel, state.stopping ? "Stopping …" : "Stop");

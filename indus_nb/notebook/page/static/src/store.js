@@ -7,24 +7,32 @@
  */
 
 import { Changes } from "./changes.js";
+import { copyAnswer } from "./copying.js";
 import { Download } from "./download.js";
 import { Draft } from "./draft.js";
 import { FocusMemory } from "./focus.js";
+import { Follower } from "./following.js";
+import { watchKernel, wordsOfEnd } from "./life.js";
 import { Mirror } from "./mirror.js";
-import { answerRequest } from "./notebook.js";
+import { answerRequest, noteSession, noteWidget, replaceWidget } from "./notebook.js";
 
 /** @import { FromPage, PageRequest, ToPage, WidgetKind } from "../protocol.d.ts" */
+/** @import { SessionContext, WidgetEnd } from "./life.js" */
 /** @import { Notebook } from "./notebook.js" */
+/** @import { KernelConnection } from "./running.js" */
 /** @import { View } from "./view.js" */
 
 const TOAST_MS = 8000;
+const NEW_VIEW_MS = 300;
+const ENDED_STYLE =
+  "color:var(--jp-ui-font-color2,#808080);font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px";
 
 /** The widget's model, as anywidget and the front end's widget manager give it.
  * @typedef {object} Model
  * @property {(name: "kind") => WidgetKind} get
- * @property {(event: "msg:custom", handler: (message: ToPage) => void) => void} on
+ * @property {(event: "msg:custom" | "comm_live_update", handler: (message: ToPage) => void) => void} on
  * @property {(message: object) => void} send
- * @property {{ context?: { model?: Notebook }, _rendermime?: { latexTypesetter?: Typesetter } }} [widget_manager]
+ * @property {{ context?: { model?: Notebook, path?: string, sessionContext?: SessionContext }, _rendermime?: { latexTypesetter?: Typesetter } }} [widget_manager]
  */
 /** @typedef {{ typeset(node: Element): void }} Typesetter */
 
@@ -46,6 +54,9 @@ export class Store {
     this.kind = model.get("kind");
     this.mirror = new Mirror(() => this.send({ kind: "resync" }));
     this.complete = false;
+    /** The ids of the dialogs whose text was read to its end.
+     * @type {Set<string>} */
+    this.read = new Set();
     /** Half-written answers of dialogs, by id.
      * @type {Map<string, string>} */
     this.answers = new Map();
@@ -55,17 +66,28 @@ export class Store {
     /** How many characters of a block were announced to screen readers, by block key.
      * @type {Map<string, number>} */
     this.announced = new Map();
+    /** The block whose answer the user has just asked to copy: every page is sent it, and only one may.
+     * @type {string} */
+    this.copying = "";
     this.draft = new Draft();
     this.download = new Download();
     this.focus = new FocusMemory();
     /** Whether the views follow the end of what grows. */
     this.follow = true;
+    this.follower = new Follower(this);
     /** Where a panel was scrolled to, in px. */
     this.scrollTop = 0;
     /** @type {"sessions" | "tree" | null} */
     this.overlay = null;
+    /** The view that shows the list; `null` if that view is gone, until another one takes its place.
+     * @type {View | null} */
+    this.overlayView = null;
     /** @type {Set<View>} */
     this.views = new Set();
+    /** What is said once the kernel is not there any more; "" before.
+     * @type {string} */
+    this.ended = "";
+    this.unwatch = watchKernel(model, (how) => this.end(how));
     model.on("msg:custom", (message) => this.handleMessage(message));
     this.send({ kind: "ready" });
   }
@@ -83,8 +105,45 @@ export class Store {
     return this.state.busy ?? this.kind === "cell";
   }
 
+  /** The notebook that shows the widget, where the front end gives access to it. */
+  get notebook() {
+    return this.model.widget_manager?.context?.model;
+  }
+
+  /** The name of that notebook's file, where it is known. */
+  get place() {
+    return this.model.widget_manager?.context?.path?.split("/").at(-1) ?? "";
+  }
+
+  /**
+   * Stay as it is: the kernel is not there any more, or the panel was closed. A run stands in the notebook as it was, for no widget will.
+   *
+   * @param {WidgetEnd} how
+   */
+  end(how) {
+    if (this.ended) return;
+    const { mirror, state } = this;
+    this.ended = wordsOfEnd(this.kind, how, state.saved !== false);
+    Object.assign(state, { busy: false, stopping: false, note: "" });
+    mirror.dialogs.clear();
+    this.show(Changes.all());
+    if (this.kind === "cell" && state.widget) {
+      const said = `<div class="indus-notice" style="${ENDED_STYLE}">${this.ended}</div>`; // words of ours alone
+      const html = [...mirror.blocks.values(), said].join("");
+      replaceWidget(this.notebook, state.widget, html, this.ended);
+      noteWidget(this.notebook, state.widget, null);
+    }
+  }
+
+  /** Hold nothing any more: the widget is closed. */
+  close() {
+    this.unwatch();
+    this.download.forget();
+  }
+
   /** @param {FromPage} message */
   send(message) {
+    if (this.ended) return;
     this.model.send({ page: pageId, ...message });
   }
 
@@ -98,6 +157,11 @@ export class Store {
     if (!changes) return;
     if (message.kind === "full" && !this.complete) this.ignoreEarlier();
     this.carryOver(changes);
+    if (changes.has("fallback") && this.state.widget && this.state.fallback !== undefined)
+      noteWidget(this.notebook, this.state.widget, this.state.fallback);
+    if (changes.has("session", "saved") && this.state.session && this.state.saved)
+      noteSession(this.notebook, this.state.session.id);
+    if (this.state.closed) this.end("closed");
     this.show(changes);
   }
 
@@ -115,8 +179,27 @@ export class Store {
   carryOver(changes) {
     for (const key of changes.dropped) this.opened.delete(key);
     for (const id of this.answers.keys()) if (!this.dialogs.has(id)) this.answers.delete(id);
+    for (const id of this.read) if (!this.dialogs.has(id)) this.read.delete(id);
     for (const { n, type } of changes.newToasts) if (type === "info") setTimeout(() => this.dismissToast(n), TOAST_MS);
     if (changes.has("composer")) this.draft.receive(this.state.composer);
+    if (changes.has("inserted") && this.draft.insert(this.state.inserted)) changes.parts.add("composer");
+    this.takeOnce();
+  }
+
+  /** Do what the kernel sends for this moment and does not keep. */
+  takeOnce() {
+    if (this.state.copied) {
+      if (this.state.copied.block === this.copying) {
+        this.copying = "";
+        const roots = [...this.views].map(({ root }) => root);
+        copyAnswer(this.state.copied, roots);
+      }
+      delete this.state.copied;
+    }
+    if (this.state.focus) {
+      setTimeout(() => [...this.views].at(-1)?.welcome(), NEW_VIEW_MS); // its newest view may still be on its way
+      delete this.state.focus;
+    }
     if (this.state.download) {
       this.download.offer(this.state.download);
       delete this.state.download;
@@ -128,7 +211,9 @@ export class Store {
     if (request.page !== pageId) return; // another page was used last, and one cell is to be inserted
     let value;
     try {
-      value = answerRequest(this.model.widget_manager?.context?.model, request, this.cellIndex());
+      const kernel = this.model.widget_manager?.context?.sessionContext?.session?.kernel;
+      const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
+      value = answerRequest(this.notebook, request, this.cellIndex(), runs);
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }
@@ -159,11 +244,12 @@ export class Store {
    *
    * @param {string} id
    * @param {string | boolean | null} value `null` dismisses it
+   * @param {string} [reason] why, where the question takes a reason
    */
-  answer(id, value) {
+  answer(id, value, reason) {
     if (!this.mirror.closeDialog(id)) return;
     this.answers.delete(id);
-    this.send({ kind: "answer", id, value });
+    this.send(reason ? { kind: "answer", id, value, reason } : { kind: "answer", id, value });
     this.show(new Changes("dialogs"));
   }
 
@@ -189,10 +275,10 @@ export class Store {
    */
   prompt(how) {
     const { draft } = this;
-    if (draft.isEmpty) return;
+    if (draft.isEmpty || this.ended) return;
     // Each image goes by itself: servers refuse messages of more than 10 MB.
     for (const { data, mimeType } of draft.images) this.send({ kind: "image", data, mimeType });
-    this.send({ kind: "prompt", text: draft.text.trim(), how });
+    this.send({ kind: "prompt", text: draft.text.trim(), how, literal: draft.isPasted });
     draft.clear();
     this.follow = true;
     this.show(new Changes("composer"));
@@ -202,11 +288,29 @@ export class Store {
    * Open a list over the conversation, and have the kernel fill it.
    *
    * @param {"sessions" | "tree"} overlay
+   * @param {View} view
    */
-  open(overlay) {
+  open(overlay, view) {
     this.overlay = overlay;
+    this.overlayView = view;
     this.send({ kind: overlay === "sessions" ? "list_sessions" : "show_tree" });
     this.show(new Changes("overlay"));
+  }
+
+  /**
+   * Have the kernel hand over an answer, and copy it.
+   *
+   * @param {string} block its key
+   */
+  copy(block) {
+    this.copying = block;
+    this.send({ kind: "copy", block });
+  }
+
+  /** Have the kernel make a web page of the session, and download it. */
+  export() {
+    this.download.wanted = true;
+    this.send({ kind: "export" });
   }
 
   forgetDownload() {

@@ -1,7 +1,8 @@
 /**
  * Pure functions on text: what is shown of it, and where it may be cut.
  *
- * Contract: no document and no clock but the one passed in, so each of them runs in Node as it does in a page.
+ * Contract: no document and no clock but the one passed in, so each of them runs in Node as it does in a page. The text
+ * may be hostile: each takes a time that grows with its length only.
  */
 
 const MS_PER_SECOND = 1000;
@@ -65,7 +66,7 @@ export function shortLabel(text) {
  */
 export function splitTitle(title) {
   const [heading = "", ...rest] = title.replace(/^\n+/, "").split("\n");
-  return { heading, body: rest.join("\n").replace(/^\n+|\s+$/g, "") };
+  return { heading, body: rest.join("\n").replace(/^\n+/, "").trimEnd() };
 }
 
 /**
@@ -80,12 +81,27 @@ export function diffLines(text) {
 }
 
 /**
+ * Split a text at words that are to be marked; what only contains one of them is not.
+ *
+ * @param {string} text
+ * @param {string[]} words
+ * @returns {{ text: string, marked: boolean }[]}
+ */
+export function markWords(text, words) {
+  if (words.length === 0) return [{ text, marked: false }];
+  const longestFirst = [...words].sort((a, b) => b.length - a.length);
+  const escaped = longestFirst.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const parts = text.split(new RegExp(`(?<![\\p{L}\\p{N}_])(${escaped.join("|")})(?![\\p{L}\\p{N}_])`, "u"));
+  return parts.map((part, index) => ({ text: part, marked: index % 2 === 1 })).filter((part) => part.text !== "");
+}
+
+/**
  * Return how many characters of a growing text are whole sentences or lines.
  *
  * @param {string} text
  */
 export function lengthOfSentences(text) {
-  return /^[\s\S]*(?:[.!?:](?=\s+\S)|\n(?=\s*\S))/.exec(text)?.[0].length ?? 0;
+  return /^[\s\S]*(?:[.!?:](?=\s)|\n)/.exec(text.trimEnd())?.[0].length ?? 0;
 }
 
 /**
@@ -94,17 +110,17 @@ export function lengthOfSentences(text) {
  * @param {string} text
  */
 export function lastWord(text) {
-  return /\S*$/.exec(text)?.[0] ?? "";
+  return text.split(/\s/).at(-1) ?? "";
 }
 
 /**
- * Whether completions should be asked for: of a command, a path or a mention.
+ * Whether completions should be asked for: of a command, a path, a mention, a variable or the beginning of a value.
  *
  * @param {string} before the text before the caret
  */
 export function isCompletable(before) {
   const word = lastWord(before);
-  return word !== "" && (/[/@]/.test(word) || before.startsWith("/"));
+  return word !== "" && (/[/@]|^[([,]?[#$]\w*$|(?<!\{)\{\w*$/.test(word) || before.startsWith("/"));
 }
 
 /**
@@ -114,7 +130,10 @@ export function isCompletable(before) {
  * @param {string} completion
  */
 export function completed(before, completion) {
-  const head = before.slice(0, before.length - lastWord(before).length);
+  const word = lastWord(before);
+  const bracket = /^[#$]/.test(completion) ? (/^[([,]?/.exec(word)?.[0].length ?? 0) : 0;
+  const kept = completion.startsWith("{") ? word.lastIndexOf("{") : bracket;
+  const head = before.slice(0, before.length - word.length + kept);
   return completion.startsWith(head) ? completion : head + completion;
 }
 
@@ -131,4 +150,59 @@ export function completeCommand(before, commands) {
   return commands
     .filter(({ name }) => name.toLowerCase().startsWith(begun))
     .map(({ name, description = "" }) => ({ text: `/${name} `, label: `/${name}`, detail: description }));
+}
+
+/**
+ * Say when the agent asks before it does something.
+ *
+ * @param {string | undefined} mode `never`, `writes`, `always`, or one that this page does not know
+ * @returns {{ short: string, long: string }} `short` is empty if it is not known yet
+ */
+export function approvalWords(mode) {
+  switch (mode) {
+    case undefined:
+      return { short: "", long: "" };
+    case "never":
+      return { short: "never asks", long: "The agent asks before nothing: it runs commands and changes files." };
+    case "always":
+      return { short: "asks always", long: "The agent asks before each tool that it uses." };
+    case "writes":
+      return { short: "asks first", long: "The agent asks before it runs code or commands, or changes files." };
+    default:
+      return { short: `asks: ${mode}`, long: `When the agent asks: ${mode}.` };
+  }
+}
+
+/**
+ * Return a path as it is written in a notebook: relative to the notebook's directory.
+ *
+ * @param {string} path of a file, from the server's root
+ * @param {string} notebook the notebook's path, from there
+ */
+export function relativePath(path, notebook) {
+  /** @param {string} each */
+  const parts = (each) =>
+    each
+      .replace(/^[^/:]*:/, "")
+      .split("/")
+      .filter(Boolean);
+  const to = parts(path);
+  const from = parts(notebook).slice(0, -1);
+  while (from.length > 0 && to.length > 1 && from[0] === to[0]) {
+    from.shift();
+    to.shift();
+  }
+  return [...from.map(() => ".."), ...to].join("/");
+}
+
+/**
+ * Format how full a context is.
+ *
+ * @param {{ tokens: number, window: number }} fill
+ * @returns {{ percent: number, text: string, title: string }}
+ */
+export function contextFill({ tokens, window }) {
+  const percent = Math.min(100, (100 * tokens) / window);
+  const text = `${percent < 1 && tokens > 0 ? "< 1" : Math.round(percent)} %`;
+  return { percent, text, title: `Context: ${tokens.toLocaleString("en")} of ${window.toLocaleString("en")} tokens` };
 }

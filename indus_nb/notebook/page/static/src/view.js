@@ -6,10 +6,11 @@
  */
 
 import { Announcer } from "./announcer.js";
+import { bringToFront } from "./asking.js";
 import { BlockList } from "./blocks.js";
 import { Dialogs } from "./dialogs.js";
-import { h } from "./dom.js";
-import { isTypingField } from "./focus.js";
+import { h, setText } from "./dom.js";
+import { focusedElement, isEmptyField, isQuietFor, isTypingField, watchKeys } from "./focus.js";
 import { belongsToFrontEnd } from "./keys.js";
 import { Footer, StatusLines } from "./status.js";
 
@@ -33,14 +34,15 @@ export class View {
     this.dialogs = new Dialogs(store, this);
     this.lines = new StatusLines(store);
     this.footer = new Footer(store);
-    this.keyAt = 0;
+    watchKeys();
+    this.ended = h("div", { class: "ia-ended", role: "status", hidden: true });
     this.root = h("div", { class: `ia-root ia-${store.kind}`, tabindex: "-1" });
     this.root.addEventListener("keydown", (event) => this.keepKey(event));
     this.root.addEventListener("focusin", (event) => store.focus.enter(event.target, this.root));
     this.root.addEventListener("focusout", () =>
       setTimeout(() => {
         // A view that is removed loses the focus too: its next view gets it back.
-        if (this.root.isConnected && !this.root.contains(document.activeElement)) store.focus.forget();
+        if (this.root.isConnected && !this.root.contains(focusedElement())) store.focus.forget();
       }),
     );
     this.clock = setInterval(() => this.tick(), TICK_MS);
@@ -59,11 +61,11 @@ export class View {
   show(changes) {
     this.blocks.show(changes);
     this.lines.show(changes);
+    setText(this.ended, this.store.ended);
   }
 
   /** @param {KeyboardEvent} event */
   keepKey(event) {
-    this.keyAt = Date.now();
     const atRoot = event.target instanceof Element && event.target.matches(".ia-dialog, .ia-root");
     if (!belongsToFrontEnd(event, atRoot)) event.stopPropagation();
   }
@@ -76,11 +78,23 @@ export class View {
 
   /** Whether a new dialog may take the focus: not from a user who types, nor from outside the notebook. */
   mayTakeFocus() {
-    const active = document.activeElement;
+    const active = focusedElement();
     if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
-    if (isTypingField(active) && (!isEmptyField(active) || Date.now() - this.keyAt < TYPING_PAUSE_MS)) return false;
-    if (!active || active === document.body || this.root.contains(active)) return true;
-    return Boolean(this.root.closest(this.reach)?.contains(active)) && !isTypingField(active);
+    const isOurs = !active || active === document.body || this.root.contains(active);
+    if (isTypingField(active) && !isEmptyField(active)) return false;
+    if (!isQuietFor(TYPING_PAUSE_MS) && (isTypingField(active) || !this.root.contains(active))) return false;
+    if (isOurs) return true;
+    return Boolean(this.root.closest(this.reach)?.contains(active));
+  }
+
+  /** Take the focus, because the user has just opened this view. */
+  welcome() {}
+
+  /** Bring a dialog into sight, wherever the user is. */
+  bringUp() {
+    bringToFront(this.root);
+    this.dialogs.node.scrollIntoView({ block: "nearest" });
+    this.dialogs.takeFocus();
   }
 
   /** Scroll to a dialog that has just been opened. */
@@ -96,15 +110,10 @@ export class View {
     const { store } = this;
     clearInterval(this.clock);
     this.blocks.stop();
+    this.dialogs.forget();
     store.views.delete(this);
     setTimeout(() => {
-      if (store.views.size === 0 && store.focus.focused && document.activeElement === document.body)
-        store.focus.leave();
+      if (store.views.size === 0 && store.focus.focused && focusedElement() === document.body) store.focus.leave();
     }, NEXT_VIEW_MS);
   }
-}
-
-/** @param {HTMLElement} field */
-function isEmptyField(field) {
-  return "value" in field && field.value === "";
 }

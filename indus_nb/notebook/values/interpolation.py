@@ -1,7 +1,8 @@
 """Values of the user's variables in a prompt: ``{expression}`` and ``$name``.
 
-The text is scanned once, from left to right. Code in backticks, formulas and LaTeX groups are skipped; so the work is
-linear in the length of the text, whatever signs it holds.
+A prompt may hold text from elsewhere, so no expression is run: ``evaluation`` looks its value up, or refuses. The text
+is scanned once, from left to right. Code in backticks, formulas and LaTeX groups are skipped; so the work is linear in
+the length of the text, whatever signs it holds.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import ast
 import builtins
 import re
 import warnings
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from indus_nb.errors import UsageError
-from indus_nb.notebook.kernel.effects import touched
+from indus_nb import textcut
+from indus_nb.notebook.kernel.describe import MAX_TEXT_CHARACTERS
+from indus_nb.notebook.values.evaluation import RefusedError, can_format, evaluate
 
 _MAX_EXPRESSION_CHARACTERS = 300
 _MAX_MARKS = 32  # braces and strings within it
@@ -40,13 +41,17 @@ _FORMATTED = re.compile(
     r"""
     (?P<source>.+?)(?:!(?P<conversion>[rsa]))?
     (?::(?P<spec>(?=[^\s])(?:
-        (?:.?[<>=^])?[-+\ ]?z?\#?0?\d*[_,]?(?:\.\d+)?[bcdeEfFgGnosxX%]? | [^{}]*%[A-Za-z][^{}]*
+        (?:.?[<>=^])?[-+\ ]?z?\#?0?\d{0,3}[_,]?(?:\.\d{1,3})?[bcdeEfFgGnosxX%]? | [^{}]*%[A-Za-z][^{}]*
     )))?
     """,
     re.VERBOSE,
 )
 _CONVERSIONS: Mapping[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 _REFUSED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+_MAX_VALUES = 500
+_MAX_VALUES_CHARACTERS = 1_000_000
+_RUNS_CODE = "it is more than a look at data, and a prompt runs no code"
+_TOO_MUCH = "there are too many values in this prompt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +61,47 @@ class Interpolated:
     Attributes:
         text: The prompt.
         missing: The expressions in braces that stayed because they name something that is not defined.
+        kept: What else stayed, as it was written, and why.
     """
 
     text: str
     missing: list[str]
+    kept: dict[str, str]
 
 
 class _Expression(NamedTuple):
-    source: str
-    tree: ast.Expression
+    tree: ast.expr
     names: set[str]
     conversion: str | None
     spec: str | None
 
 
-def interpolate(text: str, namespace: dict[str, Any], render: Callable[[object], str]) -> Interpolated:
+class _Place(NamedTuple):
+    """Where something stands in a prompt for what is to be put in its place.
+
+    ``end`` is where it ends, ``source`` how it is written; ``literal`` is what takes its place whatever the value,
+    ``missing`` whether it names what is not defined.
+    """
+
+    start: int
+    end: int
+    source: str
+    expression: _Expression | None = None
+    literal: str | None = None
+    missing: bool = False
+
+
+def interpolate(text: str, namespace: Mapping[str, Any], render: Callable[[object], str]) -> Interpolated:
     r"""Put the values of variables that a prompt names into it.
 
-    ``{expression}`` stands for a value when it stands on one line without blanks at its ends, is a Python expression,
-    and names something in ``namespace`` and nothing that is not defined; ``!r`` and a format behind ``:`` are those of
-    an f-string. ``$name`` stands for the value of a variable, unless it is a part of a word or of a formula:
+    ``{expression}`` stands for a value when it stands on one line without blanks at its ends, is a Python expression
+    that ``evaluation`` evaluates, and names something in ``namespace`` and nothing that is not defined; ``!r`` and a
+    format behind ``:`` are those of an f-string. What would run code or fails stays as it was typed. ``$name`` stands
+    for the value of a variable, unless it is a part of a word or of a formula:
 
     >>> values = {"x": 2, "price": 2.5, "name": "Ada"}
     >>> interpolate("$name pays {price:.2f} for {x + 1}, not {this} or {'x': 1}", values, repr)
-    Interpolated(text="Ada pays 2.50 for 3, not {this} or {'x': 1}", missing=['this'])
+    Interpolated(text="Ada pays 2.50 for 3, not {this} or {'x': 1}", missing=['this'], kept={})
 
     ``{{x}}`` and ``$$x`` become ``{x}`` and ``$x``. Code in backticks, ``${x}`` and LaTeX stay as they are:
 
@@ -92,18 +114,53 @@ def interpolate(text: str, namespace: dict[str, Any], render: Callable[[object],
         render: Writes a value that is not a string.
 
     Returns:
-        The prompt to send.
-
-    Raises:
-        UsageError: An expression fails, or would change a variable; the message names it.
+        The prompt to send, and what stayed as it was typed.
     """
     pieces: list[str] = []
     missing: dict[str, None] = {}
+    kept: dict[str, str] = {}
+    copied = count = characters = 0
+    for place in _places(text, namespace):
+        value = place.literal
+        if place.missing:
+            missing[place.source[1:-1]] = None
+        elif place.expression is not None and place.source not in kept:
+            count += 1
+            if count > _MAX_VALUES or characters > _MAX_VALUES_CHARACTERS:
+                kept[place.source] = _TOO_MUCH
+                continue
+            try:
+                value = _written(place.expression, namespace, render)
+                characters += len(value)
+            except RefusedError:
+                kept[place.source] = _RUNS_CODE
+            except Exception as error:  # noqa: BLE001 - whatever an operation on the user's data raises
+                kept[place.source] = f"{type(error).__name__}: {textcut.one_line(str(error), 200)}"
+        if value is not None:
+            pieces += text[copied : place.start], value
+            copied = place.end
+    return Interpolated("".join((*pieces, text[copied:])), list(missing), kept)
+
+
+def named_values(text: str, namespace: Mapping[str, Any]) -> list[str]:
+    """What in a text would stand for values, as it is written, each once.
+
+    Args:
+        text: A prompt.
+        namespace: The user's variables.
+
+    Returns:
+        Expressions with their braces, and names with their dollar sign.
+    """
+    return list(dict.fromkeys(place.source for place in _places(text, namespace) if place.expression is not None))
+
+
+def _places(text: str, namespace: Mapping[str, Any]) -> Iterator[_Place]:
     code_ends = _code_ends(text)
-    copied = at = 0
+    at = 0
     while sign := _SIGN.search(text, at):
         at = sign.end()
-        value: str | None = None
+        place: _Place | None = None
         match sign.lastgroup:
             case "fence":
                 at = _fence_end(text, sign)
@@ -112,79 +169,62 @@ def interpolate(text: str, namespace: dict[str, Any], render: Callable[[object],
             case "group":
                 at = _group_end(text, at)
             case "name":
-                value = _of_dollar(sign, namespace, render)
+                place = _of_dollar(sign, namespace)
             case "braces":
-                value, at = _of_braces(text, sign, namespace, render, missing)
+                place = _of_braces(text, sign, namespace)
             case _:
                 pass
-        if value is not None:
-            pieces += text[copied : sign.start()], value
-            copied = at
-    return Interpolated("".join((*pieces, text[copied:])), list(missing))
+        if place is not None:
+            yield place
+            at = place.end
 
 
-def _of_dollar(sign: re.Match[str], namespace: dict[str, Any], render: Callable[[object], str]) -> str | None:
+def _of_dollar(sign: re.Match[str], namespace: Mapping[str, Any]) -> _Place | None:
     name = sign["name"]
     if name not in namespace or name.startswith("_") or name in _SHELLS_OWN:
         return None
     if sign["dollars"] == "$$":
-        return f"${name}"
-    with _naming_errors(f"${name}", f"$${name}"):
-        return _written(namespace[name], render)
+        return _Place(sign.start(), sign.end(), sign[0], literal=f"${name}")
+    return _Place(sign.start(), sign.end(), sign[0], _Expression(ast.Name(name, ast.Load()), {name}, None, None))
 
 
-def _of_braces(
-    text: str,
-    sign: re.Match[str],
-    namespace: dict[str, Any],
-    render: Callable[[object], str],
-    missing: dict[str, None],
-) -> tuple[str | None, int]:
-    """The replacement of the expression behind the brace or braces, if there is one, and where the scan goes on."""
+def _of_braces(text: str, sign: re.Match[str], namespace: Mapping[str, Any]) -> _Place | None:
+    """The expression behind the brace or braces, if there is one."""
     inside, count = sign.end(), len(sign["braces"])
     end = _closing(text, inside)
     if end is None or count > 2:
-        return None, inside
+        return None
     source = text[inside:end]
     expression = _expression(source)
     if expression is None:
-        return None, inside
+        return None
     undefined = {name for name in expression.names if name not in namespace and not hasattr(builtins, name)}
     known = not undefined and not expression.names.isdisjoint(namespace)
     if count == 2:
         closed = known and text.startswith("}}", end)
-        return (f"{{{source}}}", end + 2) if closed else (None, inside)
-    if not known:
-        if undefined:
-            missing[source] = None
-        return None, inside
-    if (change := touched(expression.source, namespace).warning()) is not None:
-        raise UsageError(
-            f"{{{source}}} in the prompt: {change} Nothing was sent. "
-            f"Do that in a cell, or write {{{{{source}}}}} to send it as it stands."
-        )
-    with _naming_errors(f"{{{source}}}", f"{{{{{source}}}}}"):
-        value = eval(compile(expression.tree, "<prompt>", "eval"), namespace)  # noqa: S307 - the user's own code
-        if expression.conversion is not None:
-            value = _CONVERSIONS[expression.conversion](value)
-        return (format(value, expression.spec) if expression.spec else _written(value, render)), end + 1
+        return _Place(sign.start(), end + 2, f"{{{{{source}}}}}", literal=f"{{{source}}}") if closed else None
+    if known:
+        return _Place(sign.start(), end + 1, f"{{{source}}}", expression)
+    # What is not replaced is read on within.
+    return _Place(sign.start(), inside, f"{{{source}}}", missing=True) if undefined else None
 
 
-@contextmanager
-def _naming_errors(where: str, literally: str) -> Generator[None]:
-    """Raise an error of the user's code with its place in the prompt, and how to send that as it stands."""
-    try:
-        yield
-    except Exception as error:
-        raise UsageError(
-            f"{where} in the prompt: {type(error).__name__}: {error}. Nothing was sent. "
-            f"Correct it, or write {literally} to send it as it stands."
-        ) from error
-
-
-def _written(value: object, render: Callable[[object], str]) -> str:
+def _written(expression: _Expression, namespace: Mapping[str, Any], render: Callable[[object], str]) -> str:
+    value = evaluate(expression.tree, namespace)
+    if (expression.conversion or expression.spec) and not can_format(value):
+        raise RefusedError
+    if expression.conversion is not None:
+        value = _CONVERSIONS[expression.conversion](value)
+    if expression.spec:
+        value = format(value, expression.spec)
     # By its type: `isinstance` would ask the value, which may load something to answer.
-    return cast("str", value) if issubclass(type(value), str) else render(value)
+    is_text = issubclass(type(value), str)
+    shown = textcut.head(
+        str.__str__(value) if is_text else render(value), MAX_TEXT_CHARACTERS, "… ({left} more characters)"
+    )
+    if isinstance(expression.tree, ast.Name) and not is_text and "\n" in shown:
+        return f"{expression.tree.id} ({shown})"  # a description of the object, in which the sentence needs its name
+    return shown
 
 
 def _expression(source: str) -> _Expression | None:
@@ -203,7 +243,7 @@ def _expression(source: str) -> _Expression | None:
     used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    return _Expression(source, tree, used - own, conversion, spec) if used - own else None
+    return _Expression(tree.body, used - own, conversion, spec) if used - own else None
 
 
 def _parsed(source: str) -> ast.Expression | None:

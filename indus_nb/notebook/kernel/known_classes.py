@@ -1,0 +1,104 @@
+"""What is known of a class before an object is asked anything: where it comes from, and what its labels are.
+
+What this module promises: nothing of it calls code of the user's classes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, cast
+
+_PLAIN = (str, bytes, bool, int, float, complex, type(None))
+_ZONES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil"})
+_MAX_LABELS = 2_000_000
+
+
+def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """Do what ``isinstance`` does, without asking the value.
+
+    A value may lie about its class, or load something to answer.
+
+    Args:
+        value: Any object of the user's.
+        kinds: A class, or several.
+
+    Returns:
+        Whether its real class is one of them, or a subclass.
+    """
+    return issubclass(type(value), kinds)
+
+
+def library_of(kind: type) -> str:
+    """The package that a class says it comes from."""
+    module: object = type.__dict__["__module__"].__get__(kind)
+    return module.partition(".")[0] if type(module) is str else ""
+
+
+def is_of_a_library(kind: type) -> bool:
+    """Whether a class is found where it says that it comes from, as one that is made in a notebook is not."""
+    import sys
+
+    module = sys.modules.get(type.__dict__["__module__"].__get__(kind))
+    return module is not None and vars(module).get(type.__dict__["__name__"].__get__(kind)) is kind
+
+
+def has_known_zone(value: object) -> bool:
+    """Whether a date or time has no time zone of a class of the user's, whose methods would be called for it."""
+    if not is_a(value, (dt.datetime, dt.time)):
+        return True
+    zone: object = getattr(value, "tzinfo", None)
+    kind = type(zone)
+    bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    made = kind if library_of(kind) != "pytz" else bases[1]  # which makes a class for each zone
+    return zone is None or (library_of(made) in _ZONES and is_of_a_library(made))
+
+
+def has_odd_labels(value: Any) -> bool:
+    """Whether a name, an index, columns or categories of pandas' are objects of the user's, which it compares."""
+    kind = cast("type[object]", type(value))
+    if library_of(kind) not in ("pandas", "geopandas") or not is_of_a_library(kind):
+        return False
+    value = whole(value)
+    axes: Any = _own(value, "axes")
+    indexes: list[Any] = [value] if axes is None and _own(value, "nlevels") is not None else list(axes or ())
+    dtypes: Any = _own(value, "dtypes") if _own(value, "columns") is not None else [_own(value, "dtype")]
+    categories = [held for dtype in dtypes if (held := getattr(dtype, "categories", None)) is not None]
+    names = [_own(value, "name"), *(name for index in indexes for name in index.names)]
+    return any(map(_is_odd_index, (*indexes, *categories))) or not all(map(_is_label, names))
+
+
+def whole(value: Any) -> Any:
+    """What an indexer or groups of pandas' are of; anything else itself."""
+    held = _own(value, "obj")
+    return value if held is None else held
+
+
+def _own(value: object, name: str) -> Any:
+    """An attribute that is no column and no item of the index, and so is not looked for among these."""
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        return None
+
+
+def _is_odd_index(index: Any) -> bool:
+    levels: Any = getattr(index, "levels", None)
+    if levels is not None:
+        return any(map(_is_odd_index, levels))
+    categories: Any = getattr(index.dtype, "categories", None)
+    if categories is not None:
+        return _is_odd_index(categories)
+    if not getattr(index.dtype, "hasobject", False):
+        return False
+    return len(index) > _MAX_LABELS or not all(map(_is_label_class, set(map(type, index.to_numpy().flat))))
+
+
+def _is_label(name: Any) -> bool:
+    parts = cast("tuple[object, ...]", name) if type(name) is tuple else (name,)
+    return all(map(_is_label_class, map(type, parts)))
+
+
+def _is_label_class(kind: type) -> bool:
+    return kind in _PLAIN or (
+        library_of(kind) in ("datetime", "decimal", "fractions", "uuid", "numpy", "pandas") and is_of_a_library(kind)
+    )

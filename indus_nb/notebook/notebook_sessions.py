@@ -1,0 +1,132 @@
+"""Which conversation belongs to which notebook, so that the next kernel knows it.
+
+It is kept in a file of ours by the notebook's path; and by its id in the notebook's metadata, where the page can write
+that, so that a notebook which was renamed, moved or copied has it still. What a notebook says may be anybody's: it is
+only compared with the ids of session files that are here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from indus_nb.errors import SessionFileError
+from indus_nb.files import write_atomically
+from indus_nb.notebook.cell_ids import CellIds
+from indus_nb.notebook.document import Traces, find_notebook, named_notebook, read_notebook
+from indus_nb.resources.settings import agent_directory
+from indus_nb.storage import SessionInfo, describe_session, session_with_id
+from indus_nb.textcut import counted
+from indus_nb.tools.tool import ToolError
+
+_ID_CHARACTERS = 13
+"""Of an id: those that say when it was made."""
+_MAX_NOTEBOOKS = 1000
+_MAX_BYTES = 1 << 20
+_METADATA = "indus_nb"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class NotebookSessions:
+    """The conversations of notebooks. No failure to read or write them is an error."""
+
+    def __init__(self, shell: Any, cells: CellIds) -> None:
+        """Look for the notebook's path.
+
+        Args:
+            shell: The IPython shell.
+            cells: Knows the ids of the cells that ran.
+        """
+        directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
+        notebook, _ = named_notebook(os.environ, shell.user_ns or {}, directory, cells.running)
+        self._notebook = None if notebook is None else os.path.realpath(notebook)
+        self._cells = cells
+        self._noted: str | None = None
+
+    def last(self) -> Path | None:
+        """Return the session file that was used in this notebook last; ``None`` if there is none any more.
+
+        If the path and the notebook itself speak of different ones, that is the one that was written to last.
+        """
+        known = self._read()
+        noted = known.get(self._notebook or "")
+        found = [] if noted is None else [Path(noted)]
+        if (session_id := self._id_in_notebook()) is not None:
+            ours = (agent_directory() / "sessions").glob("*")
+            directories = dict.fromkeys([*(Path(path).parent for path in known.values()), *ours])
+            if (named := session_with_id(session_id, directories)) is not None:
+                found.append(named)
+        return max((path for path in found if path.is_file()), key=_written, default=None)
+
+    def _id_in_notebook(self) -> str | None:
+        """The id of a conversation that the notebook's metadata hold."""
+        if self._notebook is None:
+            return None
+        path = Path(self._notebook)
+        with suppress(ToolError):
+            # One that was renamed while its kernel was running is found by its cells.
+            file = read_notebook(path) if path.exists() else find_notebook(Traces(path, ids=self._cells.ran))
+            ours: object = file.metadata.get(_METADATA)
+            held: object = cast("Mapping[str, object]", ours).get("session") if isinstance(ours, dict) else None
+            if isinstance(held, str) and _ID.fullmatch(held):
+                return held
+        return None
+
+    def note(self, path: Path | None) -> None:
+        """Note the session file that is used in this notebook now."""
+        if self._notebook is None or path is None or self._noted == str(path):
+            return
+        self._noted = str(path)
+        known = self._read()
+        known.pop(self._notebook, None)
+        known[self._notebook] = str(path)
+        newest = dict(list(known.items())[-_MAX_NOTEBOOKS:])
+        with suppress(OSError):
+            write_atomically(self._file(), json.dumps(newest, indent=1).encode(), mode=0o600)
+
+    def offer(self) -> str | None:
+        """Return a sentence about the conversation that this notebook has, if it can be continued."""
+        path = self.last()
+        if path is None:
+            return None
+        with suppress(SessionFileError, OSError):
+            info = describe_session(path)
+            if info.message_count:
+                return (
+                    f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}: "
+                    f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it."
+                )
+        return None
+
+    def _file(self) -> Path:
+        return agent_directory() / "notebooks.json"
+
+    def _read(self) -> dict[str, str]:
+        with suppress(OSError, ValueError):
+            if self._file().stat().st_size <= _MAX_BYTES:
+                value: object = json.loads(self._file().read_bytes())
+                if isinstance(value, dict):
+                    pairs = cast("dict[str, object]", value).items()
+                    return {notebook: path for notebook, path in pairs if isinstance(path, str)}
+        return {}
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0
+
+
+def _when(info: SessionInfo) -> str:
+    at = datetime.fromtimestamp(info.modified / 1000).astimezone()
+    today = datetime.now().astimezone().date()
+    if at.date() == today:
+        return f"of today, {at:%H:%M}"
+    return "of yesterday" if at.date() == today - timedelta(days=1) else f"of {at:%Y-%m-%d}"

@@ -1,0 +1,175 @@
+/**
+ * The parts of a dialog, from the question down to the answers.
+ *
+ * Contract: everything is set as text but the code or difference of a layout, which the kernel has sanitised, as it has
+ * the blocks. Without a layout the title and its lines are all there is.
+ */
+
+import { parseSanitised } from "./blocks.js";
+import { h } from "./dom.js";
+import { diffLines, markWords, splitTitle } from "./text.js";
+
+/** @import { DialogLayout, PageDialog } from "../protocol.d.ts" */
+
+/** An answer that a button gives; `key` is the key for it.
+ * @typedef {{ value: string | boolean, label: string, kind: "yes" | "again" | "no", key: string }} Choice
+ */
+
+/**
+ * Return the answers among which a dialog has the user choose, in their order.
+ *
+ * @param {PageDialog} frame
+ * @param {DialogLayout | null} layout
+ * @returns {Choice[]}
+ */
+export function choicesOf(frame, layout) {
+  if (frame.method === "confirm")
+    return [
+      { value: true, label: "Yes", kind: "yes", key: "y" },
+      { value: false, label: "No", kind: "no", key: "n" },
+    ];
+  if (frame.method !== "select") return [];
+  if (layout) {
+    const firstNo = layout.choices.find(({ kind }) => kind === "no");
+    return layout.choices.map((choice, index) => ({ ...choice, key: choice === firstNo ? "n" : digit(index) }));
+  }
+  return frame.options.map((option, index) => ({
+    value: option,
+    label: option,
+    kind: /^No\b/.test(option) ? "no" : "yes",
+    key: digit(index),
+  }));
+}
+
+/** @param {number} index */
+function digit(index) {
+  return index < 9 ? String(index + 1) : "";
+}
+
+/**
+ * A button that gives an answer, or leads to some.
+ *
+ * @param {string} id of the dialog
+ * @param {string} label
+ * @param {string} key
+ * @param {string} style
+ * @param {() => void} onclick
+ */
+export function choiceButton(id, label, key, style, onclick) {
+  return h(
+    "button",
+    { class: `ia-option ${style}`, type: "button", "data-k": `${id} ${label}`, onclick },
+    h("span", { class: "ia-option-text", text: label }),
+    key ? h("span", { class: "ia-key", "aria-hidden": "true", text: key }) : null,
+  );
+}
+
+/**
+ * A button that opens what it leads to, in place.
+ *
+ * @param {string} id
+ * @param {string} label
+ * @param {string} key
+ * @param {HTMLElement} folded
+ */
+export function foldButton(id, label, key, folded) {
+  const button = choiceButton(id, label, key, "ia-fold-button", () => {
+    folded.hidden = !folded.hidden;
+    button.setAttribute("aria-expanded", String(!folded.hidden));
+    const first = folded.querySelector("input, button");
+    if (!folded.hidden && first instanceof HTMLElement) first.focus();
+  });
+  button.setAttribute("aria-expanded", String(!folded.hidden));
+  return button;
+}
+
+/**
+ * The question, in one line.
+ *
+ * @param {PageDialog} frame
+ * @param {DialogLayout | null} layout
+ * @param {string} id
+ */
+export function headingOf(frame, layout, id) {
+  return h("div", { class: "ia-heading", id, text: layout?.heading ?? splitTitle(String(frame.title ?? "")).heading });
+}
+
+/**
+ * What the user should know before an answer: a line for each warning, and what would happen.
+ *
+ * @param {DialogLayout | null} layout
+ */
+export function cautionsOf(layout) {
+  const lines = (layout?.warnings ?? []).map((warning) => {
+    const words = markWords(warning, layout?.names ?? []).map(({ text, marked }) =>
+      marked ? h("code", { text }) : text,
+    );
+    const icon = h("span", { class: "ia-caution-icon", "aria-hidden": "true", text: "⚠" });
+    return h("div", { class: "ia-caution", role: "note" }, icon, h("span", {}, ...words));
+  });
+  if (layout?.outcome) lines.push(h("div", { class: "ia-outcome", role: "note", text: layout.outcome }));
+  return lines;
+}
+
+/**
+ * What is asked about, in one element that scrolls, and how many lines it has; `null` if there is nothing.
+ *
+ * @param {PageDialog} frame
+ * @param {DialogLayout | null} layout
+ * @returns {{ node: HTMLElement, lines: number } | null}
+ */
+export function detailsOf(frame, layout) {
+  const props = { tabindex: "0", role: "group", "aria-label": "Details" };
+  if (layout) {
+    if (!layout.html) return null;
+    return { node: h("div", { class: "ia-body", ...props }, parseSanitised(layout.html)), lines: layout.lines };
+  }
+  const detail = splitTitle(String(frame.title ?? "")).body;
+  const message = frame.method === "confirm" ? frame.message : "";
+  const text = [detail, message].filter(Boolean).join("\n\n");
+  if (!text) return null;
+  const lines = text.split("\n").length;
+  if (!detail) return { node: h("div", { class: "ia-message", ...props, text: message }), lines };
+  return { node: h("pre", { class: "ia-body", ...props }, ...detailNodes(text)), lines };
+}
+
+/**
+ * Show a text in a `<pre>`; the lines of a diff get a coloured ground.
+ *
+ * @param {string} text
+ * @returns {(string | HTMLElement)[]}
+ */
+function detailNodes(text) {
+  const rows = diffLines(text);
+  if (!rows) return [text];
+  return rows.map(({ kind, line }) => h("span", { class: kind ? `ia-row ia-${kind}` : "ia-row", text: `${line}\n` }));
+}
+
+/**
+ * The answers, in one row.
+ *
+ * @param {...HTMLElement} nodes
+ */
+export function row(...nodes) {
+  return h("div", { class: "ia-options" }, ...nodes);
+}
+
+/**
+ * A button that dismisses the dialog, where no answer does the same.
+ *
+ * @param {string} id
+ * @param {(value: null) => void} answer
+ */
+export function cancelButton(id, answer) {
+  const props = { class: "ia-quiet", type: "button", title: "Esc", text: "Cancel" };
+  return h("button", { ...props, "data-k": `${id} cancel`, onclick: () => answer(null) });
+}
+
+/**
+ * How many seconds are left until a time.
+ *
+ * @param {number} until in ms since 1970
+ */
+export function secondsUntil(until) {
+  return Math.max(0, Math.ceil((until - Date.now()) / 1000));
+}

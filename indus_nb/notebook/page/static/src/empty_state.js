@@ -1,0 +1,62 @@
+/**
+ * What a panel shows before anything was said: what to ask, which keys there are, and when the agent asks first.
+ *
+ * Contract: an example is put into the composer and not sent.
+ */
+
+import { Changes } from "./changes.js";
+import { h } from "./dom.js";
+import { approvalWords } from "./text.js";
+
+/** @import { Store } from "./store.js" */
+
+/** @type {[string, string][]} */
+const KEYS = [
+  ["Enter", "send, or steer the agent while it works"],
+  ["Alt+Enter", "say it when the agent is done"],
+  ["Esc", "stop"],
+  ["/", "commands"],
+];
+/** Where the panel knows no kernel there are neither variables nor cells.
+ * @type {[string, string][]} */
+const KEYS_WITH_KERNEL = [...KEYS, ["@", "files and cells"], ["#", "variables"]];
+/** @type {[string, string][]} */
+const KEYS_WITHOUT_KERNEL = [...KEYS, ["@", "files"]];
+
+export class EmptyState {
+  /**
+   * @param {Store} store
+   * @param {() => void} onChoose is called when an example was put into the composer
+   */
+  constructor(store, onChoose) {
+    this.store = store;
+    this.onChoose = onChoose;
+    this.shown = "";
+    this.node = h("div", { class: "ia-start", hidden: true });
+  }
+
+  show() {
+    const { approve, busy, examples = [], kernel } = this.store.state;
+    const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
+    this.node.hidden = said || Boolean(busy) || !this.store.complete;
+    const shown = JSON.stringify([examples, approve, kernel]);
+    if (this.node.hidden || shown === this.shown) return;
+    this.shown = shown;
+    const keys = kernel ? KEYS_WITH_KERNEL : KEYS_WITHOUT_KERNEL;
+    this.node.replaceChildren(
+      h("div", { class: "ia-examples" }, ...examples.map((text) => this.example(text))),
+      h("dl", { class: "ia-keys" }, ...keys.flatMap(([key, text]) => [h("dt", { text: key }), h("dd", { text })])),
+      h("div", { class: "ia-approval", text: approvalWords(approve).long }),
+    );
+  }
+
+  /** @param {string} text */
+  example(text) {
+    const onclick = () => {
+      this.store.draft.replace(text);
+      this.store.show(new Changes("composer"));
+      this.onChoose();
+    };
+    return h("button", { class: "ia-example", type: "button", text, onclick });
+  }
+}

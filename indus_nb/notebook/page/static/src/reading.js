@@ -1,0 +1,93 @@
+/**
+ * Whether a text was seen to its end, and the line below it that says how much there is to come.
+ *
+ * Contract: a text that fits is read at once; a longer one when its last line was in sight: scrolled to, or, once all
+ * of it is shown, in the window. What is not laid out yet, as in an output that is folded, counts as not read. It is
+ * remembered by the id of the dialog: a front end makes new views.
+ */
+
+import { h } from "./dom.js";
+import { focusQuietly } from "./focus.js";
+
+/** @import { Store } from "./store.js" */
+
+const TOLERANCE_PX = 2;
+
+export class Reading {
+  /**
+   * @param {{ node: HTMLElement, lines: number }} text
+   * @param {Pick<Store, "read" | "follow">} store
+   * @param {string} id
+   * @param {() => void} onEnd called when the end was seen
+   */
+  constructor({ node, lines }, store, id, onEnd) {
+    this.text = node;
+    this.store = store;
+    this.id = id;
+    this.onEnd = onEnd;
+    this.endInSight = false;
+    this.bar = h("button", { class: "ia-unread", type: "button", onclick: () => this.scrollOn() });
+    const label = `Show all ${lines.toLocaleString("en")} lines`;
+    this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
+    this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
+    this.end = h("div", { class: "ia-text-end" });
+    node.after(this.end, this.rest);
+    this.sizes = new ResizeObserver(() => this.look());
+    this.sizes.observe(node);
+    this.sights = new IntersectionObserver((entries) => {
+      this.endInSight = entries.at(-1)?.isIntersecting ?? false;
+      this.look();
+    });
+    this.sights.observe(this.end);
+    node.addEventListener("scroll", () => this.look());
+  }
+
+  get done() {
+    return this.store.read.has(this.id);
+  }
+
+  /** Look again how much of the text was seen. */
+  look() {
+    const { clientHeight, scrollHeight, scrollTop } = this.text;
+    const below = scrollHeight - clientHeight - scrollTop;
+    const isLaidOut = clientHeight > 0;
+    this.rest.hidden = isLaidOut && below <= TOLERANCE_PX;
+    if (!this.rest.hidden) {
+      const lines = Math.max(1, Math.round(below / this.lineHeight));
+      const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
+      this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
+    } else if (!this.done && (this.endInSight || !this.text.classList.contains("ia-unfolded"))) {
+      this.store.read.add(this.id);
+      this.onEnd();
+    }
+  }
+
+  get lineHeight() {
+    return Number.parseFloat(getComputedStyle(this.text).lineHeight) || 16;
+  }
+
+  scrollOn() {
+    this.text.scrollBy(0, Math.max(this.text.clientHeight - 2 * this.lineHeight, this.lineHeight));
+  }
+
+  /** Give the text all the height that it needs; what was not read by then is when its end comes into sight. */
+  showAll() {
+    this.store.follow = false; // else the end would come into sight by itself
+    this.text.classList.add("ia-unfolded");
+    this.endInSight = false;
+    this.sights.unobserve(this.end);
+    this.sights.observe(this.end); // which tells where it is now
+    this.look();
+    this.focus();
+  }
+
+  /** Give the text the focus, so that arrows and PageDown scroll it. */
+  focus() {
+    focusQuietly(this.text);
+  }
+
+  stop() {
+    this.sizes.disconnect();
+    this.sights.disconnect();
+  }
+}

@@ -1,0 +1,191 @@
+"""Running the cell of the last turn again, in a real kernel: that turn is replaced, and stays in the tree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
+
+REPLACES = "replaces the answer before, which %agent tree has"
+BEGIN = "%agent --model anthropic/claude-sonnet-4-5 --thinking off begin"
+CONTINUE = "%agent --continue "
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("turns")
+    with Kernel(root, private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def kernel(shared: Kernel, api: MessagesApi) -> Kernel:
+    assert shared.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off --tools python").status == "ok"
+    api.requests.clear()
+    return shared
+
+
+def test_the_cell_of_the_last_turn_run_again_replaces_it(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("Zero.", "One.", "Two.")
+    kernel.run("%agent begin", cell_id="cell-a")
+    first = kernel.run("%agent count", cell_id="cell-b")
+    again = kernel.run("%agent count, please", cell_id="cell-b")
+    assert REPLACES not in first.shown[-1]
+    assert again.shown[-1].endswith(f"s · {REPLACES}")
+    texts = [m["content"][-1]["text"] for m in api.requests[-1].body["messages"]]
+    assert texts == ["begin", "Zero.", "count, please"]
+    tree = kernel.run("%agent tree").shown[0]
+    assert "One." in tree
+    assert "Two." in tree
+
+
+def test_nothing_is_replaced_once_something_else_was_said(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("One.", "Two.", "Three.")
+    kernel.run("%agent count", cell_id="cell-b")
+    kernel.run("%agent something else", cell_id="cell-c")
+    assert REPLACES not in kernel.run("%agent count", cell_id="cell-b").shown[-1]
+    assert len(api.requests[-1].body["messages"]) == 5
+
+
+def test_a_look_or_another_model_in_between_is_nothing_said(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("One.", "Two.")
+    kernel.run("%agent count", cell_id="cell-b")
+    kernel.run("%agent tree", cell_id="cell-c")
+    again = kernel.run("%agent --model haiku-4-5 count", cell_id="cell-b")
+    assert again.shown[-1].startswith("claude-haiku-4-5")
+    assert again.shown[-1].endswith(REPLACES)
+    assert len(api.requests[-1].body["messages"]) == 1
+
+
+def test_another_cell_replaces_nothing(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("One.", "Two.", "Three.")
+    kernel.run("%agent count", cell_id="cell-b")
+    assert REPLACES not in kernel.run("%agent count", cell_id="cell-c").shown[-1]
+    assert REPLACES not in kernel.run("%agent count").shown[-1]
+    assert len(api.requests[-1].body["messages"]) == 5
+
+
+def test_all_turns_of_a_cell_are_replaced_together(kernel: Kernel, api: MessagesApi) -> None:
+    code = "for what in ('one', 'two'):\n    get_ipython().run_line_magic('agent', what)"
+    api.add("1", "2", "3", "4")
+    kernel.run(code, cell_id="cell-b")
+    assert len(api.requests[-1].body["messages"]) == 3
+    kernel.run(code, cell_id="cell-b")
+    assert len(api.requests[-1].body["messages"]) == 3
+
+
+def test_a_turn_that_failed_is_replaced(kernel: Kernel, api: MessagesApi) -> None:
+    api.add(HttpError(400, "invalid_request_error", "the prompt is too odd"), "Better now.")
+    assert kernel.run("%agent hello", cell_id="cell-b").status == "error"
+    again = kernel.run("%agent hello", cell_id="cell-b")
+    assert again.shown[-1].endswith(REPLACES)
+    assert len(api.requests[-1].body["messages"]) == 1
+
+
+def test_a_prompt_that_is_not_accepted_leaves_the_turn_in_place(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("One.", "Two.")
+    kernel.run("%agent count", cell_id="cell-b")
+    kernel.run("key = __import__('os').environ.pop('ANTHROPIC_API_KEY')")
+    assert kernel.run("%agent count", cell_id="cell-b").status == "error"
+    kernel.run("__import__('os').environ['ANTHROPIC_API_KEY'] = key")
+    kernel.run("%agent on", cell_id="cell-c")
+    assert len(api.requests[-1].body["messages"]) == 3
+
+
+def test_cells_that_the_replaced_turn_was_told_of_are_told_again(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("One.", "Two.", "Three.")
+    kernel.run("%agent begin", cell_id="cell-a")
+    kernel.run("apples = 3")
+    kernel.run("%agent count", cell_id="cell-b")
+    kernel.run("pears = 4")
+    kernel.run("%agent count again", cell_id="cell-b")
+    asked = json.dumps(api.requests[-1].body["messages"])
+    assert asked.count("apples = 3\\n") == 1
+    assert asked.count("pears = 4\\n") == 1
+    assert "Two." not in asked
+
+
+def test_what_the_replaced_turn_left_in_the_kernel_is_said_to_both(kernel: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("python", {"code": "left_by_agent = [1, 2]"})), "Done.", "Done.")
+    kernel.run("%agent --approve never make it", cell_id="cell-b")
+    again = kernel.run("%agent make it", cell_id="cell-b")
+    assert any("Variables and files are as the agent left them" in text for text in again.shown)
+    assert "left_by_agent" in json.dumps(api.requests[-1].body["messages"])
+
+
+def test_with_the_setting_append_the_conversation_goes_on(tmp_path: Path, api: MessagesApi) -> None:
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (tmp_path / "agent" / "settings.json").write_text('{"notebook": {"rerun": "append"}}')
+    api.add("One.", "Two.")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        kernel.run("%agent --model sonnet-4-5 --thinking off count", cell_id="cell-b")
+        assert REPLACES not in kernel.run("%agent count", cell_id="cell-b").shown[-1]
+    assert len(api.requests[-1].body["messages"]) == 3
+
+
+def started(folder: Path, api: MessagesApi) -> Kernel:
+    """Another kernel for the same notebook."""
+    environment = private_environment(folder, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    kernel = Kernel(folder, environment)
+    assert kernel.run("%load_ext indus_nb").status == "ok"
+    return kernel
+
+
+def asked(api: MessagesApi) -> list[str]:
+    return [message["content"][-1].get("text", "") for message in api.requests[-1].body["messages"]]
+
+
+def test_after_a_restart_the_cell_of_the_last_turn_replaces_it_still(tmp_path: Path, api: MessagesApi) -> None:
+    api.add("Zero.", "One.", "Two.", "Three.", "Four.")
+    with started(tmp_path, api) as kernel:
+        kernel.run(BEGIN, cell_id="cell-a")
+        kernel.run("%agent count", cell_id="cell-b")
+    with started(tmp_path, api) as kernel:
+        again = kernel.run(CONTINUE + "count, please", cell_id="cell-b")
+        assert again.shown[-1].endswith(REPLACES)
+        assert asked(api) == ["begin", "Zero.", "count, please"]
+    with started(tmp_path, api) as kernel:
+        kernel.run(CONTINUE)
+        assert REPLACES not in kernel.run("%agent on", cell_id="cell-c").shown[-1]
+        assert asked(api) == ["begin", "Zero.", "count, please", "Two.", "on"]
+        assert REPLACES not in kernel.run("%agent count", cell_id="cell-b").shown[-1]
+        tree = kernel.run("%agent tree").shown[0]
+    assert "One." in tree
+    assert "notebook_cell" not in tree
+
+
+def test_a_turn_that_a_crash_cut_off_is_replaced_when_its_cell_is_run_again(tmp_path: Path, api: MessagesApi) -> None:
+    api.add("Zero.", Reply("I look.", ToolUse("bash", {"command": "touch looked; sleep 60"})), "Two.")
+    with started(tmp_path, api) as kernel:
+        kernel.run(BEGIN, cell_id="cell-a")
+        cell = kernel.begin("%agent --approve never count", cell_id="cell-b")
+        cell.wait_for(lambda cell: any("● bash" in text for text in cell.shown))
+        kernel.kill()
+    with started(tmp_path, api) as kernel:
+        assert kernel.run(CONTINUE + "count, please", cell_id="cell-b").shown[-1].endswith(REPLACES)
+        assert asked(api) == ["begin", "Zero.", "count, please"]
+
+
+def test_a_turn_that_was_steered_is_replaced_as_a_whole_after_a_restart(tmp_path: Path, api: MessagesApi) -> None:
+    held = Gate()
+    api.add("Zero.", Reply(Text("One, ", held, "two.")), "Three.", "Again.", "There.", "Count.")
+    with started(tmp_path, api) as kernel:
+        kernel.run(BEGIN, cell_id="cell-a")
+        cell = kernel.begin("%agent --no-wait count", cell_id="cell-b").goes_on()
+        cell.wait_for(lambda cell: any("One" in text for text in cell.shown))
+        kernel.run("%agent steer and three", cell_id="cell-c")
+        held.open()
+        cell.wait_for(lambda cell: any("Three." in text for text in cell.shown) and "tokens" in cell.shown[-1])
+    with started(tmp_path, api) as kernel:
+        assert kernel.run(CONTINUE + "count", cell_id="cell-b").shown[-1].endswith(REPLACES)
+        assert asked(api) == ["begin", "Zero.", "count"]
+        kernel.run("conversations = __import__('indus_nb').notebook.conversations_of(get_ipython())")
+        kernel.run("conversations.thread.ask(lambda: conversations.session.prompt('elsewhere'), 20)")
+        assert asked(api)[-1] == "elsewhere"
+        assert REPLACES not in kernel.run("%agent count", cell_id="cell-b").shown[-1]

@@ -1,0 +1,276 @@
+"""Code and commands that take long, in real kernels: they go on as jobs, in the cell that waits or beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from waiting import wait_until
+
+LONG = """\
+import os, time
+print("begun", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.05)
+print("over")
+"""
+COMMAND = "echo $$ > pid; echo begun; until [ -e go ]; do sleep 0.05; done; echo over"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("kernel-jobs")
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (root / "agent" / "settings.json").write_text(json.dumps({"approve": "never", "jobs": {"afterSeconds": 1}}))
+    with Kernel(root, environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def claude(kernel: Kernel, api: MessagesApi) -> Iterator[Kernel]:
+    assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+    (kernel.folder / "go").unlink(missing_ok=True)
+    api.requests.clear()
+    yield kernel
+    (kernel.folder / "go").touch()
+    kernel.run("%agent abort")
+
+
+def go(kernel: Kernel) -> None:
+    (kernel.folder / "go").touch()
+
+
+def result(api: MessagesApi, request: int) -> dict:
+    """The result of the call that a request brings."""
+    return api.requests[request].body["messages"][-1]["content"][0]
+
+
+def text_of(found: dict) -> str:
+    content = found["content"]
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+
+
+def test_code_that_takes_long_goes_on_and_the_cell_follows_it_and_what_its_end_begins(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    api.add(Reply(ToolUse("python", {"code": LONG})), "It runs.", "I have seen it.")
+    cell = claude.begin("%agent go")
+    cell.wait_for(lambda cell: "It runs." in " ".join(cell.shown))
+    assert "goes on as job-1. Its last lines:\nbegun" in text_of(result(api, 1))
+    assert not result(api, 1).get("is_error")
+    go(claude)
+    assert cell.finish().status == "ok"
+    shown = " ".join(cell.shown)
+    assert "I have seen it." in shown
+    assert "begun\n" in shown
+    assert "over" in next(text for text in cell.shown if "begun" in text)
+    (told,) = [text for text in api.requests[2].texts if text.startswith("job-1 ")]
+    assert told.startswith('job-1 (python: print("begun", flush=True) …) ended after ')
+    assert told.endswith("begun\nover\n")
+
+
+def test_what_it_displays_as_a_job_still_comes_to_its_cell(claude: Kernel, api: MessagesApi) -> None:
+    code = (
+        "import os, time\nfrom IPython.display import HTML, display\nfor name in ('first', 'go'):\n"
+        "    while not os.path.exists(name):\n        time.sleep(0.05)\n"
+        "    display(HTML(f'<b>at {name}</b>'))\n"
+    )
+    api.add(Reply(ToolUse("python", {"code": code})), "It runs.", "Seen.")
+    cell = claude.begin("%agent go")
+    api.wait_for_requests(2)
+
+    def html(cell: object) -> str:
+        return " ".join(bundles[-1].get("text/html", "") for bundles in cell.displays.values())
+
+    (claude.folder / "first").touch()
+    cell.wait_for(lambda cell: "<b>at first</b>" in html(cell))
+    go(claude)
+    cell.finish()
+    assert "<b>at go</b>" in html(cell)
+
+
+def test_meanwhile_other_tools_work_and_other_code_is_rejected_with_what_to_do(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    api.add(
+        Reply(ToolUse("python", {"code": LONG})),
+        Reply(ToolUse("python", {"code": "1"})),
+        Reply(ToolUse("variables", {})),
+        Reply(ToolUse("bash", {"command": "echo free; touch go"})),
+        Reply(ToolUse("job", {"action": "wait"})),
+        "Done.",
+    )
+    assert claude.run("%agent go").status == "ok"
+    for request in (2, 3):
+        assert result(api, request)["is_error"]
+        assert text_of(result(api, request)).startswith("Nothing was run: the user's kernel still runs job-1 (print(")
+    assert text_of(result(api, 4)) == "free\n"
+    assert text_of(result(api, 5)).endswith("begun\nover\n")
+    assert len(api.requests) == 6
+
+
+def test_the_model_may_stop_it_and_reads_what_it_printed(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("python", {"code": LONG})), Reply(ToolUse("job", {"action": "stop"})), "Stopped.")
+    assert claude.run("%agent go").status == "ok"
+    said = text_of(result(api, 2))
+    assert " was stopped after " in said
+    assert said.endswith("begun\n\n\nIt was stopped: the code was interrupted.")
+    assert claude.run("6 * 7").status == "ok"
+
+
+def test_an_interrupt_stops_it_and_the_model_is_told_with_the_next_prompt(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("python", {"code": LONG})), "It runs.")
+    cell = claude.begin("%agent go")
+    cell.wait_for(lambda cell: "It runs." in " ".join(cell.shown))
+    claude.interrupt()
+    assert cell.finish().status == "error"
+    assert any("begun" in text and "was interrupted" in text for text in cell.shown)
+    assert len(api.requests) == 2
+    api.add("I see.")
+    assert claude.run("%agent and now?").status == "ok"
+    told = json.dumps(api.requests[2].body["messages"][-1])
+    assert " was stopped by the user after " in told
+    assert "begun" in told
+
+
+def test_an_interrupt_while_the_model_answers_stops_both(claude: Kernel, api: MessagesApi) -> None:
+    gate = Gate()
+    api.add(Reply(ToolUse("python", {"code": LONG})), Reply(Text("I wait", gate)))
+    cell = claude.begin("%agent go")
+    assert gate.reached.wait(20)
+    claude.interrupt()
+    assert cell.finish().status == "error"
+    gate.open()
+    assert claude.run("6 * 7").status == "ok"
+
+
+def test_what_it_changed_can_be_taken_back_once_it_has_ended(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("numbers = [1, 2, 3]")
+    api.add(Reply(ToolUse("python", {"code": f"numbers.append(4)\n{LONG}numbers.append(5)"})), "It runs.", "Seen.")
+    cell = claude.begin("%agent go")
+    api.wait_for_requests(2)
+    go(claude)
+    cell.finish()
+    assert any("Changed: numbers" in text for text in cell.shown)
+    assert claude.run("print(numbers)").streams == "[1, 2, 3, 4, 5]\n"
+    assert claude.run("%agent undo").status == "ok"
+    assert claude.run("print(numbers)").streams == "[1, 2, 3]\n"
+
+
+def test_a_limit_of_the_users_own_ends_it(claude: Kernel, api: MessagesApi) -> None:
+    file = claude.folder / "agent" / "settings.json"
+    before = file.read_text()
+    file.write_text(json.dumps({**json.loads(before), "notebook": {"pythonTimeoutSeconds": 2}}))
+    try:
+        assert claude.run("%agent --new").status == "ok"
+        api.add(Reply(ToolUse("python", {"code": LONG})), "It runs.", "Seen.")
+        assert claude.run("%agent go").status == "ok"
+    finally:
+        file.write_text(before)
+    (told,) = [text for text in api.requests[2].texts if text.startswith("job-1 ")]
+    assert " failed after 2 s." in told
+    assert told.endswith("begun\n\n\nThe code was interrupted after 2 seconds.")
+
+
+def test_a_command_leaves_the_kernel_to_the_user_and_is_listed_and_stopped(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("bash", {"command": COMMAND, "background": True})), "It runs.")
+    assert claude.run("%agent go").status == "ok"
+    assert claude.run("print(6 * 7)").streams == "42\n"
+    (listed,) = claude.run("%agent jobs").shown
+    assert "job-1 (bash: echo $$ > pid; echo begun;" in listed
+    assert "has run for" in listed
+    assert "    begun" in listed
+    pid = int((claude.folder / "pid").read_text())
+    assert "was stopped by the user" in claude.run("%agent jobs stop 1").shown[0]
+    wait_until(lambda: not psutil.pid_exists(pid))
+    assert claude.run("%agent jobs stop 7").error["evalue"].startswith("There is no job 7.")
+    api.add("I see.")
+    assert claude.run("%agent and now?").status == "ok"
+    assert "was stopped by the user" in json.dumps(api.requests[2].body["messages"][-1])
+
+
+def test_where_nobody_would_see_a_run_the_model_is_told_with_the_next_prompt(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("bash", {"command": COMMAND, "background": True})), "It runs.")
+    claude.run("%agent go")
+    go(claude)
+    wait_until(lambda: "ended after" in claude.run("%agent jobs").shown[0])
+    assert len(api.requests) == 2
+    api.add("I see.")
+    claude.run("%agent and now?")
+    assert "begun\\nover" in json.dumps(api.requests[2].body["messages"][-1])
+
+
+def test_another_conversation_in_its_place_ends_its_jobs(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("bash", {"command": COMMAND, "background": True})), "It runs.")
+    claude.run("%agent go")
+    pid = int((claude.folder / "pid").read_text())
+    assert claude.run("%agent --new").status == "ok"
+    wait_until(lambda: not psutil.pid_exists(pid))
+    assert claude.run("%agent jobs").shown == ["There are no jobs."]
+
+
+AWAITS = """\
+import asyncio, os
+print("begun")
+while not os.path.exists("go"):
+    await asyncio.sleep(0.05)
+print("over")
+"""
+
+
+def test_code_that_awaits_leaves_the_kernel_to_the_user_and_its_cell_shows_the_end(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    api.add(Reply(ToolUse("python", {"code": AWAITS})), "It runs.", "I have seen it.")
+    cell = claude.begin("%agent --no-wait go").goes_on()
+    cell.wait_for(lambda cell: "It runs." in " ".join(cell.shown))
+    assert claude.run("print(6 * 7)").streams == "42\n"
+    go(claude)
+    cell.wait_for(lambda cell: "I have seen it." in " ".join(cell.shown))
+    assert "over" in next(text for text in cell.shown if "begun" in text)
+
+
+def test_nothing_is_taken_back_while_code_of_the_agents_runs(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("x = y = 1")
+    api.add(Reply(ToolUse("python", {"code": "x = 2"})), "Done.")
+    claude.run("%agent go")
+    api.add(Reply(ToolUse("python", {"code": f"y = 2\n{AWAITS}"})), "It runs.", "I have seen it.")
+    cell = claude.begin("%agent --no-wait go").goes_on()
+    cell.wait_for(lambda cell: "It runs." in " ".join(cell.shown))
+    refused = claude.run("%agent undo")
+    assert "code of the agent's still runs" in f"{refused.error} {refused.streams} {refused.shown}"
+    go(claude)
+    cell.wait_for(lambda cell: "I have seen it." in " ".join(cell.shown))
+    assert claude.run("%agent undo").status == "ok"
+    assert claude.run("print(x, y)").streams == "2 1\n"
+
+
+def test_a_prompt_meanwhile_is_answered_in_its_own_cell_which_does_not_wait_for_the_code(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    api.add(Reply(ToolUse("python", {"code": AWAITS})), "It runs.", "I am free.", "I have seen it.")
+    first = claude.begin("%agent --no-wait go").goes_on()
+    first.wait_for(lambda cell: "It runs." in " ".join(cell.shown))
+    second = claude.run("%agent are you free?")
+    assert second.status == "ok"
+    assert "I am free." in " ".join(second.shown)
+    go(claude)
+    first.wait_for(lambda cell: "I have seen it." in " ".join(cell.shown))
+    assert "I am free." not in " ".join(first.shown)
+    assert "I have seen it." not in " ".join(second.shown)
+
+
+def test_code_that_awaits_is_stopped_by_a_command_of_the_users(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("python", {"code": AWAITS})), "It runs.")
+    cell = claude.begin("%agent --no-wait go").goes_on()
+    cell.wait_for(lambda cell: "It runs." in " ".join(cell.shown))
+    assert claude.run("%agent jobs stop 1").status == "ok"
+    wait_until(lambda: "was stopped by the user" in claude.run("%agent jobs").shown[0])
+    api.add(Reply(ToolUse("python", {"code": "6 * 7"})), "Free.")
+    assert claude.run("%agent go on").status == "ok"
+    assert text_of(result(api, -1)) == "42\n"

@@ -1,0 +1,190 @@
+"""The question about the agent's Python says what that would do, and none of it happens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+from waiting import wait_until
+
+from indus_nb.sandbox.launcher import can_filter, landlock_version
+
+pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("preview")
+
+
+@pytest.fixture(scope="module", params=[None, "6.29.5"])
+def kernel(request: pytest.FixtureRequest, folder: Path, api: MessagesApi) -> Iterator[Kernel]:
+    root = folder / str(request.param)
+    (work := root / "work").mkdir(parents=True)
+    (root / "tmp").mkdir()
+    environment = private_environment(
+        root,
+        ipykernel=request.param,
+        ANTHROPIC_BASE_URL=api.url,
+        ANTHROPIC_API_KEY="test-key",
+        TMPDIR=str(root / "tmp"),
+        MY_API_TOKEN="tok-0123456789abcdef",
+    )
+    set_notebook(root, preview=True, previewSeconds=60)  # also on a machine that is busy
+    with Kernel(work, environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+        yield kernel
+
+
+def set_notebook(root: Path, **settings: object) -> None:
+    (root / "agent" / "settings.json").write_text(json.dumps({"approve": "writes", "notebook": settings}))
+
+
+@contextlib.contextmanager
+def other_settings(kernel: Kernel, **settings: object) -> Iterator[None]:
+    """Settings of a conversation that begins now, until the next one."""
+    set_notebook(kernel.folder.parent, **settings)
+    try:
+        assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+        yield
+    finally:
+        set_notebook(kernel.folder.parent, preview=True, previewSeconds=60)
+        assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+
+
+def asked(kernel: Kernel, api: MessagesApi, code: str, answer: str = "n") -> str:
+    """What the user is asked about the code; by default the answer is no."""
+    api.add(Reply(ToolUse("python", {"code": code})), Reply("I see."))
+    cell = kernel.begin("%agent go", asks=True)
+    question = cell.answer(answer)
+    assert cell.finish().status == "ok", cell.error
+    return question.replace("\n┆ ", "")  # the rows of a line that is wider than the terminal
+
+
+def test_what_it_prints_and_changes_is_told_and_does_not_happen(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("rows = [1, 2, 3]; also = rows; import random; random.seed(1)")
+    code = "rows.append(4); fresh = 1; print('drawn', random.random())"
+    question = asked(kernel, api, code)
+    assert "Preview — not run yet: prints drawn 0.13436424411240122; changes also 3 → 4 items" in question
+    assert "fresh new" in question
+    assert "drawn" not in json.dumps([request.body["messages"][-1] for request in api.requests])
+    found = kernel.run("print(rows, 'fresh' in globals(), random.random())").streams
+    assert found == "[1, 2, 3] False 0.13436424411240122\n"
+
+
+def test_a_yes_runs_the_code_itself(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("count = 0")
+    assert "changes count 0 → 1" in asked(kernel, api, "count += 1", answer="1")
+    assert kernel.run("print(count)").streams == "1\n"
+
+
+def test_files_are_written_to_copies(kernel: Kernel, api: MessagesApi) -> None:
+    Path(kernel.folder, "kept.txt").write_text("old")
+    code = "open('kept.txt', 'a').write(' new'); open('made.txt', 'w').write('x'); print(open('kept.txt').read())"
+    assert "prints old new; changes kept.txt; writes made.txt" in asked(kernel, api, code)
+    assert [path.name for path in kernel.folder.iterdir()] == ["kept.txt"]
+    assert Path(kernel.folder, "kept.txt").read_text() == "old"
+    Path(kernel.folder, "kept.txt").unlink()
+    assert not [*(kernel.folder.parent / "tmp").glob("indusagi-*")]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import urllib.request; urllib.request.urlopen('http://127.0.0.1:PORT')", "connects to 127.0.0.1:PORT"),
+        ("try:\n    import socket; socket.create_connection(('127.0.0.1', PORT))\nexcept:\n    pass", "connects to"),
+        ("!touch touched", "runs touch touched"),
+        ("import subprocess; subprocess.run(['touch', 'touched'])", "runs touch touched"),
+        ("import os\nwhile True: os.fork()", "starts a process"),
+        ("import os; os.kill(os.getppid(), 9)", "sends signal 9 to this kernel"),
+        ("import os; os.remove('there.txt')", "deletes there.txt"),
+        ("input('name? ')", "asks for input"),
+        ("block = bytearray(8 << 30)", "needs more memory than a preview may have"),
+        ("held.read()", "uses a file or connection that was open before"),
+    ],
+)
+def test_what_would_reach_outside_is_told_and_stopped(kernel: Kernel, api: MessagesApi, code: str, told: str) -> None:
+    connected = threading.Event()
+    (there := kernel.folder / "there.txt").write_text("here")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=lambda: (server.accept(), connected.set()), daemon=True).start()
+        port = str(server.getsockname()[1])
+        kernel.run("held = open('there.txt')")
+        question = asked(kernel, api, code.replace("PORT", port))
+        assert f"stopped at: {told.replace('PORT', port)}" in question
+        assert not connected.is_set()
+    assert kernel.run("print(held.tell()); held.close()").streams == "0\n"
+    assert there.exists()
+    there.unlink()
+    assert not (kernel.folder / "touched").exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import ctypes; ctypes.CDLL(None).unlink(b'there.txt')",
+        "import ctypes; ctypes.CDLL(None).open(b'there.txt', 0o1000)",
+        "import ctypes; ctypes.CDLL(None).chmod(b'there.txt', 0)",
+        "import ctypes; ctypes.CDLL(None).kill(KERNEL, 9)",
+        "import ctypes; ctypes.CDLL(None).system(b'rm there.txt')",
+        "import atexit; atexit.register(open, 'at-exit', 'w')",
+        "mapped[0] = 65; mapped.flush()",
+        "import os; os.abort()",
+    ],
+)
+def test_what_no_hook_of_python_sees_is_refused_by_the_system(kernel: Kernel, api: MessagesApi, code: str) -> None:
+    (there := kernel.folder / "there.txt").write_bytes(b"here")
+    kernel.run("import mmap; held = open('there.txt', 'r+b'); mapped = mmap.mmap(held.fileno(), 0)")
+    process = int(kernel.run("import os; print(os.getpid())").streams)
+    assert "review" in asked(kernel, api, code.replace("KERNEL", str(process)))
+    assert there.read_bytes() == b"here"
+    assert there.stat().st_mode & 0o777
+    assert kernel.run("print(mapped[0]); mapped.close(); held.close()").streams == f"{ord('h')}\n"
+    there.unlink()
+    assert not [*kernel.folder.iterdir()]
+
+
+def test_code_that_does_not_end_has_no_preview_and_leaves_no_process(kernel: Kernel, api: MessagesApi) -> None:
+    with other_settings(kernel, preview=True, previewSeconds=3):
+        assert "No preview: it takes longer than 3 s." in asked(kernel, api, "while True: pass")
+    process = int(kernel.run("import os; print(os.getpid())").streams)
+    assert psutil.Process(process).children() == []
+
+
+def test_a_stop_ends_a_preview_and_the_run(kernel: Kernel, api: MessagesApi) -> None:
+    process = psutil.Process(int(kernel.run("import os; print(os.getpid())").streams))
+    api.add(Reply(ToolUse("python", {"code": "while True: pass"})))
+    cell = kernel.begin("%agent go", asks=True)
+    wait_until(process.children)
+    kernel.interrupt()
+    assert cell.finish().status == "error"
+    wait_until(lambda: not process.children())
+    assert kernel.run("print(6 * 7)").streams == "42\n"
+
+
+def test_secrets_and_signs_that_hide_something_are_shown_as_in_any_question(kernel: Kernel, api: MessagesApi) -> None:
+    question = asked(kernel, api, "import os; print(os.environ['MY_API_TOKEN'], chr(0x202E), chr(27) + '[31m')")
+    assert "tok-0123456789abcdef" not in question
+    assert "\u202e" not in question
+    assert "\x1b" not in question
+
+
+def test_figures_are_counted_and_errors_named(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import matplotlib.pyplot as plt", 120)
+    assert "shows a figure" in asked(kernel, api, "plt.plot([1, 2]); plt.show()")
+    assert kernel.run("print(plt.get_fignums())").streams == "[]\n"
+    assert "raises ZeroDivisionError: division by zero" in asked(kernel, api, "share = 1 / 0")
+
+
+def test_without_the_setting_nothing_is_tried(kernel: Kernel, api: MessagesApi) -> None:
+    with other_settings(kernel, preview=False):
+        assert "review" not in asked(kernel, api, "x = 1")

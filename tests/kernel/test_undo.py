@@ -1,0 +1,166 @@
+"""What the agent's Python changed in the user's kernel is said, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("undo")
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(root, environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+        yield kernel
+
+
+def changed_by_the_agent(kernel: Kernel, api: MessagesApi, code: str) -> str:
+    """What the cell shows when the agent has run ``code``."""
+    api.add(Reply(ToolUse("python", {"code": code})), Reply("Done."))
+    cell = kernel.run("%agent go")
+    assert cell.status == "ok", cell.error
+    return "\n".join(cell.shown)
+
+
+def test_what_changed_is_said_and_taken_back_in_the_objects(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("rows = [1, 2, 3]; also = rows; x = 5")
+    shown = changed_by_the_agent(kernel, api, "rows.pop(); x = 6; fresh = 1")
+    assert "x 5 → 6, also 3 → 2 items, rows 3 → 2 items, fresh new" in shown
+    assert "As before: also, fresh, rows, x." in "\n".join(kernel.run("%agent undo").shown)
+    assert kernel.run("print(rows, also is rows, x, 'fresh' in globals())").streams == "[1, 2, 3] True 5 False\n"
+    api.requests.clear()
+    api.add(Reply("I see."))
+    kernel.run("%agent what now?")
+    assert "The user has taken back what your last call changed" in str(api.requests[-1].body["messages"])
+    kernel.run("%agent redo")
+    assert kernel.run("print(rows, x, fresh)").streams == "[1, 2] 6 1\n"
+
+
+def test_what_the_user_changed_since_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("mine = [1]; other = [1]")
+    changed_by_the_agent(kernel, api, "mine.append(2); other.append(2)")
+    kernel.run("mine.append(3)")
+    refused = kernel.run("%agent undo")
+    assert "mine was changed since" in f"{refused.error} {refused.streams} {refused.shown}"
+    assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1, 2]\n"
+    kernel.run("%agent undo keep")
+    assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1]\n"
+
+
+def test_several_steps_are_taken_back_at_once(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("steps = []")
+    for number in (1, 2, 3):
+        changed_by_the_agent(kernel, api, f"steps.append({number})")
+    undone = kernel.run("%agent undo 2")
+    assert undone.status == "ok", undone.error
+    assert kernel.run("print(steps)").streams == "[1]\n"
+
+
+def test_code_that_fails_is_taken_back_as_far_as_it_came(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("half = {}")
+    changed_by_the_agent(kernel, api, "half['done'] = 1; 1 / 0")
+    kernel.run("%agent undo")
+    assert kernel.run("print(half)").streams == "{}\n"
+
+
+def test_files_are_taken_back_with_the_variables(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("from pathlib import Path; Path('clean.py').write_text('old'); Path('data.csv').write_text('a'); n = 1")
+    shown = changed_by_the_agent(kernel, api, "n = 2; Path('clean.py').write_text('new'); Path('data.csv').unlink()")
+    assert "Changed: n 1 → 2, clean.py edited, data.csv deleted" in shown
+    assert "As before: clean.py, data.csv, n." in "\n".join(kernel.run("%agent undo").shown)
+    look = "print(n, Path('clean.py').read_text(), Path('data.csv').exists())"
+    assert kernel.run(look).streams == "1 old True\n"
+    kernel.run("%agent redo")
+    assert kernel.run(look).streams == "2 new False\n"
+
+
+def test_what_tools_and_commands_did_to_files_is_taken_back_by_prompt(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("Path('kept.txt').write_text('mine'); Path('notes.md').write_text('# Notes')")
+    kernel.run("%agent --approve never")
+    api.add(
+        Reply(ToolUse("write", {"path": "sub/fresh.txt", "content": "fresh"})),
+        Reply(ToolUse("edit", {"path": "notes.md", "oldText": "Notes", "newText": "News"})),
+        Reply(ToolUse("bash", {"command": "rm kept.txt; echo hi > from-bash"})),
+        Reply("Done."),
+    )
+    shown = "\n".join(kernel.run("%agent go").shown)
+    for what in ("sub/fresh.txt new", "from-bash new", "kept.txt deleted"):
+        assert what in shown
+    kernel.run("%agent undo prompt")
+    kernel.run("names = 'kept.txt', 'notes.md', 'sub', 'sub/fresh.txt', 'from-bash'")
+    look = "print(*(name for name in names if Path(name).exists()))"
+    assert kernel.run(look).streams == "kept.txt notes.md\n"
+    assert kernel.run("print(Path('kept.txt').read_text(), Path('notes.md').read_text())").streams == "mine # Notes\n"
+    kernel.run("%agent redo prompt")
+    assert kernel.run(look).streams == "notes.md sub sub/fresh.txt from-bash\n"
+
+
+def test_a_file_the_user_changed_since_is_asked_about_and_both_can_be_had(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("Path('both.txt').write_text('old'); many = [1]")
+    changed_by_the_agent(kernel, api, "Path('both.txt').write_text('new'); many.append(2)")
+    kernel.run("Path('both.txt').write_text('mine'); many.append(3)")
+    refused = kernel.run("%agent undo")
+    assert "both.txt, many were changed since" in f"{refused.error} {refused.streams} {refused.shown}"
+    assert "new beside it: both.before.txt, many_before" in "\n".join(kernel.run("%agent undo both").shown)
+    look = "print(Path('both.txt').read_text(), Path('both.before.txt').read_text(), many, many_before)"
+    assert kernel.run(look).streams == "mine old [1, 2, 3] [1]\n"
+
+
+def test_going_back_in_the_tree_names_what_takes_back_the_rest(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("%agent --new")
+    kernel.run("there = 1")
+    api.add(Reply("Hello."))
+    kernel.run("%agent hello")
+    changed_by_the_agent(kernel, api, "there = 2")
+    changed_by_the_agent(kernel, api, "there = 3")
+    listed = "\n".join(kernel.run("%agent tree").shown)
+    entry = next(line.split()[0] for line in listed.splitlines() if "Hello." in line)
+    went = "\n".join(kernel.run(f"%agent tree {entry}").shown)
+    assert "there 1 → 2, there 2 → 3" in went
+    assert "%agent undo 2" in went
+    kernel.run("%agent undo 2")
+    assert kernel.run("print(there)").streams == "1\n"
+
+
+def test_another_kernel_takes_back_what_an_earlier_one_did_to_files(
+    api: MessagesApi, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("again")
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(root, environment) as first:
+        first.run("%load_ext indus_nb\nfrom pathlib import Path; Path('a.txt').write_text('old')")
+        first.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off")
+        changed_by_the_agent(first, api, "Path('a.txt').write_text('new')")
+    with Kernel(root, environment) as second:
+        second.run("%load_ext indus_nb")
+        assert "As before: a.txt" in "\n".join(second.run("%agent --continue undo").shown)
+        assert second.run("print(open('a.txt').read())").streams == "old\n"
+
+
+def test_the_end_of_an_answer_says_what_changed_in_all(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("total = 1; rows = [1]")
+    api.add(
+        Reply(ToolUse("python", {"code": "total = 2; rows.append(2); passing = 1"})),
+        Reply(ToolUse("python", {"code": "total = 5; del passing"})),
+        Reply("Done."),
+    )
+    shown = "\n".join(kernel.run("%agent go").shown)
+    assert "Changed in all: total 1 → 5, rows 1 → 2 items" in shown
+    assert "%agent undo prompt takes it back." in shown
+    kernel.run("%agent undo prompt")
+    assert kernel.run("print(total, rows)").streams == "1 [1]\n"
+
+
+def test_a_call_that_cannot_be_undone_says_so(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import indus_nb.undo.outside as o; kept = o.settings\ndef broken():\n    raise OSError('no settings')")
+    kernel.run("o.settings = broken")
+    try:
+        shown = changed_by_the_agent(kernel, api, "fine = 1")
+    finally:
+        kernel.run("o.settings = kept")
+    assert "This call cannot be undone (variables: OSError: no settings)" in shown

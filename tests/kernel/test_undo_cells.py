@@ -1,0 +1,166 @@
+"""Cells that the agent proposed and the user accepted are taken back with what its calls did besides, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+from panel_pages import Page, Wire
+
+OPEN = """\
+%agent --new --model anthropic/claude-sonnet-4-5 --thinking off --approve never
+%agent panel"""
+NEW = {"source": "total = sum(rows)", "after": 2}
+CHANGE = {"source": "rows = [1, 2]", "replace": 1}
+
+
+class NotebookPage(Page):
+    """A page that has a notebook, and may be told to do nothing with it."""
+
+    def __init__(self, wire: Wire, comm_id: str) -> None:
+        self.cells = {"load": "rows = [1]", "panel": "%agent panel"}
+        self.asked: list[dict[str, Any]] = []
+        self.refuses: str | None = None
+        self.silent = False
+        super().__init__(wire, comm_id)
+
+    def take(self, message: Any) -> None:
+        if message["kind"] != "request":
+            super().take(message)
+            return
+        self.asked.append(message)
+        value = self._answered(message)
+        if value is not None:
+            self.tell("reply", id=message["id"], value=value)
+
+    def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        match message["what"]:
+            case "cells":
+                listed = [{"id": name, "type": "code", "source": text} for name, text in self.cells.items()]
+                return {"cells": listed} if not self.silent else None
+            case "insert_cell":
+                name = f"new-{len(self.cells)}"
+                self.cells[name] = message["source"]
+                return {"id": name, "number": len(self.cells)}
+            case "replace_cell":
+                self.cells[message["cell"]] = message["source"]
+                return {"id": message["cell"], "number": [*self.cells].index(message["cell"]) + 1}
+            case "change_cells" if self.refuses is not None:
+                return {"error": self.refuses}
+            case "change_cells":
+                for edit in message["edits"]:
+                    if self.cells.get(edit["cell"]) != edit["old"]:
+                        return {"error": "The cell was changed meanwhile."}
+                    self.cells[edit["cell"]] = edit["source"]
+                self.cells = {name: text for name, text in self.cells.items() if text is not None}
+                return {"removed": []} if not self.silent else None
+            case _:
+                return {"error": "unavailable"}
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("cells")
+    (root / "work").mkdir()
+    environment = private_environment(
+        root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME="book.ipynb"
+    )
+    with Kernel(root / "work", environment) as kernel:
+        assert kernel.run("%load_ext indus_nb\nfrom pathlib import Path").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def page(kernel: Kernel, api: MessagesApi) -> Iterator[NotebookPage]:
+    api.requests.clear()
+    api._answers.clear()
+    wire = Wire(kernel)
+    kernel.run("rows = [1]; Path('a.txt').write_text('old')")
+    cell = kernel.begin(OPEN, asks=True).finish()
+    assert cell.status == "ok", cell.error
+    bundle = [bundles[-1] for bundles in cell.displays.values()][-1]
+    try:
+        yield NotebookPage(wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
+    finally:
+        wire.close()
+
+
+def propose(page: NotebookPage, api: MessagesApi, *calls: ToolUse, said: str = "Done.") -> None:
+    """Have the agent make calls, and accept what it proposes."""
+    api.add(Reply(*calls), Reply(said))
+    page.prompt("go")
+    for call in calls:
+        if call.name == "propose_cell":
+            page.wait_for(lambda: page.dialogs, 20)
+            (dialog,) = page.dialogs
+            page.tell("answer", id=dialog, value="Accept")
+            page.wait_for(lambda answered=dialog: answered not in page.dialogs, 20)
+    page.wait_until_idle(said)
+
+
+def undo(page: NotebookPage, command: str, shown: str) -> None:
+    page.prompt(command)
+    page.wait_for(lambda: shown in f"{page.text} {page.toasts}", 20)
+
+
+def state(kernel: Kernel) -> str:
+    return kernel.run("print(rows, Path('a.txt').read_text())").streams.strip()
+
+
+WORK = ToolUse("python", {"code": "rows.append(2); Path('a.txt').write_text('new')"})
+
+
+def test_accepted_cells_are_taken_back_and_done_once_more(kernel: Kernel, page: NotebookPage, api: MessagesApi) -> None:
+    before = dict(page.cells)
+    propose(page, api, ToolUse("propose_cell", NEW), ToolUse("propose_cell", CHANGE), WORK)
+    after = dict(page.cells)
+    assert after == {"load": "rows = [1, 2]", "panel": "%agent panel", "new-2": "total = sum(rows)"}
+    assert "cell 3 new" in page.text
+    assert "cell 1 edited" in page.text
+    undo(page, "/undo prompt", "As before: a.txt, cell 1, cell 3 (removed), rows.")
+    assert (page.cells, state(kernel)) == (before, "[1] old")
+    undo(page, "/redo 3", "Done once more: a.txt, cell 1, cell 3 (put back), rows.")
+    assert (page.cells, state(kernel)) == (after, "[1, 2] new")
+    api.add(Reply("I see."))
+    page.prompt("what now?")
+    page.wait_until_idle("I see.")
+    assert "cell 3 (removed)" in str(api.requests[-1].body["messages"])
+
+
+def test_a_cell_that_the_user_changed_since_is_asked_about(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    propose(page, api, WORK, ToolUse("propose_cell", CHANGE))
+    page.cells["load"] = "mine"
+    undo(page, "/undo 2", "cell 1 was changed since")
+    assert (page.cells["load"], state(kernel)) == ("mine", "[1, 2] new")
+    undo(page, "/undo 2 both", "left as the user has it: cell 1; new beside it: cell 2")
+    assert state(kernel) == "[1] old"
+    assert page.cells["load"] == "mine"
+    assert "rows = [1]" in page.cells.values()
+
+
+@pytest.mark.parametrize("how", ["refuses", "does not answer", "is not there"])
+def test_without_its_cells_nothing_is_taken_back(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi, how: str
+) -> None:
+    propose(page, api, WORK, ToolUse("propose_cell", NEW))
+    after = dict(page.cells)
+    page.silent, page.refuses = how == "is not there", "read-only" if how == "refuses" else None
+    if how == "does not answer":  # to the edits: it does them, and then what undoes them
+        answered = page._answered
+        page._answered = lambda message: (answered(message), None)[1] if "edits" in message else answered(message)
+    undo(page, "/undo 2", "Nothing was changed")
+    page.settle()
+    assert (page.cells, state(kernel)) == (after, "[1, 2] new")
+    if how == "is not there":
+        undo(page, "/undo 2 keep", "left as the user has it: cells of the notebook")
+        assert (page.cells, state(kernel)) == (after, "[1] old")
+    else:
+        page.refuses = None
+        page.__dict__.pop("_answered", None)
+        undo(page, "/undo 2", "As before: a.txt, cell 3 (removed), rows.")
+        assert state(kernel) == "[1] old"

@@ -1,0 +1,127 @@
+"""``%agent verify``: a saved notebook is run in a fresh kernel, which is gone afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi, Reply
+
+from indus_nb.notebook.document.verifying import difference
+
+ASK = "%agent --model anthropic/claude-sonnet-4-5 --thinking off "
+
+
+def write(path: Path, *cells: tuple[str, str] | tuple[str, str, str]) -> None:
+    """Save a notebook with these sources, what they print, and their tags."""
+    made = nbformat.v4.new_notebook()
+    for source, printed, *tags in cells:
+        cell = nbformat.v4.new_code_cell(source, execution_count=1)
+        cell.metadata["tags"] = tags
+        if printed:
+            cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=printed)]
+        made.cells.append(cell)
+    nbformat.write(made, path)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, api: MessagesApi) -> Iterator[Kernel]:
+    (tmp_path / "work").mkdir()
+    environment = private_environment(
+        tmp_path,
+        ANTHROPIC_BASE_URL=api.url,
+        ANTHROPIC_API_KEY="test-key",
+        JPY_SESSION_NAME=str(tmp_path / "work" / "book.ipynb"),
+    )
+    api.requests.clear()
+    with Kernel(tmp_path / "work", environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        yield kernel
+
+
+def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_asked(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    write(
+        kernel.folder / "book.ipynb",
+        ("%load_ext indus_nb", ""),
+        (
+            "import time, os\nprint(object(), time.time() * 0 + 0.1 + 0.2, '3.1 s')",
+            "<object object at 0x7f1234567890> 0.3 7 s\n",
+        ),
+        ("print('now')", "before\n"),
+        (f"{ASK}go", ""),
+        ("print(only_here)", "1\n"),
+        ("print('later')", "later\n"),
+    )
+    kernel.run("only_here = 1")
+    before = kernel.children()
+    shown = "\n".join(kernel.run(f"{ASK}verify", 90).shown)
+    assert "3 of 5 cells ran well in a fresh kernel" in shown
+    assert "Not run, for they ask the agent: 4." in shown
+    assert "Cell 5 fails: NameError: name 'only_here' is not defined" in shown
+    assert "Not run, for they come after it: 6." in shown
+    assert "Cell 3 gives something else:\n    -before\n    +now" in shown
+    assert "Cell 2" not in shown
+    assert kernel.children() == before
+    assert api.requests == []
+    api.add(Reply("I see."))
+    assert kernel.run("%agent verify --fix", 90).status == "ok"
+    assert "Cell 5 fails: NameError" in str(api.requests[-1].body["messages"][-1])
+
+
+def test_tags_say_what_is_left_out_what_may_fail_and_what_varies(kernel: Kernel) -> None:
+    write(
+        kernel.folder / "book.ipynb",
+        ("%load_ext indus_nb", ""),
+        ("import sys; sys.exit('never')", "", "skip-execution"),
+        ("1 / 0", "", "raises-exception"),
+        ("print('now')", "before\n", "nbval-ignore-output"),
+        ("print('later')", "later\n", "a-tag-of-my-own"),
+    )
+    shown = "\n".join(kernel.run(f"{ASK}verify", 90).shown)
+    assert "4 of 4 cells ran well in a fresh kernel" in shown
+    assert "Not run, for their tags say so: 2." in shown
+    assert "✓ All outputs are as the notebook shows them." in shown
+
+
+def test_an_interrupt_ends_it_with_all_that_its_cells_started(kernel: Kernel) -> None:
+    write(
+        kernel.folder / "book.ipynb",
+        ("%load_ext indus_nb", ""),
+        ("import subprocess, pathlib\nsubprocess.Popen(['sleep', '600'])\npathlib.Path('begun').touch()", ""),
+        ("import time\ntime.sleep(600)", ""),
+    )
+    before = kernel.children()
+    cell = kernel.begin(f"{ASK}verify")
+    while not (kernel.folder / "begun").exists():
+        kernel.children()
+    cell.wait_for(lambda cell: any("cell 3 runs in a fresh kernel: import time" in text for text in cell.shown), 60)
+    kernel.interrupt()
+    assert cell.finish(60).status == "error"
+    assert cell.error is not None
+    assert cell.error["evalue"] == "Stopped: the fresh kernel has ended, and all that its cells had started."
+    shown = "\n".join(cell.shown)
+    assert "2 of 3 cells ran well in a fresh kernel" in shown
+    assert "Cell 3 was running when it was stopped." in shown
+    assert "verify --fix" not in shown
+    assert kernel.children() == before
+
+
+def test_what_varies_by_itself_is_no_difference() -> None:
+    def printed(text: str) -> list[dict[str, str]]:
+        return [{"output_type": "stream", "name": "stdout", "text": text}]
+
+    same = difference(
+        printed("at 2026-01-02 10:11:12, 3.25 ms, 0.30000000001\n"), printed("at 2027-03-04 01:02:03, 9 ms, 0.3")
+    )
+    assert same == ""
+    assert difference(printed("1200 rows"), printed("1148 rows")) == "-1200 rows\n+1148 rows"
+    figure = {"output_type": "display_data", "data": {"image/png": "abc", "text/plain": "<Figure size 640x480>"}}
+    other = {"output_type": "display_data", "data": {"image/png": "def", "text/plain": "<Figure size 600x400>"}}
+    assert difference([figure], [other]) == ""
+    assert "-[figure]" in difference([figure], [])
+    assert difference([{"output_type": "stream", "name": "stderr", "text": "warning"}], []) == ""

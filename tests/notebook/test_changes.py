@@ -1,0 +1,58 @@
+"""What the card of a call says of what it changed, and of a call that goes on as a job."""
+
+from __future__ import annotations
+
+from indus_nb.events import AgentStart, ToolExecutionEnd, ToolExecutionStart, ToolOutput
+from indus_nb.messages import TextContent
+from indus_nb.notebook.view.changes import changed
+from indus_nb.notebook.view.parts import Card, Line
+from indus_nb.notebook.view.transcript import Transcript
+from indus_nb.render.cards import Call
+
+FOR_THE_MODEL = [TextContent(text="It still runs, and goes on as job-3. Its last lines:\nready\n\n[You are told …]")]
+GOES_ON = {"job": {"id": "job-3", "tool": "bash", "state": "running", "seconds": 1.0, "lastLines": "ready"}}
+
+
+def test_an_edit_is_told_by_its_difference_alone_but_not_that_it_cannot_be_undone() -> None:
+    details = {"changed": "a.py edited", "diff": "-1 x\n+1 y"}
+    assert changed(details) == ""
+    assert changed({**details, "notUndoable": "files: OSError"}) == "This call cannot be undone (files: OSError)"
+    assert changed({"changed": "a.py edited"}) == "Changed: a.py edited (%agent undo)"
+
+
+def test_what_a_call_changed_stands_apart_from_what_it_printed() -> None:
+    card = Card("b1", call=Call("bash", {"command": "rm x"}, state="done"))
+    card.show_result([TextContent(text="Changed: nothing at all")], {"changed": "x deleted"}, stored=False)
+    shown = card.bundle()
+    assert shown["text/html"].count("Changed: ") == 2
+    assert "</pre>" in shown["text/html"].partition("nothing at all")[2].partition("Changed: x deleted")[0]
+    assert "*Changed: x deleted (%agent undo)*" in shown["text/markdown"]
+    assert shown["text/plain"].endswith("  Changed: x deleted (%agent undo)")
+
+
+def test_a_panel_names_its_own_command_that_takes_a_change_back() -> None:
+    panel = Transcript("M", whole=True)
+    panel.feed(AgentStart())
+    for count in (1, 2):
+        call, ended = f"call-{count}", ToolOutput(content=[], details={"changed": "x deleted"})
+        panel.feed(ToolExecutionStart(tool_call_id=call, tool_name="bash", args={"command": "rm x"}))
+        panel.feed(ToolExecutionEnd(tool_call_id=call, tool_name="bash", result=ended, is_error=False))
+    panel.end_run()
+    shown = "\n".join(each.bundle()["text/plain"] for each in panel.blocks if isinstance(each, Card))
+    assert shown.count("Changed: x deleted (/undo)") == 2
+    lines = [each.shown["text/plain"] for each in panel.blocks if isinstance(each, Line)]
+    assert any("/undo prompt takes it back." in line for line in lines)
+
+
+def test_a_call_that_goes_on_shows_its_last_lines_and_how_to_stop_it() -> None:
+    card = Card("b1", call=Call("bash", {"command": "serve"}, state="done"))
+    card.show_result(FOR_THE_MODEL, GOES_ON, stored=False)
+    assert card.bundle()["text/plain"].endswith("  ready\n  It goes on as job-3. %agent jobs stop 3 stops it.")
+    card.show_result(FOR_THE_MODEL, GOES_ON, stored=True)
+    assert card.bundle()["text/plain"].endswith("  ready\n  It went on as job-3.")
+
+
+def test_a_result_of_an_older_job_is_shown_as_it_was_told() -> None:
+    card = Card("b1", call=Call("bash", {"command": "serve"}, state="done"))
+    card.show_result(FOR_THE_MODEL, {"job": {"id": "job-3", "state": "running"}}, stored=True)
+    assert "It still runs, and goes on as job-3." in card.bundle()["text/plain"]

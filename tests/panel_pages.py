@@ -1,0 +1,72 @@
+"""Pages that show widgets of a kernel, as tests are them: they speak over the widgets' comms."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from fake_page import FakePage
+from kernels import Kernel
+
+numbers = count(1)
+
+
+class Wire:
+    """A page's connection to the kernel, shared by the widgets on it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.client = kernel._manager.blocking_client()
+        self.client.start_channels()
+        self.pages: list[Page] = []
+
+    def close(self) -> None:
+        self.client.stop_channels()
+
+    def send(self, comm_id: str, content: dict[str, Any]) -> None:
+        data = {"method": "custom", "content": content}
+        message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
+        self.client.shell_channel.send(message)
+
+    def take(self, timeout: float) -> None:
+        """Take one message, and give it to those whom it is for."""
+        message = self.client.get_iopub_msg(timeout=timeout)
+        if message["msg_type"] == "comm_msg" and message["content"]["data"].get("method") == "custom":
+            for page in self.pages:
+                if page.comm_id == message["content"]["comm_id"]:
+                    page.take(message["content"]["data"]["content"])
+
+    def wait_for(self, condition: Callable[[], object], timeout: float = 8) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            try:
+                self.take(max(0.001, deadline - time.monotonic()))
+            except queue.Empty:
+                seen = "\n\n".join(f"{page.text}\n{page.shown}\n{page.toasts}" for page in self.pages)
+                raise TimeoutError(f"it did not come; the pages show:\n{seen}") from None
+
+
+class Page(FakePage):
+    """A page that speaks to a widget in a kernel."""
+
+    def __init__(self, wire: Wire, comm_id: str) -> None:
+        super().__init__(lambda message: wire.send(comm_id, message))
+        self.wire = wire
+        self.comm_id = comm_id
+        wire.pages.append(self)
+        self.tell("ready")
+        self.wait_for(lambda: self.number is not None)
+
+    def wait_for(self, condition: Callable[[], object], timeout: float = 8) -> None:
+        self.wire.wait_for(condition, timeout)
+
+    def wait_until_idle(self, texts: str) -> None:
+        self.wait_for(lambda: texts in self.text and not self.state["busy"])
+
+    def settle(self) -> None:
+        """Return when what was asked for so far is done and shown."""
+        text = f"/{next(numbers)}"
+        self.tell("complete", text=text)
+        self.wait_for(lambda: self.state.get("completions", {}).get("text") == text)
