@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
+from indus_nb.own_imports import keep_out_working_directory
 from indus_nb.version import __version__
 
 if TYPE_CHECKING:
+    from indus_nb.answers import FinalAnswer
     from indus_nb.session.session import AgentSession
+    from indus_nb.start import SessionOptions
 
+_MAX_NAME_CHARACTERS = 200
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
@@ -37,12 +41,19 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="what to say; several are said one after another")
-    parser.add_argument("--mode", choices=("text", "json", "rpc"), default="text", help="what goes to standard output")
+    parser.add_argument(
+        "--mode", choices=("text", "json", "rpc", "acp"), default="text", help="what goes to standard output"
+    )
     parser.add_argument(
         "--wire",
         choices=("snapshot", "delta", "strict"),
         default="snapshot",
         help="the shape of events: whole answers with each delta, deltas alone, or only what the first documents name",
+    )
+    parser.add_argument(
+        "--schema",
+        metavar="FILE|TYPE",
+        help="answer the last prompt with a value: a JSON schema, MODULE:NAME, FILE.py:NAME, int, list[str], frame, …",
     )
     parser.add_argument("-p", "--print", action="store_true", help="text mode, which is the default anyway")
     model = parser.add_argument_group("model")
@@ -65,6 +76,20 @@ def _parser() -> argparse.ArgumentParser:
     agent.add_argument("-t", "--tools", metavar="A,B", help="the tools that may be used")
     agent.add_argument("-nt", "--no-tools", action="store_true", help="use no tools")
     agent.add_argument("--approve", choices=("never", "writes", "always"), help="which tool calls to ask about first")
+    agent.add_argument(
+        "--sandbox",
+        choices=("off", "workspace", "read-only"),
+        help="confine commands and MCP servers to the working directory, or to reading",
+    )
+    agent.add_argument(
+        "--kernel",
+        metavar="FILE|ID|auto|any",
+        help="work in a running Jupyter kernel: a connection file, an id, an open notebook, the one that runs (auto), "
+        "or one that is looked for when it is needed (any)",
+    )
+    trust = agent.add_mutually_exclusive_group()
+    trust.add_argument("--trust", action="store_true", default=None, help="use what the project here brings, this time")
+    trust.add_argument("--no-trust", dest="trust", action="store_false", default=None, help="ignore it, and do not ask")
     found = parser.add_argument_group("extensions, skills and prompt templates")
     for flags, dest, what in (
         (("-e", "--extension"), "extensions", "load this extension too"),
@@ -79,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         (("-nc", "--no-context-files"), "use_context_files", "do not read AGENTS.md and its like"),
     ):
         found.add_argument(*flags, dest=dest, action="store_false", help=what)
+    parser.add_argument("--doctor", action="store_true", help="print what is set up and what is wrong, and leave")
     for ignored in ("--no-themes", "--offline", "--verbose"):
         parser.add_argument(ignored, action="store_true", help=argparse.SUPPRESS)  # hosts of other programs give it
     parser.add_argument("-v", "--version", action="version", version=__version__)
@@ -87,7 +113,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit status."""
-    gc.set_threshold(20_000, 20, 20)  # what imports make is no garbage, and a process of its own may let more lie
+    keep_out_working_directory()  # which PYTHONPATH may hold
+    gc.disable()  # what imports make is no garbage; see _open
+    gc.set_threshold(20_000, 20, 20)  # a process of its own may let more lie
     _open_standard_descriptors()
     from indus_nb.console.stdio import complain, leave
     from indus_nb.redaction import hide_shapes, secrets_of  # not when it failed: there may be no descriptor left
@@ -151,9 +179,14 @@ def _extension_flags(others: Sequence[str]) -> dict[str, bool | str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.mode == "rpc" and options.prompts:
+    if options.mode in ("rpc", "acp") and options.prompts:
         what = "@file arguments" if options.prompts[0].startswith("@") else "prompts"
-        raise UsageError(f"In RPC mode {what} come as commands on standard input, not on the command line.")
+        mode = options.mode.upper()
+        raise UsageError(f"In {mode} mode {what} come as commands on standard input, not on the command line.")
+    if options.mode in ("rpc", "acp") and options.schema is not None:
+        raise UsageError("--schema is for the modes text and json, which end with an answer.")
+    if options.mode == "acp" and (options.session is not None or options.continue_last or options.models):
+        raise UsageError("In ACP mode the client opens sessions: leave out --session, --continue and --models.")
     if options.print and options.mode != "text":
         raise UsageError(f"-p means text mode; it cannot be combined with --mode {options.mode}.")
     if options.tools is not None and options.no_tools:
@@ -161,51 +194,117 @@ def _check(options: argparse.Namespace) -> None:
 
 
 async def _run(options: argparse.Namespace) -> int:
+    if options.doctor:
+        return await _print_diagnosis(options)
+    if options.mode == "acp":
+        return await _serve_clients(options)
     if options.mode == "rpc":
         from indus_nb.console.rpc import serve
 
-        return await serve(*_open(options), options.wire)
+        return await serve(*await _open(options), options.wire)
     from indus_nb.console.once import answer_all, read_prompts
 
-    prompts = read_prompts(options.prompts)
-    session, _, descriptor_out = _open(options)
-    return await answer_all(session, prompts, options.mode, descriptor_out, options.wire)
+    prompts = read_prompts(options.prompts, options.flags)
+    answer = _typed_answer(options.schema)
+    session, _, descriptor_out = await _open(options)
+    return await answer_all(session, prompts, options.mode, descriptor_out, options.wire, answer)
 
 
-def _open(options: argparse.Namespace) -> tuple[AgentSession, int, int]:
+def _typed_answer(schema: str | None) -> FinalAnswer | None:
+    """What ``--schema`` asks for; looked up before anything is sent."""
+    if schema is None:
+        return None
+    from contextlib import redirect_stdout
+
+    from indus_nb.answers import FinalAnswer
+    from indus_nb.answers.naming import kind_of_option
+
+    with redirect_stdout(sys.stderr):  # what a module prints that is imported for it
+        return FinalAnswer(kind_of_option(schema))
+
+
+async def _print_diagnosis(options: argparse.Namespace) -> int:
+    from indus_nb.doctor import diagnosis
+
+    options.no_session = options.session is None and not options.continue_last
+    session, _, descriptor_out = await _open(options)
+    with session, os.fdopen(descriptor_out, "w", encoding="utf-8", errors="backslashreplace") as out:
+        out.writelines(f"{line}\n" for line in diagnosis(session))
+    return 0
+
+
+async def _open(options: argparse.Namespace) -> tuple[AgentSession, int, int]:
     """The session, and the descriptors to read from and write to."""
     from indus_nb.console.stdio import claim, complain
-    from indus_nb.start import SessionOptions, open_session
+    from indus_nb.start import open_session
 
-    session = open_session(
-        SessionOptions(
-            provider=options.provider,
-            model=options.model,
-            thinking=options.thinking,
-            models=_listed(options.models),
-            api_key=options.api_key,
-            system_prompt=options.system_prompt,
-            append_system_prompt=options.append_system_prompt,
-            tools=() if options.no_tools else _listed(options.tools),
-            session=options.session,
-            continue_last=options.continue_last,
-            no_session=options.no_session,
-            session_dir=options.session_dir,
-            extensions=options.extensions,
-            use_extensions=options.use_extensions,
-            flags=options.flags,
-            skills=options.skills,
-            use_skills=options.use_skills,
-            prompt_templates=options.prompt_templates,
-            use_prompt_templates=options.use_prompt_templates,
-            use_context_files=options.use_context_files,
-            approve=options.approve,
-        ),
-        definable=False,
-    )
+    chosen = _session_options(options)
+    if options.kernel is not None:
+        from indus_nb.attached import working_in
+
+        chosen = working_in(options.kernel, chosen)
+    session = open_session(chosen, definable=False)
+    if options.mode == "text" and not options.doctor:
+        await _ask_about_project(session)
     for problem in session.problems:
         complain(problem)
+    # What is there by now counts as old: it is looked through with all the rest, and not at once.
+    gc.freeze()
+    gc.unfreeze()
+    gc.enable()
     return session, *claim()
+
+
+def _session_options(options: argparse.Namespace) -> SessionOptions:
+    from indus_nb.start import SessionOptions
+
+    return SessionOptions(
+        provider=options.provider,
+        model=options.model,
+        thinking=options.thinking,
+        models=_listed(options.models),
+        api_key=options.api_key,
+        system_prompt=options.system_prompt,
+        append_system_prompt=options.append_system_prompt,
+        tools=() if options.no_tools else _listed(options.tools),
+        session=options.session,
+        continue_last=options.continue_last,
+        no_session=options.no_session,
+        session_dir=options.session_dir,
+        extensions=options.extensions,
+        use_extensions=options.use_extensions,
+        flags=options.flags,
+        skills=options.skills,
+        use_skills=options.use_skills,
+        prompt_templates=options.prompt_templates,
+        use_prompt_templates=options.use_prompt_templates,
+        use_context_files=options.use_context_files,
+        approve=options.approve,
+        trust=options.trust,
+        sandbox=options.sandbox,
+        jobs_after=None if options.mode in ("rpc", "acp") else 0,  # the other modes end with the answer
+    )
+
+
+async def _serve_clients(options: argparse.Namespace) -> int:
+    from indus_nb.console.acp import serve
+    from indus_nb.console.stdio import claim
+
+    chosen = _session_options(options)
+    gc.enable()
+    return await serve(chosen, *claim(), kernel=options.kernel)
+
+
+async def _ask_about_project(session: AgentSession) -> None:
+    """Ask the user of a terminal about a project that is not decided about, before anything of it is used."""
+    while (project := session.trusting.undecided) is not None:
+        from indus_nb.console.terminal import can_ask, choose
+
+        options = project.options()
+        chosen = choose(project.question(), list(options)) if can_ask() else None
+        if chosen is None:
+            return
+        await session.trusting.decide(options[chosen], project)
 
 
 def _listed(names: str | None) -> list[str] | None:
@@ -215,6 +314,8 @@ def _listed(names: str | None) -> list[str] | None:
 def _list_models(pattern: str) -> int:
     from indus_nb.console.stdio import complain
     from indus_nb.resources.settings import agent_directory, model_registry
+    from indus_nb.terminal import plain
+    from indus_nb.textcut import one_line
 
     registry = model_registry(agent_directory())
     for problem in registry.problems:
@@ -226,8 +327,8 @@ def _list_models(pattern: str) -> int:
     rows = [("provider", "model", "context", "max output", "$/M in", "$/M out", "thinking", "key")]
     rows += [
         (
-            model.provider,
-            model.id,
+            one_line(plain(model.provider), _MAX_NAME_CHARACTERS),
+            one_line(plain(model.id), _MAX_NAME_CHARACTERS),
             f"{model.context_window:,}",
             f"{model.max_tokens:,}",
             f"{model.cost.input:g}",

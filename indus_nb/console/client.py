@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -35,6 +35,8 @@ _KEPT_ERRORS = 4096
 _BEGINNING = 1024
 _RESPONSE = re.compile(rb'\s*\{(?=[^{}\[\]]*?"type"\s*:\s*"response")[^{}\[\]]*?"id"\s*:\s*"(?P<id>[^"\\]*)"')
 """The beginning of a response, up to its id, before anything is nested."""
+_TYPE = re.compile(rb'"type"\s*:\s*"response"')
+_IDS = re.compile(rb'"id"\s*:\s*"([^"\\]*)"')
 _log = logging.getLogger("indus_nb")
 
 
@@ -63,7 +65,7 @@ class RpcClient:
         *arguments: str,
         cwd: Path | str | None = None,
         env: Mapping[str, str] | None = None,
-        program: Sequence[str] = (sys.executable, "-m", "indus_nb"),
+        program: Sequence[str] = (sys.executable, "-P", "-m", "indus_nb"),
         on_dialog: Dialog | None = None,
     ) -> None:
         self._command = [*program, "--mode", "rpc", "--wire", "delta", *arguments]
@@ -80,6 +82,7 @@ class RpcClient:
         self._errors: deque[str] = deque(maxlen=64)
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
+        self._heard = False
         self._closed: str | None = "the client was not started: use `async with RpcClient(...)`"
 
     async def __aenter__(self) -> Self:
@@ -187,8 +190,11 @@ class RpcClient:
         """
         ended: JsonObject = {}
         async for event in self.events(text, images):
-            if event["type"] == "message_end" and event["message"]["role"] == "assistant":
-                ended = event["message"]
+            match event:
+                case {"type": "message_end", "message": {"role": "assistant"} as message}:
+                    ended = message
+                case _:
+                    pass
         if ended.get("stopReason") in ("error", "aborted"):
             raise RunFailedError(str(ended.get("errorMessage") or "The answer failed."), ended["stopReason"])
         return "".join(block["text"] for block in ended.get("content", ()) if block["type"] == "text")
@@ -327,20 +333,29 @@ class RpcClient:
             self._errors.append(chunk.decode(errors="replace"))
 
     def _take_line(self, line: bytes | LineTooLongError) -> None:
+        """Handle a frame. One that cannot be read fails the call that it answers, and nothing else.
+
+        Raises:
+            ValueError: It is no frame, and neither was one before: the program is no agent.
+        """
         try:
             if isinstance(line, LineTooLongError):
                 raise line
             frame = load_object(line)
+            self._heard = True
         except ValueError as error:
             beginning = line.beginning if isinstance(line, LineTooLongError) else line
-            if not beginning.lstrip().startswith(b"{"):
-                raise  # no agent writes that
-            failed = _failed_response(beginning, error)
+            if not self._heard and not beginning.lstrip().startswith(b"{"):
+                raise
+            failed = _failed_response(beginning, self._answers, error)
             if failed is None:
                 _log.warning("A frame of the agent cannot be read and was left out: %s", error)
                 return
             frame = failed
-        self._take(frame)
+        try:
+            self._take(frame)
+        except (KeyError, TypeError) as error:
+            _log.warning("A frame of the agent lacks what belongs to it and was left out: %r", error)
 
     def _take(self, frame: JsonObject) -> None:
         match frame.get("type"):
@@ -351,15 +366,19 @@ class RpcClient:
                     if on_success is not None and frame.get("success"):
                         on_success()
             case "host_tool_call":
-                self._host_calls[frame["id"]] = self._start(self._run_host_tool(frame))
+                self._host_calls[frame["id"]] = self._start(
+                    self._run_host_tool(frame["id"], frame["toolName"], frame["arguments"])
+                )
             case "host_tool_cancel":
                 if call := self._host_calls.get(frame["targetId"]):
                     call.cancel()
             case "extension_ui_request" if self._on_dialog is not None:
-                self._start(self._answer_dialog(frame, self._on_dialog))
-            case _:
+                self._start(self._answer_dialog(frame["id"], frame, self._on_dialog))
+            case str():
                 for queue in self._subscribers:
                     queue.put_nowait(frame)
+            case kind:
+                raise KeyError("type", kind)
 
     def _start(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)
@@ -367,14 +386,12 @@ class RpcClient:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _run_host_tool(self, frame: JsonObject) -> None:
-        call_id = frame["id"]
-
+    async def _run_host_tool(self, call_id: str, name: str, arguments: JsonObject) -> None:
         async def report(text: str) -> None:
             await self._write({"type": "host_tool_update", "id": call_id, "partialResult": _content(text)})
 
         try:
-            text, failed = await self._host_tools[frame["toolName"]].run(frame["arguments"], report), False
+            text, failed = await self._host_tools[name].run(arguments, report), False
         except Exception as error:  # noqa: BLE001 - a tool's failure, whatever it is, is a result that the model reads
             text, failed = f"{type(error).__name__}: {error}", True
         finally:
@@ -382,22 +399,27 @@ class RpcClient:
         with contextlib.suppress(ClientClosedError):
             await self._write({"type": "host_tool_result", "id": call_id, "result": _content(text), "isError": failed})
 
-    async def _answer_dialog(self, frame: JsonObject, on_dialog: Dialog) -> None:
+    async def _answer_dialog(self, dialog_id: str, frame: JsonObject, on_dialog: Dialog) -> None:
         try:
             answer = await on_dialog(frame)
         except Exception:  # noqa: BLE001 - a dialog that failed here counts as cancelled
             answer = {"cancelled": True}
         with contextlib.suppress(ClientClosedError):
-            await self._write({"type": "extension_ui_response", "id": frame["id"], **answer})
+            await self._write({"type": "extension_ui_response", "id": dialog_id, **answer})
 
 
-def _failed_response(beginning: bytes, error: ValueError) -> JsonObject | None:
-    """What stands for a response that cannot be read; ``None`` where the beginning of a line is that of none."""
-    found = _RESPONSE.match(beginning, 0, _BEGINNING)
-    if found is None:
+def _failed_response(line: bytes, waiting: Collection[str], error: ValueError) -> JsonObject | None:
+    """What stands for a response that cannot be read; ``None`` if that is not one, or nobody waits for it.
+
+    ``line`` is its beginning, if it is too long. There the id comes first; in a whole line it may stand anywhere.
+    """
+    found = _RESPONSE.match(line, 0, _BEGINNING)
+    ids = [found["id"]] if found is not None else _IDS.findall(line) if _TYPE.search(line) else []
+    known = next((each for each in (id_.decode(errors="replace") for id_ in ids) if each in waiting), None)
+    if known is None:
         return None
     problem = f"the response cannot be read: {error}"
-    return {"type": "response", "id": found["id"].decode(errors="replace"), "success": False, "error": problem}
+    return {"type": "response", "id": known, "success": False, "error": problem}
 
 
 async def _exit_status(process: asyncio.subprocess.Process) -> int:

@@ -5,13 +5,30 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal, Self, get_args
 
-from pydantic import ConfigDict, Field, field_validator
-
 from indus_nb.console.host_tools import HostToolDefinition
+from indus_nb.late_models import ConfigDict, Field, field_validator
 from indus_nb.loop import InterruptMode, QueueMode
 from indus_nb.messages import Attachment, ImageContent, ThinkingLevel, check_image
 from indus_nb.session.session import StreamingBehavior
-from indus_nb.wire import WireModel
+from indus_nb.wire import WireModel, names_of
+
+_MAX_PATH_BYTES = 4095
+_MAX_NAME_CHARACTERS = 1000
+
+
+def _check_path(path: str | None) -> str | None:
+    """Raise ``ValueError`` for what no system takes for the path of a file."""
+    if path is None:
+        return None
+    if "\0" in path:
+        raise ValueError("a path cannot hold the character U+0000")
+    try:
+        too_long = len(path.encode()) > _MAX_PATH_BYTES
+    except UnicodeEncodeError:
+        raise ValueError("a path cannot hold half characters (surrogates)") from None
+    if too_long:
+        raise ValueError(f"a path has at most {_MAX_PATH_BYTES:,} bytes")
+    return path
 
 
 class Command(WireModel):
@@ -30,7 +47,7 @@ class Command(WireModel):
     @cache
     def bare(cls) -> Self | None:
         """The command without an ``id``; ``None`` if it has fields of its own, which would have to be checked."""
-        return cls.model_construct() if cls.model_fields.keys() <= {"type", "id"} else None
+        return cls.model_construct() if {"type", "id"}.issuperset(names_of(cls)) else None
 
 
 class _WithMessage(Command):
@@ -98,6 +115,7 @@ class NewSession(Command):
 
     type: Literal["new_session"] = "new_session"
     parent_session: str | None = None
+    _possible = field_validator("parent_session")(_check_path)
 
 
 class GetState(Command):
@@ -122,8 +140,8 @@ class SetModel(Command):
     """Use another model."""
 
     type: Literal["set_model"] = "set_model"
-    provider: str
-    model_id: str
+    provider: str = Field(max_length=_MAX_NAME_CHARACTERS)
+    model_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
 
 
 class GetAvailableModels(Command):
@@ -222,6 +240,19 @@ class AbortBash(Command):
     type: Literal["abort_bash"] = "abort_bash"
 
 
+class GetJobs(Command):
+    """The calls that go on as jobs, and the newest of those that did: as in `job_update`, each with its `lastLines`."""
+
+    type: Literal["get_jobs"] = "get_jobs"
+
+
+class StopJob(Command):
+    """Stop a job, by its id. Answered when it has ended, with the job; one that is over already stays as it is."""
+
+    type: Literal["stop_job"] = "stop_job"
+    job_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
+
+
 class GetSessionStats(Command):
     """Counts, tokens and cost of the whole session."""
 
@@ -233,6 +264,7 @@ class ExportHtml(Command):
 
     type: Literal["export_html"] = "export_html"
     output_path: str | None = None
+    _possible = field_validator("output_path")(_check_path)
 
 
 class SwitchSession(Command):
@@ -240,13 +272,14 @@ class SwitchSession(Command):
 
     type: Literal["switch_session"] = "switch_session"
     session_path: str
+    _possible = field_validator("session_path")(_check_path)
 
 
 class Fork(Command):
     """Continue in a new session that ends before a message of the user; returns that message's text."""
 
     type: Literal["fork", "branch"] = "fork"
-    entry_id: str
+    entry_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
 
 
 class GetForkMessages(Command):
@@ -265,7 +298,7 @@ class GetEntries(Command):
     """All entries of the session, or those after the entry ``since``."""
 
     type: Literal["get_entries"] = "get_entries"
-    since: str | None = None
+    since: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
 
 
 class GetTree(Command):
@@ -284,26 +317,26 @@ class NavigateTree(Command):
     """Continue from another entry of this session, with a summary of what is left behind if wanted."""
 
     type: Literal["navigate_tree"] = "navigate_tree"
-    target_id: str
+    target_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
     summarize: bool = False
     custom_instructions: str | None = None
     replace_instructions: bool = False
-    label: str | None = None
+    label: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
 
 
 class SetLabel(Command):
     """Label an entry; an empty label removes it."""
 
     type: Literal["set_label"] = "set_label"
-    entry_id: str
-    label: str | None = None
+    entry_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
+    label: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
 
 
 class SetSessionName(Command):
     """Give the session a name."""
 
     type: Literal["set_session_name"] = "set_session_name"
-    name: str
+    name: str = Field(max_length=_MAX_NAME_CHARACTERS)
 
 
 class ListSessions(Command):
@@ -329,5 +362,5 @@ class GetCommandCompletions(Command):
     """What an extension offers for the arguments of its command ``/name``, of which ``prefix`` is typed already."""
 
     type: Literal["get_command_completions"] = "get_command_completions"
-    name: str
+    name: str = Field(max_length=_MAX_NAME_CHARACTERS)
     prefix: str = ""

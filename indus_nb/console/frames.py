@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, assert_never, cast
 
-import pydantic_core
-
 from indus_nb.console.strict import BLOCK, MESSAGE, UPDATE, Shape, strict_json, strict_line
 from indus_nb.events import (
     CompactionEnd,
@@ -44,8 +42,6 @@ from indus_nb.streaming import (
 from indus_nb.wire import JsonObject, dump
 
 Wire = Literal["snapshot", "delta", "strict"]
-
-DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 
 
 class FrameEncoder:
@@ -160,7 +156,7 @@ class _EncodedText:
         self._closing = closing
 
     def append(self, delta: str) -> None:
-        self._encoded += pydantic_core.to_json(delta)[1:-1]
+        self._encoded += dump(delta)[1:-1]
 
     def encoded(self) -> bytes:
         return b"".join((self._encoded, self._closing))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError
-
+from indus_nb import late_models
 from indus_nb.events import ToolOutput
+from indus_nb.late_models import ConfigDict
 from indus_nb.messages import ImageContent, check_image
 from indus_nb.providers import ToolSpec
 from indus_nb.tools.description import CallDescription, by_arguments
 from indus_nb.tools.tool import ToolContext, ToolError, text_output
-from indus_nb.wire import JsonObject, WireModel, first_problem
+from indus_nb.wire import JsonObject, WireModel, first_problem, random_hex
 
 
 class HostToolDefinition(WireModel):
@@ -63,7 +62,7 @@ class HostTools:
                 call.result.set_result(_output(frame.get("result")))
         except ToolError as error:
             call.result.set_exception(error)
-        except ValidationError as error:
+        except late_models.ValidationError as error:
             wrong = first_problem(error)
             call.result.set_exception(ToolError(f"The host's answer is wrong at `{wrong.path}`: {wrong.reason}"))
 
@@ -81,14 +80,14 @@ class HostTools:
         Raises:
             ToolError: The client reported a failure, or its answer is not a result.
         """
-        call_id = secrets.token_hex(8)
+        call_id = random_hex(8)
         call = self._open[call_id] = _OpenCall(context.report)
         frame = {"id": call_id, "toolCallId": context.call_id, "toolName": name, "arguments": arguments}
         self._send({"type": "host_tool_call", **frame})
         try:
             return await call.result
         except asyncio.CancelledError:
-            self._send({"type": "host_tool_cancel", "id": secrets.token_hex(8), "targetId": call_id})
+            self._send({"type": "host_tool_cancel", "id": random_hex(8), "targetId": call_id})
             raise
         finally:
             del self._open[call_id]
@@ -115,7 +114,7 @@ class HostTool:
 
     def describe_call(self, arguments: JsonObject) -> CallDescription:
         """Describe a call by its arguments; what the client does with it is not known here."""
-        return by_arguments(self.definition.name, arguments)
+        return by_arguments(self.definition.name, arguments, origin="the program that shows this session")
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Have the client run the tool, see ``HostTools.call``.

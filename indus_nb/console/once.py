@@ -1,6 +1,8 @@
 """JSON and text mode: the prompts of the command line, one after another, and then the end.
 
 JSON mode writes the session's header and then every event, one a line. Text mode writes the last answer's text alone.
+With a typed answer text mode writes its value as JSON, and JSON mode ends with a line
+``{"type": "answer", "value": …}``, or with ``error`` and ``attempts`` in the place of the value.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from indus_nb.console.frames import Wire
 from indus_nb.console.stdio import FrameWriter, complain, on_signals
@@ -20,11 +22,14 @@ from indus_nb.console.strict import EVENTS, strict_json
 from indus_nb.errors import IndusError, RunFailedError, UsageError
 from indus_nb.events import AutoRetryStart, CompactionStart, ExtensionError, SessionEvent, SessionSaveFailed
 from indus_nb.messages import ImageContent
-from indus_nb.render.markup import plain
 from indus_nb.session.session import AgentSession
+from indus_nb.terminal import plain
 from indus_nb.tools import ToolError
 from indus_nb.tools.read import read_image
-from indus_nb.wire import clean_text, dump
+from indus_nb.wire import JsonObject, clean_text, dump
+
+if TYPE_CHECKING:
+    from indus_nb.answers import FinalAnswer
 
 _CLOSE_SECONDS = 30.0
 _HINT_SECONDS = 3.0
@@ -44,6 +49,7 @@ async def answer_all(
     mode: Literal["json", "text"],
     descriptor_out: int,
     wire: Wire = "snapshot",
+    answer: FinalAnswer | None = None,
 ) -> int:
     """Answer the prompts of the command line, one after another, and end the session.
 
@@ -53,10 +59,12 @@ async def answer_all(
         mode: ``json`` writes the session's header and every event, ``text`` the last answer's text.
         descriptor_out: Where to write.
         wire: The shape of events in JSON mode.
+        answer: The typed answer that the last prompt asks for; it is written in the place of the text, and in JSON
+            mode in a line of its own behind the events.
 
     Returns:
-        The exit status: 0, 1 when the last answer failed or something was lost, 2 for wrong usage, 128 and more after a
-        signal.
+        The exit status: 0, 1 when the last answer failed, was not of the type that was asked for, or something was
+        lost, 2 for wrong usage, 128 and more after a signal.
     """
     ended: list[int] = []
 
@@ -77,9 +85,12 @@ async def answer_all(
         await session.start()
         session.hooks.check_flags()
         status = 0
-        for prompt in prompts:
-            await session.prompt(prompt.text, prompt.images)
-            status = _status(session)
+        for number, prompt in enumerate(prompts, 1):
+            asked = answer if number == len(prompts) else None
+            await session.prompt(prompt.text, prompt.images, answer=asked)
+            status = _status(session, asked)
+        if answer is not None:
+            return _write_value(answer, mode, writer, status)
         text = session.last_answer.text if session.last_answer is not None else ""
         if mode == "text" and (text or status == 0):
             writer.send_line(clean_text(plain(text) if os.isatty(descriptor_out) else text).encode())
@@ -110,12 +121,36 @@ async def _end(session: AgentSession, writer: FrameWriter, status: int) -> int:
     return status
 
 
-def _status(session: AgentSession) -> int:
+def _write_value(answer: FinalAnswer, mode: str, writer: FrameWriter, status: int) -> int:
+    """Write a typed answer, or in JSON mode why there is none; returns the exit status."""
+    try:
+        value: object = answer.kind.to_json(answer.value())
+    except IndusError as error:
+        status = status or _complain(error)
+        attempts = [{"given": each.given, "problems": [*each.problems]} for each in answer.attempts]
+        line: JsonObject = {"type": "answer", "error": str(error), "attempts": attempts}
+        if mode == "json":
+            writer.send_line(dump(line))
+        return status
+    if mode == "json":
+        writer.send_line(dump({"type": "answer", "value": value}))
+    elif status == 0:
+        writer.send_line(dump(value))
+    return status
+
+
+def _complain(error: IndusError) -> int:
+    complain(str(error))
+    return 1
+
+
+def _status(session: AgentSession, asked: FinalAnswer | None = None) -> int:
     try:
         answer = session.answer_or_raise()
     except RunFailedError as error:
-        complain(str(error))
-        return 1
+        return _complain(error)
+    if asked is not None:
+        return 0
     if answer.stop_reason == "length":
         complain("The answer was cut off at the model's limit of output.")
     elif not answer.text.strip():
@@ -139,8 +174,15 @@ def _report_wait(event: SessionEvent) -> None:
         complain("The conversation has grown too long: its older part is summarised.")
 
 
-def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
+def read_prompts(arguments: Sequence[str], flags: Iterable[str] = ()) -> list[PromptInput]:
     """The prompts of the command line, with files named ``@path`` and piped input before the first of them.
+
+    Args:
+        arguments: Prompts and files.
+        flags: The names of options that only an extension could know.
+
+    Returns:
+        The prompts, at least one.
 
     Raises:
         UsageError: There is nothing to ask, a prompt is empty, or a file cannot be read.
@@ -160,6 +202,11 @@ def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
     if any(not text.strip() for text in texts):
         raise UsageError("A prompt on the command line is empty.")
     if not (texts or attached or images):
+        if unknown := [f"--{name}" for name in flags]:
+            raise UsageError(
+                f"Nothing to do: there is no prompt, and {', '.join(unknown)} is no option of `indusagi` (an "
+                "extension could know it). `indusagi --help` shows all options."
+            )
         raise UsageError('Nothing to do: give a prompt, such as `indusagi "List the files here"`, or use --mode rpc.')
     first = "\n\n".join([*attached, *texts[:1]])
     return [PromptInput(first, images), *(PromptInput(text) for text in texts[1:])]
@@ -168,6 +215,8 @@ def read_prompts(arguments: Sequence[str]) -> list[PromptInput]:
 def _attachment(name: str) -> str | ImageContent:
     path = Path(name).expanduser()
     try:
+        if not (path.is_file() or path.is_dir()) and path.exists():
+            raise UsageError(f"@{name}: it is no file that could be read to its end.")
         if (shown := read_image(path, name)) is not None:
             return next(block for block in shown.content if isinstance(block, ImageContent))
         return f'<file name="{path.absolute()}">\n{path.read_text(encoding="utf-8")}\n</file>'

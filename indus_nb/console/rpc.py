@@ -11,30 +11,33 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from indus_nb import textcut
+from indus_nb import late_models, textcut
 from indus_nb.console import commands
 from indus_nb.console.commands import Command
 from indus_nb.console.frames import Wire
 from indus_nb.console.host_tools import HostTools
-from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, has_hung_up, on_signals, read_lines
+from indus_nb.console.intake import carry_out
+from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, on_signals
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.providers import Model
+from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session.conversation import ContextUsage
 from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import list_sessions, user_text
+from indus_nb.vault import preload
 from indus_nb.wire import JsonObject, dump, field_problems, load_object, plain
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHUTDOWN_WAIT_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 3.0
-_STALLED_READER_SECONDS = 3.0
 
 
 class RpcServer:
@@ -43,7 +46,8 @@ class RpcServer:
     def __init__(self, session: AgentSession, writer: FrameWriter) -> None:
         self._session = session
         self._writer = writer
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """The commands that are carried out."""
         self._shown_model: tuple[Model | None, JsonObject | None] = (None, None)
         self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
         self._handlers: dict[str, tuple[type[Command], Callable[[Any], Any]]] = {
@@ -72,6 +76,8 @@ class RpcServer:
             "abort_retry": (commands.AbortRetry, self._abort_retry),
             "bash": (commands.Bash, self._bash),
             "abort_bash": (commands.AbortBash, self._abort_bash),
+            "get_jobs": (commands.GetJobs, self._get_jobs),
+            "stop_job": (commands.StopJob, self._stop_job),
             "get_session_stats": (commands.GetSessionStats, self._get_session_stats),
             "export_html": (commands.ExportHtml, self._export_html),
             "switch_session": (commands.SwitchSession, self._switch_session),
@@ -120,7 +126,7 @@ class RpcServer:
         try:
             command = model.bare() if command_id == frame.get("id") else None
             command = command or model.model_validate(frame)
-        except ValidationError as error:
+        except late_models.ValidationError as error:
             self._respond(command_id, str(kind), error=_explain(str(kind), error))
             return False
         return self._start(command_id, str(kind), lambda: handler(command))
@@ -133,8 +139,8 @@ class RpcServer:
             return False
         if asyncio.iscoroutine(data):
             task = asyncio.create_task(self._finish(command_id, name, data))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
         else:
             self._respond(command_id, name, data=data)
             return False
@@ -183,8 +189,8 @@ class RpcServer:
         """Abort what runs, and respond to all commands that were accepted."""
         await self._session.abort_bash()
         await self._session.abort()
-        if self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        if self.tasks:
+            await asyncio.wait(tuple(self.tasks))
 
     # The commands
 
@@ -351,6 +357,20 @@ class RpcServer:
     async def _abort_bash(self, _: commands.AbortBash) -> None:
         await self._session.abort_bash()
 
+    def _get_jobs(self, _: commands.GetJobs) -> JsonObject:
+        jobs = self._session.settings.jobs
+        hide = self._session.settings.vault.hide
+        listed = [] if jobs is None else jobs.all
+        return {"jobs": [{**job.info().to_wire(), "lastLines": hide(job.last_lines())} for job in listed]}
+
+    async def _stop_job(self, command: commands.StopJob) -> JsonObject:
+        jobs = self._session.settings.jobs
+        job = None if jobs is None else jobs.find(command.job_id)
+        if jobs is None or job is None:
+            raise UsageError(f"There is no job {command.job_id}. get_jobs lists those that there are.")
+        await jobs.stop(job, by_user=True)
+        return {"job": job.info().to_wire()}
+
     def _get_session_stats(self, _: commands.GetSessionStats) -> JsonObject:
         store = self._session.store
         stats: JsonObject = {} if store.path is None else {"sessionFile": str(store.path)}
@@ -495,20 +515,6 @@ async def _end(session: AgentSession) -> None:
         session.close()
 
 
-async def _is_read(writer: FrameWriter, descriptor_in: int) -> bool:
-    """Wait for the reader; returns whether it goes on reading, which a host that has hung up may not do."""
-    while True:
-        written = writer.written
-        try:
-            async with asyncio.timeout(_STALLED_READER_SECONDS):
-                await writer.wait_for_reader()
-        except TimeoutError:
-            if writer.written == written and has_hung_up(descriptor_in):
-                return False
-        else:
-            return True
-
-
 def _host(writer: FrameWriter) -> Host:
     """Renders UI requests as frames. Call it on the event loop that writes."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
@@ -550,15 +556,7 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     session.subscribe(writer.send)
 
     async def read() -> None:
-        try:
-            async for line in read_lines(descriptor_in):
-                if server.handle_line(line):
-                    await asyncio.sleep(0)  # so that what it begins has begun when the next one is looked at
-                if writer.far_behind and not await _is_read(writer, descriptor_in):
-                    complain("The host has closed its end and does not read what waits for it.")
-                    return
-        finally:
-            end(0)
+        end(await carry_out(server, writer, descriptor_in))
 
     async def leave() -> None:
         await session.wait_until_idle()
@@ -567,13 +565,19 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     leaving: list[asyncio.Task[None]] = []
     session.on_shutdown = lambda: leaving.append(asyncio.create_task(leave()))
     session.ui.attach(_host(writer), place="RPC mode")
+    session.trusting.in_background = True  # a host may never answer
     on_signals(end)
     reading = asyncio.create_task(read())
     starting = asyncio.create_task(_start(session))
-    preloading = loop.call_later(_IDLE_SECONDS, session.models.preload)
+    preloading = [
+        loop.call_later(_IDLE_SECONDS, session.models.preload),
+        loop.call_later(2 * _IDLE_SECONDS, preload_in_background, preload),
+        loop.call_later(4 * _IDLE_SECONDS, preload_in_background, late_models.preload),
+    ]
     await over.wait()
     reading.cancel()
-    preloading.cancel()
+    for each in preloading:
+        each.cancel()
     writer.stop_blocking()
     try:
         async with asyncio.timeout(_SHUTDOWN_WAIT_SECONDS):

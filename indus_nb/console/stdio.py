@@ -9,7 +9,8 @@ What this module promises:
 - A slow reader never blocks the event loop, for a thread of its own writes. It causes *backpressure* instead: ``send``
   returns an awaitable to whoever produces events, so memory stays bounded. Only deltas of one block are joined
   meanwhile, and reports of one tool replace each other.
-- A frame that cannot be encoded is logged and left out; a reader that is gone is reported once, by ``on_broken``.
+- A frame that cannot be encoded is logged and left out; a reader that is gone is reported once, by ``on_broken``, on
+  Linux also while nothing is written.
 - Lines come in as bytes, split at LF alone. One longer than ``MAX_LINE_BYTES`` is skipped and reported, without being
   held in memory. No more than four chunks are read ahead.
 - ``leave`` ends the process whatever its threads do, and no command of it goes on.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import select
@@ -29,10 +31,11 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
-from indus_nb.console.frames import DELTAS, FrameEncoder, Wire
+from indus_nb.console.frames import FrameEncoder, Wire
 from indus_nb.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
-from indus_nb.streaming import BlockDelta
-from indus_nb.tools.guard import kill_groups
+from indus_nb.streaming import DELTAS, BlockDelta
+from indus_nb.terminal import PlainFormatter, plain
+from indus_nb.tools.guard import kill_guarded
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
@@ -54,13 +57,16 @@ def claim() -> tuple[int, int]:
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(PlainFormatter())
     return private_in, private_out
 
 
 def complain(sentence: str) -> None:
     """Write a sentence to the user, on standard error if that is read."""
+    shown = plain(sentence).replace("\n", "\n  ")  # or a line in it could pose as a sentence of its own
     with contextlib.suppress(OSError):
-        print(f"indusagi: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
+        print(f"indusagi: {shown}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
 
 
 def on_signals(end: Callable[[int], None]) -> None:
@@ -72,7 +78,7 @@ def on_signals(end: Callable[[int], None]) -> None:
 
 def leave(status: int) -> None:
     """End the process at once with an exit status; kills running commands, and waits for no thread."""
-    kill_groups()
+    kill_guarded()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     os._exit(status)
@@ -125,6 +131,7 @@ class FrameWriter:
         """The bytes that were written to the descriptor."""
         self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
         self._thread.start()
+        self._unwatch = _when_unread(descriptor, self._on_hang_up)
 
     def send_line(self, line: bytes) -> None:
         """Send a line that is no event: a response or a header."""
@@ -177,9 +184,12 @@ class FrameWriter:
                 while (self._pending or self._writing) and self._broken is None:
                     self._room.clear()
                     await self._room.wait()
+        self._unwatch()
         with self._wake:
             self._closed = True
             self._wake.notify()
+        if self._broken is not None:
+            self._thread.join(seconds)  # its write fails at once; a descriptor of that number may be another one later
         if self._broken is None and (self._pending or self._writing):
             return "nobody reads it"
         return self._broken
@@ -202,6 +212,16 @@ class FrameWriter:
             return True
         return False
 
+    def _clear(self) -> None:
+        self._pending, self._pending_bytes = [], 0
+
+    def _on_hang_up(self) -> None:
+        if self._broken is None:
+            self._broken = os.strerror(errno.EPIPE)
+            self._clear()
+            self._room.set()
+            self._on_broken()
+
     def _flush_step(self) -> None:
         self._flushes_soon = False
         self._flush()
@@ -209,7 +229,8 @@ class FrameWriter:
     def _flush(self) -> None:
         if self._writing or not self._pending or self._broken is not None:
             return
-        items, self._pending, self._pending_bytes = self._pending, [], 0
+        items = self._pending
+        self._clear()
         lines = [line for item in items if (line := self._encoded(item))]
         if not lines:
             self._room.set()
@@ -231,7 +252,7 @@ class FrameWriter:
     def _written(self) -> None:
         self._writing = False
         if self._broken is not None:
-            self._pending, self._pending_bytes = [], 0
+            self._clear()
             self._on_broken()
         self._flush()
         self._room.set()
@@ -322,6 +343,33 @@ class LineSplitter:
         self._parts.clear()
         self._length = 0
         return LineTooLongError(self._limit, beginning) if too_long else line
+
+
+def _when_unread(descriptor: int, call: Callable[[], None]) -> Callable[[], None]:
+    """Call ``call`` on the running loop when nobody can read from a pipe or socket any more.
+
+    Returns what ends the watch. Where the system cannot tell, the next write does.
+    """
+    if sys.platform != "linux":
+        return lambda: None
+    loop, watch = asyncio.get_running_loop(), select.epoll()
+
+    def end() -> None:
+        if not watch.closed:
+            loop.remove_reader(watch.fileno())
+            watch.close()
+
+    def fire() -> None:
+        end()
+        call()
+
+    try:
+        watch.register(descriptor, 0)  # hang-ups and errors are told of unasked
+    except OSError:  # a file or device, which has no other end
+        watch.close()
+    else:
+        loop.add_reader(watch.fileno(), fire)
+    return end
 
 
 def has_hung_up(descriptor: int) -> bool:

@@ -235,7 +235,7 @@ def test_a_signal_ends_the_run_its_children_and_the_process(
     claude.signal(number)
     assert claude.wait_for_end() == status
     assert claude.frames[-1]["type"] == "agent_settled"
-    _, alive = psutil.wait_procs(children, timeout=5)
+    _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
 
 

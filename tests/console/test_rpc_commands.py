@@ -270,7 +270,8 @@ def test_a_command_of_the_user_streams_and_is_shown_to_the_model_with_the_next_p
     }  # fmt: skip
     updates = [frame for frame in claude.frames if frame["type"] == "bash_execution_update"]
     assert "".join(update["delta"] for update in updates) == "a\nb"
-    assert {update["id"] for update in updates} == {claude.frames[-1]["id"]}
+    (response,) = (frame for frame in claude.frames if frame.get("command") == "bash")
+    assert {update["id"] for update in updates} == {response["id"]}
     assert data(claude, "bash", command="echo secret", excludeFromContext=True)["output"] == "secret\n"
     messages_api.add(Reply("I see."))
     say(claude, "what was that?")

@@ -64,7 +64,7 @@ def bring_into(state: str, process: RpcProcess, api: MessagesApi) -> None:
 
 
 def assert_all_is_well(folder: Path, children: list[psutil.Process], state: str) -> None:
-    _, alive = psutil.wait_procs(children, timeout=2)
+    _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
     for path in (folder / "sessions").glob("*.jsonl"):
         lines = path.read_bytes().splitlines()
@@ -107,7 +107,7 @@ def test_a_command_that_waited_for_the_session_begins_nothing_at_the_end(
         children = psutil.Process(process.pid).children(recursive=True)
         assert process.wait_for_end() == 0
     assert process.answer_to("a")
-    _, alive = psutil.wait_procs(children, timeout=2)
+    _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
 
 
@@ -178,7 +178,7 @@ def test_nothing_outlives_a_killed_parent(
         send(command, seen)
         family = [agent, *agent.children(recursive=True)]
         parent.kill()
-        _, alive = psutil.wait_procs(family, timeout=5)
+        _, alive = psutil.wait_procs(family, timeout=10)
         assert not alive
     for path in (tmp_path / "sessions").glob("*.jsonl"):
         assert all(json.loads(line) for line in path.read_bytes().splitlines())

@@ -132,8 +132,8 @@ def test_the_gate_asks_the_client(
 def test_what_is_allowed_for_a_folder_is_kept_as_a_readable_rule(
     messages_api: MessagesApi, more: dict[str, str], tmp_path: Path
 ) -> None:
-    git = ToolUse("bash", {"command": "git status --short"})
-    messages_api.add(Reply(git), Reply("Done."), Reply(git), Reply("Done."))
+    listing = ToolUse("bash", {"command": "ls -l .."})
+    messages_api.add(Reply(listing), Reply("Done."), Reply(listing), Reply("Done."))
     for asked in (True, False):
         with start(tmp_path, more, "--approve", "writes", "--no-session") as process:
             process.ask("prompt", message="go")
@@ -143,7 +143,7 @@ def test_what_is_allowed_for_a_folder_is_kept_as_a_readable_rule(
                 process.send({"type": "extension_ui_response", "id": dialog["id"], "value": rule})
             process.wait("agent_settled")
     rules = json.loads((tmp_path / "agent" / "approved.json").read_text())
-    assert rules == {str(tmp_path): ["bash: git status …"]}
+    assert rules == {str(tmp_path): ["bash: ls …"]}
 
 
 @pytest.mark.parametrize("end", ["stdin", "abort", signal.SIGTERM])
@@ -210,7 +210,7 @@ def test_skills_templates_and_context_files_reach_the_model(
     prompts.mkdir()
     (prompts / "greet.md").write_text("Greet $1 and $2.")
     messages_api.add(Reply("Moo."), Reply("Moo."))
-    with start(tmp_path, more) as process:
+    with start(tmp_path, more, "--trust") as process:
         names = [(c["name"], c["source"]) for c in process.ask("get_commands")["data"]["commands"]]
         assert names == [("greet", "prompt"), ("skill:counting", "skill")]
         for text in ("/greet Ada Bob", "/skill:counting to ten"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indus_nb.console.frames import FrameEncoder
+from indus_nb.console.intake import carry_out
 from indus_nb.console.stdio import FrameWriter, LineSplitter, LineTooLongError, read_lines
 from indus_nb.events import AgentStart, MessageUpdate, SessionEvent, ToolExecutionUpdate
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
@@ -139,6 +141,7 @@ async def test_a_slow_reader_sees_only_the_latest_report_of_a_tool(pipe: tuple[i
 async def test_a_reader_that_has_gone_holds_nothing_up(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     os.close(reading)
+    others = threading.enumerate()
     gone: list[str] = []
     writer = FrameWriter(writing, "snapshot", lambda: gone.append("gone"))
     for _ in range(3):
@@ -146,6 +149,7 @@ async def test_a_reader_that_has_gone_holds_nothing_up(pipe: tuple[int, int]) ->
         await writer.wait_for_reader()
     assert await writer.close(10) == "Broken pipe"
     assert gone
+    assert "indus_nb frames" not in {thread.name for thread in threading.enumerate() if thread not in others}
 
 
 async def test_deltas_that_come_together_are_one_frame_and_a_lone_one_waits_for_no_other(pipe: tuple[int, int]) -> None:
@@ -164,3 +168,26 @@ async def test_deltas_that_come_together_are_one_frame_and_a_lone_one_waits_for_
             shown.append(json.loads(await asyncio.to_thread(lines.readline))["assistantMessageEvent"]["delta"])
     assert shown == ["word ", "word " * 50, "word ", "word "]
     assert await writer.close(10) is None
+
+
+class Defective:
+    """Carries nothing out."""
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def handle_line(self, line: object) -> bool:
+        raise ZeroDivisionError(line)
+
+
+async def test_a_defect_while_commands_are_read_is_said_and_is_no_good_end(
+    pipe: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = pipe
+    os.write(writing, b"one\ntwo\n")
+    answers = FrameWriter(os.open(os.devnull, os.O_WRONLY), "snapshot", lambda: None)
+    assert await carry_out(Defective(), answers, reading) == 1
+    assert (
+        "indusagi: Internal error: ZeroDivisionError: b'one'. No more commands are read.\n" in capsys.readouterr().err
+    )
+    await answers.close(10)

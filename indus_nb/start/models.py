@@ -1,0 +1,131 @@
+"""Which model a session starts with, and which ones it cycles through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from indus_nb.errors import ModelNotFoundError, UsageError
+from indus_nb.messages import ThinkingLevel
+from indus_nb.providers import Model
+from indus_nb.providers.catalog import ModelCost, split_level
+from indus_nb.providers.registry import ModelRegistry, ScopedModel
+from indus_nb.resources.settings import LoadedSettings
+from indus_nb.session.model_choice import model_unavailable
+from indus_nb.start.options import SessionOptions
+
+THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
+DEFAULT_THINKING_LEVEL: ThinkingLevel = "medium"
+
+
+def choose_model(
+    options: SessionOptions,
+    loaded: LoadedSettings,
+    stored: tuple[str, str] | None,
+    registry: ModelRegistry,
+    cycled: Sequence[ScopedModel],
+    problems: list[str],
+) -> tuple[Model | None, str | None]:
+    """The model, and the level that was named with it.
+
+    It is the requested one, the session's own, the first to cycle through, the one of the settings, or one with a key.
+
+    Args:
+        options: What is requested.
+        loaded: The settings.
+        stored: Provider and id of the model that the session had.
+        registry: The models.
+        cycled: The models to cycle through.
+        problems: Gets what is wrong and does no harm.
+
+    Returns:
+        The model, ``None`` without any that has a key, and the level.
+
+    Raises:
+        UsageError: The requested model or provider is unknown.
+    """
+    provider = registry.default(options.provider).provider if options.provider is not None else None
+    if options.model is not None:
+        name, level = split_level(options.model)
+        try:
+            return registry.find(name, provider), level
+        except ModelNotFoundError as error:
+            # A gateway or a new model may know more than the catalogue: who names the provider is believed.
+            named, slash, rest = name.partition("/")
+            known = provider or (named if slash and named in {model.provider for model in registry.models} else None)
+            if known is None or known == "offline":
+                raise
+            model_id = name if provider else rest
+            problems.append(f"{error} It is asked for all the same, with the limits of a usual model.")
+            return registry.default(known).model_copy(
+                update={"id": model_id, "name": model_id, "cost": ModelCost()}
+            ), level
+    if stored is not None and provider is None:
+        try:
+            return registry.with_id(stored[1], stored[0]), None
+        except ModelNotFoundError as error:
+            problems.append(model_unavailable(None, error))
+    fitting = [scoped for scoped in cycled if provider in (None, scoped.model.provider)]
+    if fitting:
+        usable = (scoped for scoped in fitting if scoped.model.api != "offline" and registry.has_key(scoped.model))
+        chosen = next(usable, fitting[0])
+        return chosen.model, options.thinking or chosen.thinking_level
+    return _default_model(provider, options, loaded, registry, problems), None
+
+
+def _default_model(
+    provider: str | None, options: SessionOptions, loaded: LoadedSettings, registry: ModelRegistry, problems: list[str]
+) -> Model | None:
+    settings = loaded.settings
+    usual = settings.default_provider
+    if usual is not None:
+        try:
+            usual = registry.default(usual).provider
+        except UsageError as error:
+            problems.append(f"{loaded.place('defaultProvider')} is rejected. {error}")
+            usual = None
+    if settings.default_model is not None and provider in (None, usual):
+        try:
+            return registry.find(settings.default_model, usual)
+        except ModelNotFoundError as error:
+            problems.append(f"{loaded.place('defaultModel')} is rejected. {error}")
+    if (named := provider or usual) is not None:
+        return registry.default(named)
+    return registry.default("anthropic") if options.api_key else registry.first_available()
+
+
+def choose_cycled(
+    patterns: Sequence[str] | None, loaded: LoadedSettings, registry: ModelRegistry, problems: list[str]
+) -> list[ScopedModel] | None:
+    """The models to cycle through.
+
+    Args:
+        patterns: Those requested; ``None`` for those of the settings.
+        loaded: The settings.
+        registry: The models.
+        problems: Gets what is wrong in the settings.
+
+    Returns:
+        The models in order, or ``None`` for all.
+
+    Raises:
+        ModelNotFoundError: No model is called like one of the patterns.
+    """
+    wanted = loaded.settings.enabled_models if patterns is None else patterns
+    chosen: dict[tuple[str, str], ScopedModel] = {}
+    for pattern in wanted or ():
+        try:
+            for scoped in registry.scope(pattern):
+                chosen.setdefault((scoped.model.provider, scoped.model.id), scoped)
+        except ModelNotFoundError as error:
+            if patterns is not None:
+                raise
+            problems.append(f"{loaded.place('enabledModels')} names an unknown model. {error}")
+    return list(chosen.values()) or None
+
+
+def thinking_level(level: str) -> ThinkingLevel:
+    """The level with this name; raises ``UsageError`` for another."""
+    if level not in THINKING_LEVELS:
+        raise UsageError(f"Unknown thinking level: {level}. Choose one of {', '.join(THINKING_LEVELS)}.")
+    return level

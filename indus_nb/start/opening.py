@@ -1,0 +1,457 @@
+"""Opens a session: what options and settings amount to, and what the session gets of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from indus_nb import own_imports
+from indus_nb.errors import IndusError, UsageError
+from indus_nb.files import current_directory, expand_user, keep_private
+from indus_nb.providers.registry import ModelRegistry, ScopedModel
+from indus_nb.resources.settings import (
+    LoadedSettings,
+    Settings,
+    agent_directory,
+    load_settings,
+    model_registry,
+    variable,
+)
+from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY, Trust
+from indus_nb.session.hooks import SessionHooks
+from indus_nb.session.session import AgentSession, Equipment, SessionSettings
+from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
+from indus_nb.start.options import SessionOptions
+from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
+from indus_nb.tools import BUILTIN_TOOLS, DEFAULT_TOOLS, TODO, Shell, Tool, builtin_tools
+from indus_nb.tools.process import child_environment
+from indus_nb.vault import Vault
+from indus_nb.wire import JsonObject
+
+if TYPE_CHECKING:
+    from indus_nb.extensions.loader import Source
+    from indus_nb.extensions.todo_keeper import TodoKeeper
+    from indus_nb.resources.loading import Resources
+    from indus_nb.resources.projects import Project
+    from indus_nb.resources.sandbox_settings import Sandboxes
+    from indus_nb.session.job_reports import ReportedJobs
+
+
+class _Plan:
+    """What options and settings amount to; read anew once the user trusts the project."""
+
+    def __init__(self, options: SessionOptions, cwd: Path, agent_dir: Path) -> None:
+        self.options = options
+        self.cwd = cwd
+        self.agent_dir = agent_dir
+        self.trust = Trust(agent_dir, options.trust)
+        self.keeper: TodoKeeper | None = None
+        self.sandboxes: Sandboxes | None = None
+        self.vault = Vault(redact=False)
+        self.shell = Shell()
+        self.looks_again = False
+        """Whether loading extensions looks at the project anew; else it is used as it was decided about."""
+        self.load()
+        after = options.jobs_after, self.settings.jobs.after_seconds, options.usual_jobs_after
+        self.jobs: ReportedJobs | None = None
+        if any(after):
+            from indus_nb.session.job_reports import reported_jobs
+
+            self.jobs = reported_jobs(next(seconds for seconds in after if seconds is not None))
+
+    def load(self) -> None:
+        """Read the settings; those of a project as they were when it was decided about."""
+        project = self.trust.project(self.cwd)
+        trusted, content = (project.trusted, project.settings or b"{}") if project is not None else (False, None)
+        self.loaded = load_settings(self.cwd, self.agent_dir, trusted=trusted, project=content)
+        self.settings = self.loaded.settings
+
+    def choose_tools(self, problems: list[str]) -> None:
+        """Determine the tools that are offered unless the user chooses others."""
+        self.usual_tools = _usual_tools(self.loaded, problems)
+        self.tools = self.usual_tools if self.options.tools is None else self.options.tools
+        # Offered only on request: a host or an extension may have a tool of that name.
+        self.keeper = self.keeper or _todo_keeper(self.settings, self.tools)
+
+    def confine(self, directory: Path, problems: list[str]) -> None:
+        """Determine what confines programs, if anything does; ``directory`` holds sessions, which they cannot read."""
+        if self.options.sandbox is None:
+            if (lost := self.loaded.lost_sandbox) is not None:
+                raise UsageError(f"{lost} It speaks of a sandbox: until it is mended, say --sandbox or --sandbox off.")
+            if self.settings.sandbox is None:
+                return
+        from indus_nb.resources.sandbox_settings import make_sandboxes
+
+        hidden = (self.agent_dir, directory)
+        own = self.loaded.own_sandbox
+        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own)
+        if self.sandboxes is not None and self.sandboxes.problem is not None:
+            problems.append(self.sandboxes.problem)
+
+    def attach(self, session: AgentSession) -> None:
+        """Let the session have what follows it, and what belongs to sandboxes be removed when it ends."""
+        session.watchers += [self.keeper] if self.keeper is not None else []
+        if self.jobs is not None:
+            self.jobs.attach(session, lambda: self.settings.jobs.start_turn)
+        if self.sandboxes is not None:
+            session.subscribe(lambda _: None, on_close=self.sandboxes.close)
+
+    def confined_shell(self, cwd: Path) -> Shell:
+        """What runs the model's commands; the user's own run in ``SessionSettings.shell``, which is not confined."""
+        return self.shell if self.sandboxes is None else replace(self.shell, sandbox=self.sandboxes.of(cwd))
+
+    def session_settings(self, cycled: Sequence[ScopedModel] | None) -> SessionSettings:
+        """How the session behaves."""
+        settings = self.settings
+        return SessionSettings(
+            thinking_budgets=settings.thinking_budgets,
+            tool_execution=settings.tool_execution,
+            interrupt_mode=settings.interrupt_mode,
+            shell=self.shell,
+            retry=settings.retry,
+            compaction=settings.compaction,
+            branch_summary=settings.branch_summary,
+            cycled_models=cycled,
+            resize_images=settings.images.auto_resize,
+            approve=self.options.approve or settings.approve or self.options.usual_approve,
+            sandbox="off" if self.sandboxes is None else self.sandboxes.mode,
+            vault=self.vault,
+            jobs=self.jobs,
+        )
+
+    def keep_secrets(self, registry: ModelRegistry, directory: Callable[[], Path]) -> None:
+        """Make what knows the secrets, and the shell that tells its commands none of the keys."""
+
+        def listed() -> list[tuple[str, str]]:
+            from indus_nb.redaction import names_secret
+
+            found = list(registry.known_secrets())
+            for server, entry in self.settings.mcp_servers.items():
+                for part in ("env", "headers"):
+                    given: object = cast("JsonObject", entry).get(part) if isinstance(entry, dict) else None
+                    named = cast("JsonObject", given).items() if isinstance(given, dict) else ()
+                    found += [(f"{name} of {server}", str(value)) for name, value in named if names_secret(name)]
+            return found
+
+        def environment() -> dict[str, str]:
+            return child_environment(self.settings.shell_environment, registry.key_variables())
+
+        self.vault = Vault(directory, listed, redact=self.settings.secrets.redact)
+        self.shell = Shell(self.settings.shell_path, self.settings.shell_command_prefix, environment, self.vault)
+
+
+def open_session(options: SessionOptions | None = None, *, definable: bool = True) -> AgentSession:
+    """Open a session, new or resumed.
+
+    Args:
+        options: what is requested of it; without them everything is as the settings have it.
+        definable: whether this process may come to define tools and handlers (``indus_nb.agent``) while the session is
+            open. If not, what extensions need is imported for those that there are.
+
+    Returns:
+        The session; what is wrong and does no harm is in its ``problems``. A missing key is reported by the first
+        prompt.
+
+    Raises:
+        IndusError: An option cannot be used; nothing is left open.
+    """
+    options = options or SessionOptions()
+    if sum((options.session is not None, options.continue_last, options.no_session)) > 1:
+        raise UsageError("Choose one of --session, --continue and --no-session.")
+    cwd = (expand_user(options.cwd) if options.cwd else current_directory()).resolve()
+    if not cwd.is_dir():
+        raise UsageError(f"The working directory {cwd} does not exist.")
+    agent_dir = agent_directory()
+    plan = _Plan(options, cwd, agent_dir)
+    loaded, settings = plan.loaded, plan.settings
+    directory = _session_directory(options, settings, cwd, agent_dir)
+    store = _open_store(options, directory, cwd)
+    opened = _keep_private(agent_dir, directory, store)
+    try:
+        store.check_cwd()
+        registry = model_registry(agent_dir)
+        problems = [*opened, *own_imports.problems(), *map(str, loaded.problems), *registry.problems]
+        stored = store.context()
+        cycled = choose_cycled(options.models, loaded, registry, problems)
+        model, level = choose_model(options, loaded, stored.model, registry, cycled or (), problems)
+        if model is not None and options.api_key:
+            registry.api_keys[model.provider] = options.api_key
+        level = level or options.thinking or stored.thinking_level or settings.default_thinking_level
+        plan.keep_secrets(registry, lambda: session.store.cwd)
+        plan.choose_tools(problems)
+        plan.confine(directory, problems)
+        _check_tools(options.tools or (), [*BUILTIN_TOOLS, TODO, *options.more_tools])
+        base = _text_or_file(options.system_prompt) if options.system_prompt is not None else None
+        appended = [_text_or_file(text) for text in options.append_system_prompt]
+
+        def equip(cwd: Path) -> Equipment:
+            settings, shell = plan.settings, plan.confined_shell(cwd)
+
+            def make() -> dict[str, Tool]:
+                keeper = plan.keeper
+                resizes = settings.images.auto_resize
+                tools = builtin_tools(
+                    cwd, shell=shell, auto_resize_images=resizes, jobs=plan.jobs, client=options.client
+                )
+                return tools | ({TODO: keeper.tool()} if keeper is not None else {})
+
+            def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
+                from indus_nb.resources.loading import load_resources
+
+                return load_resources(
+                    cwd,
+                    agent_dir,
+                    skills=settings.skills,
+                    prompts=settings.prompts,
+                    extra_skill_paths=[*options.skills, *skills],
+                    extra_prompt_paths=[*options.prompt_templates, *prompts],
+                    use_skills=options.use_skills,
+                    use_templates=options.use_prompt_templates,
+                    use_context_files=options.use_context_files,
+                    trusted=plan.trust.allows(cwd),
+                )
+
+            def write(tools: Iterable[Tool], resources: Resources) -> str:
+                from indus_nb.resources.system_prompt import system_prompt
+
+                return system_prompt(
+                    tools=tools,
+                    cwd=cwd,
+                    today=datetime.now().astimezone().date(),
+                    base=base if base is not None else resources.base,
+                    appended=appended or ([resources.appended] if resources.appended else []),
+                    context_files=resources.context_files,
+                    skills=resources.skills,
+                )
+
+            return Equipment(make, plan.tools, find, write)
+
+        session = AgentSession(
+            store,
+            plan.session_settings(cycled),
+            registry=registry,
+            model=model,
+            thinking_level=thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
+            equip=equip,
+            new_store=lambda cwd, parent: _new_store(options, directory, cwd, parent),
+            hooks=lambda session: _hooks(session, plan, definable=definable),
+        )
+    except BaseException:
+        store.close()
+        raise
+    plan.attach(session)
+    if options.tools is not None:
+        session.set_active_tools(options.tools)
+    session.problems[:0] = problems
+    session.steering.mode = settings.steering_mode
+    session.follow_up_queue.mode = settings.follow_up_mode
+    session.trusting.use(plan.trust, cwd, partial(_adopt, session, plan, equip, has_model=stored.model is not None))
+    return session
+
+
+async def _adopt(session: AgentSession, plan: _Plan, equip: Callable[[Path], Equipment], *, has_model: bool) -> None:
+    """Use the settings and resources of a project that the user trusts by now."""
+    options, problems = plan.options, session.problems
+    before, keeper = plan.session_settings(session.settings.cycled_models), plan.keeper
+    plan.load()
+    plan.looks_again = False
+    problems += [text for problem in plan.loaded.problems if (text := str(problem)) not in problems]
+    cycled = choose_cycled(options.models, plan.loaded, session.registry, problems)
+    after = plan.session_settings(cycled)
+    for setting in fields(after):  # what the user has changed since stays
+        if (value := getattr(after, setting.name)) != getattr(before, setting.name):
+            setattr(session.settings, setting.name, value)
+    plan.choose_tools(problems)
+    session.watchers += [plan.keeper] if plan.keeper is not None and keeper is None else []
+    session.toolbox.equipment = equip(session.store.cwd)
+    session.refresh_equipment()
+    if session.messages or has_model or options.model is not None:
+        return
+    model, level = choose_model(options, plan.loaded, None, session.registry, cycled or (), problems)
+    try:
+        if model is not None and model != session.model:
+            await session.set_model(model)
+        if level and not options.thinking:
+            await session.set_thinking_level(thinking_level(level))
+    except IndusError as error:
+        problems.append(f"{plan.loaded.place('defaultModel')} is not used. {error}")
+
+
+def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
+    """What fills the hooks of a session; the extensions come in the order in which they are asked."""
+    from indus_nb.extensions.host import Extensions
+    from indus_nb.extensions.loader import Source
+    from indus_nb.extensions.permission_gate import permission_gate
+    from indus_nb.extensions.rule_keeper import RuleKeeper
+
+    options, agent_dir = plan.options, plan.agent_dir
+    rules = RuleKeeper(session, plan.settings.ttsr, agent_dir, plan.trust.allows)
+    session.watchers.append(rules)
+    gate = Source("the permission gate", "user", permission_gate(agent_dir, lambda: _open_to(session)))
+
+    def sources() -> Iterator[Source]:
+        project = plan.trust.project(session.store.cwd, afresh=plan.looks_again)
+        if plan.looks_again and project is not None and project.undecided:
+            session.trusting.look_again()
+        plan.looks_again = True
+        settings, keeper = plan.settings, plan.keeper
+        if settings.mcp_servers and options.use_extensions:
+            from indus_nb.extensions.mcp_tools import mcp_extension
+
+            sandboxes = plan.sandboxes
+            confined = mcp_extension(settings.mcp_servers, lambda cwd: sandboxes and sandboxes.of(cwd))
+            yield Source("mcpServers", "user", confined)
+        if keeper is not None:
+            yield Source("the to-do list", "user", keeper.extension(session))
+        if settings.ttsr.enabled:
+            yield Source("the stream rules", "user", rules.extension)
+        yield from _found(session, plan, project)
+        yield gate  # last, when no other extension can change a call any more
+
+    seconds = plan.settings.extension_handlers.timeout_ms / 1000
+    return Extensions(session, sources, flag_values=options.flags, seconds=seconds)
+
+
+def _open_to(session: AgentSession) -> list[Path]:
+    """What the model is told to read though it is outside the working directory: skills and context files."""
+    resources = session.equipment.resources
+    return [*(skill.path.parent for skill in resources.skills), *(file.path for file in resources.context_files)]
+
+
+def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Iterator[Source]:
+    """The extensions of this program, of files and of packages; the project's if it is trusted."""
+    from indus_nb.extensions.definitions import agent
+    from indus_nb.extensions.loader import Scope, Source, discover, installed
+
+    options = plan.options
+    yield Source("the definitions of this program", "temporary", agent)
+    for factory in options.extensions:
+        if callable(factory):
+            name = f"<{factory.__module__}.{getattr(factory, '__qualname__', 'factory')}>"
+            yield Source(name, "temporary", factory)
+    paths = [Path(path) for path in options.extensions if not callable(path)]
+    requested: list[tuple[Path, Scope]] = [(path, "temporary") for path in paths]
+    if not options.use_extensions:
+        yield from discover([], requested)
+        return
+    own, user = _directories(session, plan.agent_dir, "extensions")
+    trusted = project is not None and project.trusted
+    directories: list[tuple[Path, Scope]] = [(own, "project")] if trusted else []
+    named: list[tuple[Path, Scope]] = []
+    for path in plan.settings.extensions:
+        of_project = path in plan.loaded.project_extensions
+        if not path.startswith(("!", "-")) and (trusted or not of_project):
+            named.append((Path(path.lstrip("+")), "project" if of_project else "user"))
+    check = project.check if project is not None else None
+    yield from discover([*directories, (user, "user")], [*named, *requested], check)
+    yield from installed()
+
+
+def _hooks(session: AgentSession, plan: _Plan, *, definable: bool) -> SessionHooks:
+    """The extensions of a session, unless there are none and none can be defined."""
+    make = partial(_extensions, session, plan)
+    options = plan.options
+    if definable or plan.keeper is not None:
+        return make()
+    from indus_nb.extensions.standby import Standby
+
+    def anything() -> bool:
+        if options.extensions or options.flags or "indus_nb.extensions.definitions" in sys.modules:
+            return True
+        if plan.keeper is not None:  # a project brought it that was not trusted at first
+            return True
+        rules = places(RULES_DIRECTORY) if plan.settings.ttsr.enabled else ()
+        return any(map(os.path.lexists, rules)) or (options.use_extensions and usual_ones())
+
+    def places(name: str) -> Sequence[Path]:
+        both = _directories(session, plan.agent_dir, name)
+        return both if plan.trust.allows(session.store.cwd) else both[1:]
+
+    def usual_ones() -> bool:
+        from indus_nb.extensions.loader import installed
+
+        files = map(os.path.lexists, places("extensions"))
+        return bool(plan.settings.mcp_servers or plan.settings.extensions) or any(files) or any(installed())
+
+    return Standby(session, anything, make)
+
+
+def _directories(session: AgentSession, agent_dir: Path, name: str) -> tuple[Path, Path]:
+    return session.store.cwd / PROJECT_DIRECTORY / name, agent_dir / name
+
+
+def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:
+    if TODO not in tools:
+        return None
+    from indus_nb.extensions.todo_keeper import TodoKeeper
+
+    return TodoKeeper(settings.todo)
+
+
+def _session_directory(options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
+    chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
+    return expand_user(chosen).absolute() if chosen else session_directory(cwd, agent_dir)
+
+
+def _keep_private(agent_dir: Path, directory: Path, store: SessionStore) -> list[str]:
+    """Let nobody else look into what is ours; a directory that the user chose for sessions stays as it is.
+
+    Returns what the user should know of it.
+    """
+    sessions = agent_dir / "sessions"
+    was_open = keep_private(agent_dir)
+    keep_private(sessions)
+    if directory.parent == sessions:
+        keep_private(directory)
+        if store.path is not None and store.path.parent == directory:
+            keep_private(store.path)
+    advice = "Look whether all in it is yours: settings.json, models.json and extensions there run programs."
+    return [f"Other users could write to {agent_dir} until now. {advice}"] if was_open else []
+
+
+def _open_store(options: SessionOptions, directory: Path, cwd: Path) -> SessionStore:
+    if options.session is not None:
+        return SessionStore.open(find_session(options.session, directory))
+    if options.continue_last and (recent := most_recent_session(directory)):
+        return SessionStore.open(recent)
+    return _new_store(options, directory, cwd, None)
+
+
+def _new_store(options: SessionOptions, directory: Path, cwd: Path, parent: str | None) -> SessionStore:
+    if options.no_session:
+        return SessionStore.in_memory(cwd)
+    return SessionStore.create(cwd, directory, parent_session=parent)
+
+
+def _usual_tools(loaded: LoadedSettings, problems: list[str]) -> Sequence[str]:
+    names = loaded.settings.default_tools
+    if names is None:
+        return DEFAULT_TOOLS
+    known = [*BUILTIN_TOOLS, TODO]
+    if unknown := [name for name in names if name not in known]:
+        names = [name for name in names if name in known]
+        unknown_tools = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."
+        problems.append(f"{loaded.place('defaultTools')} is rejected in part. {unknown_tools}")
+    return names
+
+
+def _check_tools(names: Sequence[str], known: Sequence[str]) -> None:
+    if isinstance(names, str):
+        raise UsageError(f"The tools are a list of names, not one text: [{names!r}].")
+    for name in names:
+        if name not in known:
+            raise UsageError(f"Unknown tool: {name}. Known tools: {', '.join(known)}.")
+
+
+def _text_or_file(text: str) -> str:
+    try:
+        path = Path(text).expanduser()
+        return path.read_text(encoding="utf-8") if path.is_file() else text
+    except (OSError, UnicodeDecodeError, ValueError, RuntimeError):
+        return text

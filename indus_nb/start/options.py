@@ -1,0 +1,72 @@
+"""The options of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from indus_nb.session.session import ApproveMode
+from indus_nb.session.state import SandboxMode
+
+if TYPE_CHECKING:
+    from indus_nb.tools.client import ClientTools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """The options of a session; everything has a default.
+
+    ``model`` is an id, ``provider/id`` or a part of a name, with ``:level`` behind it for the thinking level if wanted.
+    ``models`` are the ones to cycle through, ``*`` standing for anything, with ``:level`` behind it too; a new session
+    starts with the first. ``tools`` are names, ``()`` for none.
+    ``system_prompt`` and ``append_system_prompt`` are texts or paths of text files. At most one of ``session`` (a path
+    or the beginning of an id), ``continue_last`` and ``no_session`` counts.
+
+    ``extensions`` are files, directories or functions ``setup(api)``, besides those found in the usual places unless
+    ``use_extensions`` is off; ``flags`` are what they find for their options. ``skills`` and ``prompt_templates`` are
+    more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
+    them. ``approve`` selects the tool calls that the user is asked about: ``never`` none, ``writes``
+    those with effects, ``always`` all; ``usual_approve`` applies when neither this nor the settings set it.
+
+    ``trust`` is the answer to the question whether the project in the working directory is trusted, so that its
+    extensions, settings and instructions are used. Without it the user's decision of before counts, or else the user is
+    asked; where nobody can be asked the project is ignored, which ``problems`` says.
+
+    ``jobs_after`` are the seconds after which a tool call that still runs goes on as a job, ``0`` never; without it and
+    without the setting it is ``usual_jobs_after``, and without that every call is waited for. A cassette has no jobs.
+    ``client`` is what the program that shows the session does in place of the built-in tools.
+    ``sandbox`` confines commands and MCP servers that are programs: ``workspace`` to the working directory,
+    ``read-only`` to reading, ``off`` not at all; what they may do besides is in the settings.
+    """
+
+    cwd: Path | str | None = None
+    provider: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    models: Sequence[str] | None = None
+    api_key: str | None = field(default=None, repr=False)
+    system_prompt: str | None = None
+    append_system_prompt: Sequence[str] = ()
+    tools: Sequence[str] | None = None
+    session: str | None = None
+    continue_last: bool = False
+    no_session: bool = False
+    session_dir: Path | str | None = None
+    extensions: Sequence[Path | str | Callable[[Any], Any]] = ()
+    use_extensions: bool = True
+    flags: Mapping[str, bool | str] = field(default_factory=dict[str, bool | str])
+    skills: Sequence[str] = ()
+    use_skills: bool = True
+    prompt_templates: Sequence[str] = ()
+    use_prompt_templates: bool = True
+    use_context_files: bool = True
+    more_tools: Sequence[str] = ()
+    approve: ApproveMode | None = None
+    usual_approve: ApproveMode = "never"
+    trust: bool | None = None
+    sandbox: SandboxMode | None = None
+    client: ClientTools | None = None
+    jobs_after: float | None = None
+    usual_jobs_after: float | None = None

@@ -1,0 +1,209 @@
+"""What is done in a running kernel by who is attached to it, with the tools alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernels import Kernel, private_environment
+
+from indus_nb.attached import AttachedKernel, open_kernel
+from indus_nb.attached.kernel import Lease
+from indus_nb.attached.late import LateKernel
+from indus_nb.messages import ImageContent, text_of
+from indus_nb.tools.tool import ToolContext, ToolError
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    folder = tmp_path_factory.mktemp("work")
+    environment = private_environment(tmp_path_factory.mktemp("jupyter"), KERNELS_TOKEN="tk-0123456789abcdef")
+    with Kernel(folder, environment) as kernel:
+        yield kernel
+
+
+class Attached:
+    """The tools, called as a session calls them."""
+
+    def __init__(self, kernel: AttachedKernel) -> None:
+        self.kernel = kernel
+        self.tools = {tool.spec.name: tool for tool in kernel.tools()}
+        self.reports: list[str] = []
+
+    async def call(self, name: str, **arguments: Any) -> Any:
+        tool = self.tools[name]
+        context = ToolContext("call-1", lambda output: self.reports.append(text_of(output.content)))
+        return await tool.execute(tool.check(arguments), context)
+
+    async def text(self, name: str, **arguments: Any) -> str:
+        return text_of((await self.call(name, **arguments)).content)
+
+    async def failure(self, name: str, **arguments: Any) -> str:
+        with pytest.raises(ToolError) as caught:
+            await self.call(name, **arguments)
+        return str(caught.value)
+
+
+@pytest.fixture
+async def attached(kernel: Kernel) -> Any:
+    opened = await asyncio.to_thread(open_kernel, str(kernel.connection_file))
+    yield Attached(opened)
+    await opened.close()
+
+
+async def test_code_prints_displays_and_returns_as_a_cell_and_takes_no_number(
+    kernel: Kernel, attached: Attached
+) -> None:
+    kernel.run("value = 'the last'\nvalue")
+    look = "print(len(In), [*Out.values()], _, sorted(name for name in vars() if 'indus' in name))"
+    before = kernel.run(look).streams
+    assert await attached.text("python", code="print('one')\n2 + 3") == "one\n5\n"
+    assert await attached.text("python", code="2 + 3;") == "(no output)"
+    assert await attached.text("python", code="import asyncio\nawait asyncio.sleep(0)\n'awaited'") == "'awaited'\n"
+    assert await attached.text("python", code="%%capture kept\nprint('caught')") == "(no output)"
+    assert await attached.text("python", code="!echo of a program") == "of a program\n"
+    after = kernel.run(look).streams
+    assert after.partition(" ")[2] == before.partition(" ")[2]
+    assert int(after.partition(" ")[0]) == int(before.partition(" ")[0]) + 1
+    seen = kernel.run("print(repr(get_ipython().history_manager.__dict__.get('outputs')))").streams
+    assert "of a program" not in seen
+
+
+async def test_figures_are_images_and_frames_their_texts(attached: Attached) -> None:
+    code = "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\naxes.plot([1, 2])\nplt.show()"
+    output = await attached.call("python", code=code)
+    assert [block.mime_type for block in output.content if isinstance(block, ImageContent)] == ["image/png"]
+    text = await attached.text("python", code="import pandas as pd\npd.DataFrame({'a': [1, 2]})")
+    assert text == "   a\n0  1\n1  2\n"
+
+
+async def test_what_is_cleared_or_updated_is_told_as_it_is_in_the_end(attached: Attached) -> None:
+    code = (
+        "from IPython.display import clear_output, display\n"
+        "print('first'); clear_output(wait=True); print('second')\n"
+        "shown = display({'text/plain': 'old'}, raw=True, display_id='named')\n"
+        "shown.update({'text/plain': 'new'}, raw=True)\n"
+    )
+    assert await attached.text("python", code=code) == "second\n\n\nnew"
+
+
+async def test_errors_are_told_without_frames_of_ours(attached: Attached) -> None:
+    told = await attached.failure("python", code="def fails():\n    return 1 / 0\nfails()")
+    assert told.startswith('Traceback (most recent call last):\n  File "Cell In[agent ')
+    assert told.endswith("ZeroDivisionError: division by zero")
+    assert "helper" not in told
+    assert "IPython" not in told
+    assert "SyntaxError" in await attached.failure("python", code="this is no Python")
+    asked = await attached.failure("python", code="input('Your name? ')")
+    assert "Nobody can answer input()" in asked
+    assert "so it was not done" in await attached.failure("python", code="exit()")
+    assert await attached.text("python", code="'lives'") == "'lives'\n"
+
+
+async def test_secrets_of_the_kernels_environment_and_variables_are_hidden(kernel: Kernel, attached: Attached) -> None:
+    kernel.run("import pandas as pd\npassword = 'hunter2 and more'\nusers = pd.DataFrame({'password': ['abc123']})")
+    await attached.call("variables")
+    shown = await attached.text("python", code="import os; print(os.environ['KERNELS_TOKEN'])")
+    assert shown == "[secret KERNELS_TOKEN]\n"
+    listed = await attached.text("variables")
+    assert "password: str (value not shown)" in listed
+    assert "hunter2" not in listed + await attached.text("variables", pattern="password")
+    assert "abc123" not in await attached.text("variables", pattern="users")
+
+
+async def test_variables_are_described_without_asking_objects_of_unknown_classes(
+    kernel: Kernel, attached: Attached
+) -> None:
+    kernel.run(
+        "import numpy as np\n"
+        "class Odd:\n    shape = property(lambda self: 1 / 0)\n    __len__ = __repr__ = lambda self: 1 / 0\n"
+        "odd = Odd()\nmany = list(range(1000))\ngrid = np.zeros((3, 4))\n"
+        "table = pd.DataFrame({'name': ['Ada', None], 'amount': [1.5, 2.5]})"
+    )
+    listed = (await attached.text("variables")).splitlines()
+    assert "odd: Odd <Odd>" in listed
+    assert "many: list of 1000 · [0, 1, 2, 3, 4, 5, …]" in listed
+    assert "grid: numpy.ndarray of shape (3, 4) · float64" in listed
+    closer = await attached.text("variables", pattern="table")
+    assert "pandas.DataFrame of shape (2, 2)" in closer
+    assert "0 | Ada | 1.5" in closer
+    assert await attached.text("variables", pattern="tabl*") == next(row for row in listed if row.startswith("table:"))
+    assert await attached.text("variables", pattern="nothing") == "No variable matches 'nothing'."
+
+
+async def test_what_is_printed_takes_bounded_memory_here(attached: Attached) -> None:
+    told = await attached.text("python", code="for _ in range(100):\n    print('x' * 10_000_000)\nprint('the end')")
+    assert told.rstrip().split("\n\n")[0].endswith("the end")
+    assert len(told) < 100_000
+
+
+async def test_code_that_does_not_want_to_end_is_interrupted_again(attached: Attached) -> None:
+    stubborn = (
+        "import time\nprint('begun')\nfor _ in range(3):\n"
+        "    try:\n        time.sleep(1000)\n    except KeyboardInterrupt:\n        print('no')"
+    )
+    told = await attached.text("python", code=stubborn, timeout=0.5)
+    assert told.startswith("begun\nno\nno\nno\n")
+    assert told.endswith("[It was interrupted after 0.5 seconds, but went on to its end.]")
+
+
+async def test_code_that_awaits_is_interrupted_too(attached: Attached) -> None:
+    awaiting = "import asyncio\nprint('begun')\nawait asyncio.sleep(1000)"
+    assert (await attached.failure("python", code=awaiting, timeout=0.5)).endswith("interrupted after 0.5 seconds.")
+
+
+async def test_a_kernel_elsewhere_is_interrupted_by_a_message(kernel: Kernel, attached: Attached) -> None:
+    await attached.call("variables")
+    attached.kernel._kernel.about.leases = False  # as one that does not see the files of this machine
+    code = "import time\nprint('begun')\ntime.sleep(1000)"
+    running = asyncio.ensure_future(attached.failure("python", code=code))
+    while "begun\n" not in attached.reports:
+        await asyncio.sleep(0.02)
+    running.cancel()
+    assert "The run was aborted: the code was interrupted." in await running
+    assert kernel.run("print('works')").streams == "works\n"
+
+
+async def test_code_that_was_given_up_before_the_kernel_came_to_it_does_not_run(
+    kernel: Kernel, attached: Attached, tmp_path: Path
+) -> None:
+    await attached.call("variables")
+    with Lease() as lease:
+        lease.release()
+        given = {"do": "run", "code": "ran = True", "call": "", "name": "x", "prompt": "", "awaits": False}
+        said = await attached.kernel._kernel.ask({**given, "lease": lease.path})
+    assert said == {"cancelled": True}
+    assert kernel.run("print('ran' in globals())").streams == "False\n"
+
+
+async def test_everything_of_ours_is_put_back_when_the_code_itself_replaces_it(
+    kernel: Kernel, attached: Attached
+) -> None:
+    code = "import io, sys\nsys.stdout = io.StringIO()\nprint('into it')"
+    assert await attached.text("python", code=code) == "(no output)"
+    look = "print('bounded' in str(vars(sys.stdout)), 'publish' in vars(get_ipython().display_pub))"
+    assert kernel.run(f"import sys\n{look}").streams == "False False\n"
+
+
+async def test_a_kernel_that_is_looked_for_late_may_come_and_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = private_environment(tmp_path)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", environment["JUPYTER_RUNTIME_DIR"])
+    late = Attached(AttachedKernel(LateKernel(tmp_path)))
+    assert "No running kernel was found" in await late.failure("python", code="1 + 1")
+    with Kernel(tmp_path, environment, id="aaaa-1") as first:
+        first.run("here = 'the first'")
+        assert await late.text("python", code="here") == "'the first'\n"
+        with Kernel(tmp_path, environment, id="bbbb-2") as second:
+            second.run("here = 'the second'")
+            assert await late.text("python", code="here") == "'the first'\n"
+            unchosen = Attached(AttachedKernel(LateKernel(tmp_path)))
+            assert "the user chooses with /kernel ID" in await unchosen.failure("variables")
+            first.kill()
+            assert "is gone" in await late.failure("python", code="here")
+            assert await late.text("python", code="here") == "'the second'\n"
+    await late.kernel.close()

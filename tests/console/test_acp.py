@@ -1,0 +1,482 @@
+"""ACP mode: what a client asks and is shown, through real pipes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from acp_process import AcpProcess
+from messages_api import Gate, HttpError, MessagesApi, Reply, SseError, Text, Thinking, ToolUse
+
+ARGUMENTS = ("--model", "claude-haiku-4-5", "--thinking", "off")
+
+
+def environment_of(api: MessagesApi) -> dict[str, str]:
+    return {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "sk-test"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    path = tmp_path / "project"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def agent(messages_api: MessagesApi, tmp_path: Path) -> Iterator[AcpProcess]:
+    with AcpProcess(*ARGUMENTS, home=tmp_path, more=environment_of(messages_api)) as process:
+        process.request("initialize", protocolVersion=1, clientCapabilities={})
+        yield process
+
+
+def opened(agent: AcpProcess, project: Path) -> str:
+    return agent.request("session/new", cwd=str(project), mcpServers=[])["sessionId"]
+
+
+def say(agent: AcpProcess, session: str, text: str) -> int:
+    return agent.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+
+
+def allow(agent: AcpProcess, request: dict[str, Any], kind: str = "allow_once") -> None:
+    chosen = next(option for option in request["params"]["options"] if option["kind"] == kind)
+    agent.reply(request, {"outcome": {"outcome": "selected", "optionId": chosen["optionId"]}})
+
+
+def test_the_usage_of_a_prompt_counts_every_request_of_the_session(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply("Hello."))
+    once = agent.response(say(agent, session, "hi"))["result"]["usage"]
+    messages_api.add(Reply(ToolUse("ls", {})))
+    messages_api.add(Reply("Nothing there."))
+    thrice = agent.response(say(agent, session, "look"))["result"]["usage"]
+    assert thrice == {kind: 3 * tokens for kind, tokens in once.items()}
+
+
+def test_a_prompt_is_answered_piece_by_piece_and_says_why_it_ended(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply(Thinking("Well."), Text("Hel", "lo.")))
+    answer = agent.response(say(agent, session, "hi"))["result"]
+    assert answer["stopReason"] == "end_turn"
+    assert answer["usage"]["outputTokens"] > 0
+    assert agent.text(session) == "Hello."
+    assert agent.text(session, "agent_thought_chunk") == "Well."
+    (usage,) = agent.updates(session, "usage_update")
+    assert 0 < usage["used"] < usage["size"]
+    assert usage["cost"]["currency"] == "USD"
+
+
+def test_a_command_is_asked_about_and_shown_with_its_output(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply(ToolUse("bash", {"command": "echo ran > here; echo done"})), Reply("Ran."))
+    prompt = say(agent, session, "run it")
+    request = agent.asked("session/request_permission")
+    call = request["params"]["toolCall"]
+    assert "echo ran > here" in str(call["content"])
+    assert [option["kind"] for option in request["params"]["options"]][-1] == "reject_once"
+    assert not (project / "here").exists()
+    allow(agent, request)
+    assert agent.response(prompt)["result"]["stopReason"] == "end_turn"
+    assert (project / "here").read_text() == "ran\n"
+    states = [
+        update.get("status") for update in agent.updates(session) if update.get("toolCallId") == call["toolCallId"]
+    ]
+    assert states[0] == "pending"
+    assert states[-1] == "completed"
+    last = agent.updates(session, "tool_call_update")[-1]
+    assert last["content"][0]["content"]["text"] == "```\ndone\n```"
+
+
+def test_what_is_not_allowed_does_not_run(agent: AcpProcess, project: Path, messages_api: MessagesApi) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply(ToolUse("bash", {"command": "touch here"})), Reply("Not run."))
+    prompt = say(agent, session, "run it")
+    allow(agent, agent.asked("session/request_permission"), "reject_once")
+    agent.response(prompt)
+    assert not (project / "here").exists()
+    assert agent.updates(session, "tool_call_update")[-1]["status"] == "failed"
+
+
+def test_a_changed_file_is_shown_as_a_difference(agent: AcpProcess, project: Path, messages_api: MessagesApi) -> None:
+    session = opened(agent, project)
+    (project / "a.py").write_text("x = 1\n")
+    agent.request("session/set_config_option", sessionId=session, configId="approve", value="never")
+    edit = {"path": "a.py", "edits": [{"oldText": "x = 1", "newText": "x = 2"}]}
+    messages_api.add(Reply(ToolUse("edit", edit)), Reply("Done."))
+    agent.response(say(agent, session, "change it"))
+    last = agent.updates(session, "tool_call_update")[-1]
+    diff = {"type": "diff", "path": str(project / "a.py"), "oldText": "x = 1\n", "newText": "x = 2\n"}
+    assert last["content"][0] == diff
+    started = agent.updates(session, "tool_call_update")[0]
+    assert started["locations"] == [{"path": str(project / "a.py")}]
+    assert started["kind"] == "edit"
+
+
+def test_cancelling_ends_a_run_whatever_it_is_at(agent: AcpProcess, project: Path, messages_api: MessagesApi) -> None:
+    session = opened(agent, project)
+    gate = Gate()
+    messages_api.add(Reply(Text("half ", gate)))
+    prompt = say(agent, session, "talk")
+    assert gate.reached.wait(60)
+    agent.notify("session/cancel", sessionId=session)
+    assert agent.response(prompt)["result"] == {"stopReason": "cancelled"}
+    assert "half" in agent.text(session)
+    messages_api.add(Reply(ToolUse("bash", {"command": "touch here"})))
+    prompt = say(agent, session, "run it")
+    request = agent.asked("session/request_permission")
+    agent.notify("session/cancel", sessionId=session)
+    agent.reply(request, {"outcome": {"outcome": "cancelled"}})
+    assert agent.response(prompt)["result"] == {"stopReason": "cancelled"}
+    assert not (project / "here").exists()
+    messages_api.add(Reply("Still here."))
+    assert agent.response(say(agent, session, "and now?"))["result"]["stopReason"] == "end_turn"
+
+
+def test_a_second_prompt_joins_the_run(agent: AcpProcess, project: Path, messages_api: MessagesApi) -> None:
+    session = opened(agent, project)
+    gate = Gate()
+    messages_api.add(Reply(Text("One", gate, ".")), Reply("Two."))
+    first = say(agent, session, "first")
+    assert gate.reached.wait(60)
+    second = say(agent, session, "second")
+    agent.request("session/list")  # answered behind it
+    gate.open()
+    assert agent.response(first)["result"]["stopReason"] == "end_turn"
+    assert agent.response(second)["result"]["stopReason"] == "end_turn"
+    assert messages_api.requests[-1].body["messages"][-1]["content"][-1]["text"] == "second"
+
+
+def test_what_joins_a_run_that_is_cancelled_is_not_sent_with_the_next_prompt(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    gate = Gate()
+    messages_api.add(Reply(Text("One", gate)))
+    first = say(agent, session, "first")
+    assert gate.reached.wait(60)
+    second = say(agent, session, "second")
+    agent.request("session/list")  # answered behind it
+    agent.notify("session/cancel", sessionId=session)
+    assert agent.response(first)["result"] == {"stopReason": "cancelled"}
+    assert agent.response(second)["result"] == {"stopReason": "cancelled"}
+    messages_api.add(Reply("Three."))
+    agent.response(say(agent, session, "third"))
+    sent = str(messages_api.requests[-1].body["messages"])
+    assert "third" in sent
+    assert "second" not in sent
+
+
+def test_what_joins_a_run_whose_model_fails_is_an_error_too(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    gate = Gate()
+    messages_api.add(Reply(Text("One", gate, SseError("invalid_request_error", "no such thing"))))
+    first = say(agent, session, "first")
+    assert gate.reached.wait(60)
+    second = say(agent, session, "second")
+    agent.request("session/list")  # answered behind it
+    gate.open()
+    assert "no such thing" in agent.response(first)["error"]["message"]
+    assert "no such thing" in agent.response(second)["error"]["message"]
+
+
+def test_a_prompt_behind_a_cancellation_is_one_of_its_own(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    gate = Gate()
+    messages_api.add(Reply(Text("One", gate)), Reply("Two."))
+    first = say(agent, session, "first")
+    assert gate.reached.wait(60)
+    agent.notify("session/cancel", sessionId=session)
+    second = say(agent, session, "second")
+    assert agent.response(first)["result"] == {"stopReason": "cancelled"}
+    assert agent.response(second)["result"]["stopReason"] == "end_turn"
+    assert agent.text(session).endswith("Two.")
+
+
+def test_a_file_that_takes_nothing_more_is_an_error_that_says_so(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply("One."))
+    agent.response(say(agent, session, "first"))
+    (file,) = project.parent.rglob(f"*{session}*.jsonl")
+    file.unlink()
+    error = agent.response(say(agent, session, "second"))["error"]
+    assert error["code"] == -32603
+    assert file.name in error["message"]
+
+
+@pytest.mark.parametrize("method", ["session/close", "session/delete"])
+def test_a_session_that_ends_answers_its_prompt_before_it_is_opened_again(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi, method: str
+) -> None:
+    session = opened(agent, project)
+    gate = Gate()
+    messages_api.add(Reply(Text("One", gate)))
+    prompt = say(agent, session, "first")
+    assert gate.reached.wait(60)
+    ended = agent.begin(method, sessionId=session)
+    loaded = agent.begin("session/load", sessionId=session, cwd=str(project), mcpServers=[])
+    answer = agent.response(loaded)
+    assert answer["error"]["code"] == -32002 if method == "session/delete" else "result" in answer
+    assert agent.response(prompt)["result"] == {"stopReason": "cancelled"}
+    answered = [frame["id"] for frame in agent.frames if frame.get("id") in (prompt, ended, loaded)]
+    assert answered == [prompt, ended, loaded]
+
+
+def test_a_session_that_another_program_has_open_is_not_deleted(
+    agent: AcpProcess, project: Path, tmp_path: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply("One."))
+    agent.response(say(agent, session, "first"))
+    with AcpProcess(*ARGUMENTS, home=tmp_path, more=environment_of(messages_api)) as other:
+        error = other.failure("session/delete", sessionId=session)
+        assert "open for writing" in error["message"]
+    assert list(project.parent.rglob(f"*{session}*.jsonl"))
+    agent.request("session/delete", sessionId=session)
+    assert not list(project.parent.rglob(f"*{session}*.jsonl"))
+
+
+def test_sessions_are_known_by_their_whole_id_and_by_any_name_of_their_directory(
+    agent: AcpProcess, project: Path, tmp_path: Path, messages_api: MessagesApi
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project)
+    session = opened(agent, link)
+    messages_api.add(Reply("One."))
+    agent.response(say(agent, session, "first \x1b[31mred\x1b[0m"))
+    for cwd in (project, link):
+        (listed,) = agent.request("session/list", cwd=str(cwd))["sessions"]
+        assert (listed["sessionId"], listed["title"]) == (session, "first red")
+    agent.request("session/close", sessionId=session)
+    error = agent.failure("session/load", sessionId=session[:8], cwd=str(project), mcpServers=[])
+    assert error["code"] == -32002
+
+
+def test_what_a_model_writes_is_shown_without_keys_and_signs_of_terminals(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    agent.request("session/set_mode", sessionId=session, modeId="never")
+    key = "sk-test-0123456789abcdef"  # as that of a provider looks
+    (project / "a").write_text(f"key = {key}\n")
+    edit = {"path": "a", "edits": [{"oldText": "key", "newText": "KEY"}]}
+    odd = ToolUse("odd\x1b[31m\n" + "y" * 500, {"token": f"{key}"})
+    command = ToolUse("bash", {"command": f"true {key} \x1b[31m"})
+    messages_api.add(
+        Reply(odd, command, ToolUse("edit", edit), ToolUse("read", {"path": "a", "offset": 10**12})), Reply("Done.")
+    )
+    agent.response(say(agent, session, "go on"))
+    shown = agent.updates(session)
+    assert key not in str(shown)
+    assert all("\x1b" not in update["title"] and len(update["title"]) < 300 for update in shown if "title" in update)
+    assert "KEY" in str([update["content"] for update in shown if update.get("status") == "completed"])
+    assert "'line'" not in str(shown)
+
+
+_EXTENSION = """
+def setup(api):
+    async def ask(arguments, ctx):
+        await ctx.ui.select("Pick\\x1b[31m one", ["a", "b"])
+        raise ValueError("no\\x1b[31m way")
+    api.register_command("ask", ask)
+"""
+
+
+def test_a_command_of_an_extension_asks_and_fails_in_plain_words(
+    messages_api: MessagesApi, tmp_path: Path, project: Path
+) -> None:
+    (tmp_path / "asks.py").write_text(_EXTENSION)
+    more = ("--extension", str(tmp_path / "asks.py"))
+    with AcpProcess(*ARGUMENTS, *more, home=tmp_path, more=environment_of(messages_api)) as agent:
+        session = opened(agent, project)
+        prompt = say(agent, session, "/ask")
+        question = agent.asked("session/request_permission")
+        assert question["params"]["toolCall"]["title"] == "Pick one"
+        allow(agent, question)
+        assert agent.response(prompt)["result"] == {"stopReason": "end_turn"}
+        told = agent.text(session, "agent_thought_chunk")
+        assert "no way" in told
+        assert "\x1b" not in told
+
+
+def test_two_sessions_run_at_the_same_time(
+    agent: AcpProcess, project: Path, tmp_path: Path, messages_api: MessagesApi
+) -> None:
+    other_project = tmp_path / "other"
+    other_project.mkdir()
+    one, two = opened(agent, project), opened(agent, other_project)
+    gate = Gate()
+    messages_api.add(Reply(Text("slow", gate)))
+    first = say(agent, one, "first")
+    assert gate.reached.wait(60)
+    messages_api.add(Reply("quick"))
+    assert agent.response(say(agent, two, "second"))["result"]["stopReason"] == "end_turn"
+    gate.open()
+    assert agent.response(first)["result"]["stopReason"] == "end_turn"
+    assert (agent.text(one), agent.text(two)) == ("slow", "quick")
+
+
+def test_a_session_is_listed_replayed_gone_on_with_and_deleted(
+    agent: AcpProcess, project: Path, tmp_path: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply(ToolUse("read", {"path": "a.txt"})), Reply("It says one."))
+    (project / "a.txt").write_text("one\n")
+    agent.response(say(agent, session, "what does it say?"))
+    agent.request("session/close", sessionId=session)
+    with AcpProcess(*ARGUMENTS, home=tmp_path, more=environment_of(messages_api)) as later:
+        (listed,) = later.request("session/list", cwd=str(project))["sessions"]
+        assert listed["sessionId"] == session
+        assert listed["title"] == "what does it say?"
+        assert later.request("session/list", cwd=str(tmp_path))["sessions"] == []
+        request = later.begin("session/load", sessionId=session, cwd=str(project), mcpServers=[])
+        later.response(request)
+        answered = next(n for n, frame in enumerate(later.frames) if frame.get("id") == request)
+        assert "It says one." in str(later.frames[:answered])
+        assert later.text(session, "user_message_chunk") == "what does it say?"
+        assert "one" in str(later.updates(session, "tool_call_update")[-1]["content"])
+        messages_api.add(Reply("Still one."))
+        later.response(say(later, session, "and now?"))
+        assert len(messages_api.requests[-1].body["messages"]) == 5
+        later.request("session/delete", sessionId=session)
+        assert later.request("session/list")["sessions"] == []
+        assert later.failure("session/load", sessionId=session, cwd=str(project), mcpServers=[])["code"] == -32002
+
+
+def test_model_and_thinking_are_options(agent: AcpProcess, project: Path, messages_api: MessagesApi) -> None:
+    session = opened(agent, project)
+    options = agent.request(
+        "session/set_config_option", sessionId=session, configId="model", value="anthropic/claude-sonnet-4-5"
+    )["configOptions"]
+    current = {option["category"]: option["currentValue"] for option in options}
+    assert current == {"model": "anthropic/claude-sonnet-4-5", "mode": "writes", "thought_level": "off"}
+    agent.request("session/set_config_option", sessionId=session, configId="thinking", value="high")
+    error = agent.failure("session/set_config_option", sessionId=session, configId="thinking", value="to the moon")
+    assert error["code"] == -32602
+    assert "Nothing was changed" in error["message"]
+    messages_api.add(Reply("Thought."))
+    agent.response(say(agent, session, "think"))
+    assert messages_api.requests[-1].body["model"] == "claude-sonnet-4-5"
+    assert "thinking" in messages_api.requests[-1].body
+
+
+def test_a_model_that_fails_is_an_error_with_its_reason(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(HttpError(400, "no such thing"))
+    error = agent.response(say(agent, session, "hi"))["error"]
+    assert error["code"] == -32603
+    assert "no such thing" in error["message"]
+
+
+def test_a_missing_key_asks_to_sign_in(tmp_path: Path, project: Path) -> None:
+    with AcpProcess("--provider", "anthropic", home=tmp_path) as agent:
+        session = opened(agent, project)
+        error = agent.response(say(agent, session, "hi"))["error"]
+        assert error["code"] == -32000
+        assert "ANTHROPIC_API_KEY" in error["message"]
+        assert agent.failure("authenticate", methodId="keys")["code"] == -32000
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"no json\n", -32700),
+        (b"[]\n", -32600),
+        (b'{"jsonrpc":"2.0","id":7}\n', -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"initialize"}\n', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/fly","params":{}}\n', -32601),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":{"cwd":"here","mcpServers":[]}}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":{"cwd":"/no/such/place"}}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":[1]}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/load","params":{"cwd":"/","sessionId":"../x.jsonl"}}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"x","prompt":[]}}\n', -32002),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":{"cwd":"/' + b"x" * 300 + b'"}}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/list","params":{"cwd":"/\\u0000"}}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/list","params":{"cwd":"here"}}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/list","params":{"cwd":"/' + b"x" * 5000 + b'"}}\n', -32602),
+        (b"[" * 100_000 + b"\n", -32700),
+        (b'{"jsonrpc":"2.0","id":"\\ud800","method":"\\ud800","params":{}}\n', -32601),
+        (b"x" * 70_000_000 + b"\n", -32700),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_cannot_be_done_is_an_error_and_nothing_else(agent: AcpProcess, line: bytes, code: int) -> None:
+    before = len(agent.frames)
+    agent.send(line)
+    error = agent.seen(lambda frame: "error" in frame, since=before)["error"]
+    assert error["code"] == code
+    assert agent.request("session/list")["sessions"] == []
+
+
+def test_answers_to_nothing_and_unknown_notifications_are_ignored(agent: AcpProcess) -> None:
+    agent.send(b'{"jsonrpc":"2.0","id":99,"result":{}}\n{"jsonrpc":"2.0","method":"session/hum"}\n\n')
+    agent.send(b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":55}}\n')
+    agent.send(b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"none"}}\n')
+    assert agent.request("session/list")["sessions"] == []
+
+
+@pytest.mark.parametrize("block", [{"type": "audio", "data": "x", "mimeType": "audio/wav"}, {"type": "text"}, {}])
+def test_a_block_that_no_model_takes_is_refused(agent: AcpProcess, project: Path, block: dict[str, Any]) -> None:
+    session = opened(agent, project)
+    error = agent.failure("session/prompt", sessionId=session, prompt=[block])
+    assert error["code"] == -32602
+    assert "Nothing was sent" in error["message"]
+
+
+def test_links_and_embedded_texts_reach_the_model(agent: AcpProcess, project: Path, messages_api: MessagesApi) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply("Read."))
+    prompt = [
+        {"type": "text", "text": "Look at "},
+        {"type": "resource_link", "uri": f"file://{project}/a%20b.txt", "name": "a b.txt"},
+        {"type": "resource", "resource": {"uri": "file:///notes.md", "text": "the notes", "mimeType": "text/markdown"}},
+    ]
+    agent.request("session/prompt", sessionId=session, prompt=prompt)
+    sent = str(messages_api.requests[-1].body["messages"][-1])
+    assert f'Look at @"{project}/a b.txt"' in sent
+    assert "the notes" in sent
+
+
+def test_a_client_that_is_killed_leaves_no_process_and_a_whole_session(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    agent.request("session/set_mode", sessionId=session, modeId="never")
+    messages_api.add(Reply(ToolUse("bash", {"command": "echo begun; sleep 1000"})))
+    say(agent, session, "run it")
+    agent.seen(lambda frame: "begun" in str(frame) and "content" in str(frame))
+    children = psutil.Process(agent.pid).children(recursive=True)
+    agent.close_stdin()
+    assert agent.wait_for_end() == 0
+    _, alive = psutil.wait_procs(children, 10)
+    assert alive == []
+    (file,) = project.parent.rglob(f"*{session}*.jsonl")
+    assert "run it" in file.read_text()
+
+
+def test_a_signal_ends_it_in_the_middle_of_a_question(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply(ToolUse("bash", {"command": "touch here"})))
+    say(agent, session, "run it")
+    agent.asked("session/request_permission")
+    agent.signal(signal.SIGTERM)
+    assert agent.wait_for_end() == 128 + signal.SIGTERM
+    assert not (project / "here").exists()
