@@ -45,10 +45,13 @@ _ID = re.compile(r"\b(?=[0-9a-f]{0,7}\d)[0-9a-f]{8}(?:-[0-9a-f]{1,4})?\b(?!-)")
 _SUBSTANCE: Mapping[str, str] = {
     # They depend on every word of the prompts and descriptions that come with a request.
     r"(?m)^(\S+ · )(?:[\d,]+ tokens in.*|\d+\.\d s)$": r"\1usage",
+    r"(?m)^(Context · .*?about )[\d,]+(?= tokens$)": r"\1some",
     # Only of calls that took long enough to be told.
     r"(?m)  \(0\.1 s\)$": "",
+    r"(?m)^(\d+ steps(?: · \d+ (?:failed|not run))*) · \d+\.\d s$": r"\1",
     r"(?m)^(tokens in|tokens out|cost|context) +.*$": r"\1",
     r"(?<=older part of )[\d,]+(?= tokens)": "some",
+    r"(?m)^(job-\d+ .* (?:has run for|after) )\d+ s\.$": r"\1some time.",
     # The same figure is another file with another version of matplotlib.
     r"(?m)(?<=^\[image: image/png, )[\d,]+(?= bytes\]$)": "some",
 }
@@ -83,7 +86,8 @@ def executed(name: str, root: Path, **more: str) -> nbformat.NotebookNode:
 def plain_outputs(notebook: nbformat.NotebookNode) -> list[str]:
     """What each code cell shows as plain text, without what two runs of the same notebook need not share."""
     return [
-        _replaced("\n".join(_plain(output) for output in cell.outputs), _SUBSTANCE)
+        # How many displays were emptied when calls folded depends on how fast they were.
+        _replaced("\n".join(filter(None, map(_plain, cell.outputs))), _SUBSTANCE)
         for cell in notebook.cells
         if cell.cell_type == "code"
     ]
@@ -109,7 +113,8 @@ def _portable(notebook: nbformat.NotebookNode, root: Path) -> nbformat.NotebookN
         return _replaced(text, _SAVED)
 
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({})
+        tags = cell.metadata.get("tags")  # such as that a cell is to fail
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         for holder, key in _texts(cell.get("outputs", ())):
             holder[key] = portable(holder[key])
     return notebook

@@ -41,12 +41,21 @@ def launch(playwright: Playwright) -> Browser:
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     path = os.environ.get("INDUS_NB_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     try:
-        return playwright.chromium.launch(executable_path=path, headless=True, args=[*FLAGS])
+        return playwright.chromium.launch(
+            executable_path=path, headless=True, args=[*FLAGS], ignore_default_args=["--hide-scrollbars"]
+        )
     except Error as error:
         raise AssertionError(
             "The browser tests need Chromium: install it (Debian: `apt-get install chromium`; elsewhere `playwright "
             f"install chromium`) or set INDUS_NB_CHROMIUM to its path. Trying it ended with: {error.message}"
         ) from None
+
+
+def keep_screenshot(page: Page, name: str) -> None:
+    """Keep a picture of a page for people to look at."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    page.mouse.move(0, 0)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
 class Lab:
@@ -61,7 +70,10 @@ class Lab:
         self._log = (folder.parent / "lab.log").open("wb")
         page_config = Path(environment["JUPYTER_CONFIG_DIR"]) / "labconfig" / "page_config.json"
         page_config.parent.mkdir(parents=True, exist_ok=True)
-        disabled = {"@jupyterlab/apputils-extension:announcements": True}
+        disabled = {
+            "@jupyterlab/apputils-extension:announcements": True,
+            "@voila-dashboards/jupyterlab-preview": True,
+        }
         page_config.write_text(json.dumps({"disabledExtensions": disabled}))
         self._process = subprocess.Popen(
             [
@@ -101,9 +113,15 @@ class Lab:
 
     def open(self, page: Page, name: str) -> Notebook:
         """Open a notebook, which starts its kernel."""
-        page.goto(f"{self.url}/{self._place}/{name}?reset&token={TOKEN}")
-        page.locator(".jp-Notebook").wait_for(timeout=60_000)
-        page.wait_for_function(KERNEL_IS_READY, timeout=60_000)
+        for patience in (60_000, 120_000):
+            page.goto(f"{self.url}/{self._place}/{name}?reset&token={TOKEN}")
+            try:
+                page.locator(".jp-Notebook").wait_for(timeout=patience)
+                page.wait_for_function(KERNEL_IS_READY, timeout=patience)
+                break
+            except Error:  # the page and a new kernel may miss each other: a user would load it again
+                if patience > 60_000:
+                    raise
         return Notebook(page)
 
     def open_without_kernel(self, page: Page, name: str) -> Notebook:
@@ -167,7 +185,7 @@ class Notebook:
 
     def wait_until_run(self, number: int) -> None:
         """Return when the cell has got its number, which is when it has ended."""
-        expect(self.cell(number).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"), timeout=30_000)
+        expect(self.cell(number).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"), timeout=120_000)
 
     def interrupt(self) -> None:
         """Press the button."""
@@ -176,7 +194,7 @@ class Notebook:
     def save(self) -> None:
         """Press the keys, and wait until the file is written."""
         self.page.keyboard.press("Control+s")
-        self.page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=20_000)
+        self.page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=60_000)
 
     def use_theme(self, name: str) -> None:
         """Switch to a theme."""
@@ -186,6 +204,4 @@ class Notebook:
 
     def screenshot(self, name: str) -> None:
         """Keep a picture of the page for people to look at."""
-        SCREENSHOTS.mkdir(exist_ok=True)
-        self.page.mouse.move(0, 0)
-        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+        keep_screenshot(self.page, name)

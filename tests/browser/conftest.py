@@ -10,7 +10,7 @@ from kernels import private_environment
 from messages_api import MessagesApi
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-expect.set_options(timeout=20_000)  # a machine may be busy
+expect.set_options(timeout=60_000)  # a machine may be busy
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,6 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1200, "height": 1000})
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(60_000)
     yield page
     page.close()

@@ -136,7 +136,7 @@ def test_a_whole_transcript_can_be_read_in_light_dark_and_untrusted(lab: Lab, ap
     untrusted = lab.open_without_kernel(page, "elsewhere.ipynb")
     expect(untrusted.cell(2)).to_contain_text("mean() of nothing")
     expect(untrusted.cell(2).locator("table")).to_have_count(1)
-    expect(untrusted.cell(2).locator("details")).to_have_count(5)
+    expect(untrusted.cell(2).locator("details")).to_have_count(6)
     untrusted.screenshot("untrusted")
 
 
@@ -152,10 +152,12 @@ for text in json.load(open("hostile.json")):
     diff = blocks.Call(text, {}, state="done", diff="+" + text)
     shown.append([blocks.answer(text), blocks.thinking(text, growing=True), blocks.call(call), blocks.call(diff),
                   blocks.error(text), blocks.notice(text)])
-    display({"text/html": "".join(bundle["text/html"] for bundle in shown[-1])}, raw=True)
+pairs = [sum(shown[at:at + 2], []) for at in range(0, len(shown), 2)]  # of many outputs JupyterLab shows 50
+for bundles in pairs:
+    display({"text/html": "".join(bundle["text/html"] for bundle in bundles)}, raw=True)
 """
     markdown = """
-for bundles in shown:
+for bundles in pairs:
     display({"text/markdown": "\\n\\n".join(bundle["text/markdown"] for bundle in bundles)}, raw=True)
 """
     lab.write("hostile.ipynb", show, markdown, "print('end')")
@@ -168,7 +170,7 @@ for bundles in shown:
         notebook.wait_until_run(number)
     expect(notebook.cell(2).locator(".jp-OutputArea-output")).to_contain_text("end")
     expect(notebook.cell(0).locator(".indus-call")).to_have_count(2 * len(HOSTILE))
-    expect(notebook.cell(1).locator(".jp-RenderedMarkdown")).to_have_count(len(HOSTILE))
+    expect(notebook.cell(1).locator(".jp-RenderedMarkdown")).to_have_count((len(HOSTILE) + 1) // 2)
     page.evaluate("() => new Promise(requestIdleCallback)")
     assert page.evaluate("window.hacked") is None
     assert [
@@ -199,7 +201,7 @@ def test_the_agent_asks_in_the_cell_before_it_runs_a_command_and_works_on_live_o
     expect(question).to_contain_text("Run this code in your kernel?")
     expect(question).to_contain_text("total = sum(numbers)")
     notebook.screenshot("asking")
-    question.get_by_role("button", name="Yes, once").click()
+    question.get_by_role("button", name="Yes", exact=True).click()
     notebook.wait_until_run(2)
     expect(cell.locator(".indus-call pre").last).to_contain_text("the sum is 6")
     notebook.run(3)

@@ -133,7 +133,7 @@ def test_escape_stops_the_run_and_gives_back_what_waits(panel: Panel, api: Messa
 
 def test_another_model_answers_from_then_on(panel: Panel, api: MessagesApi) -> None:
     api.add("I am the large one.")
-    panel.root.get_by_label("Model").select_option("Scripted large")
+    panel.root.get_by_label("Model").select_option(label="Scripted large")
     panel.root.get_by_label("Thinking").select_option("low")
     expect(panel.foot).to_contain_text("Scripted large")
     panel.write("who are you?")
@@ -175,6 +175,7 @@ def test_sessions_are_begun_listed_and_gone_back_to(panel: Panel) -> None:
 
 def test_the_conversation_is_offered_as_a_file(panel: Panel, tmp_path: Path) -> None:
     with panel.page.expect_download() as offered:
+        panel.press("Menu")
         panel.press("Export")
     assert re.fullmatch(r"indusagi-session-.*\.html", offered.value.suggested_filename)
     path = tmp_path / "session.html"
@@ -209,3 +210,32 @@ def test_two_views_are_in_step_while_a_cell_of_the_users_is_busy(
     expect(notebook.cell(2).locator(".jp-InputPrompt")).to_have_text("[*]:")
     (lab.folder / "go-on").touch()
     expect(notebook.cell(2).locator(".jp-OutputArea-output")).to_have_text("done")
+
+
+def test_a_list_opens_in_the_view_in_which_it_was_asked_for(panel: Panel, notebook: Notebook) -> None:
+    other = Panel(notebook, 3)
+    for view, untouched in ((panel, other), (other, panel)):
+        for name in ("Tree", "Sessions"):
+            view.press(name)
+            shown = view.root.get_by_role("dialog", name=name)
+            expect(shown.get_by_label("Filter")).to_be_focused()
+            expect(shown.locator(".ia-entry").first).to_be_visible()
+            expect(untouched.root.get_by_role("dialog", name=name)).to_be_hidden()
+            view.page.keyboard.press("Escape")
+            expect(shown).to_be_hidden()
+            expect(view.composer).to_be_focused()
+
+
+def test_a_docked_panel_has_all_of_its_height(panel: Panel, notebook: Notebook) -> None:
+    page = panel.page
+    notebook.cell(1).locator(".jp-InputPrompt").click()
+    page.evaluate("window.jupyterapp.commands.execute('notebook:create-output-view')")
+    docked = page.locator(".jp-LinkedOutputView .ia-panel")
+    expect(docked.get_by_label("Message")).to_be_visible()
+    below = "node => node.closest('.jp-LinkedOutputView').clientHeight - node.offsetHeight"
+    assert docked.evaluate(below) <= 2
+    notebook.screenshot("panel-docked")
+    docked.get_by_role("button", name="Tree", exact=True).click()
+    expect(docked.get_by_role("dialog", name="Tree")).to_be_visible()
+    expect(panel.root.get_by_role("dialog", name="Tree")).to_be_hidden()
+    page.keyboard.press("Escape")

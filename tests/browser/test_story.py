@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -120,7 +121,7 @@ def pieces(text: str) -> tuple[Text, list[Gate]]:
 
 def ready(dialog: Locator, name: str) -> Locator:
     """A button of a dialog, once it takes answers."""
-    button = dialog.get_by_role("button").filter(has_text=name)
+    button = dialog.get_by_role("button", name=re.compile(f"{name}$"))
     expect(button).to_be_enabled()
     return button
 
@@ -200,7 +201,7 @@ class Story:
         expect(cell.locator(".indus-code")).to_have_count(0)  # the dialog shows it
         film.look(1.4)
         self.keep("asks")
-        film.click(ready(dialog, "Yes, once"))
+        film.click(ready(dialog, "^Yes"))
         expect(cell.locator("img")).to_be_visible()
         expect(cell.locator(".indus-call").last).to_contain_text("1751")
         self.keep("figure")
@@ -228,13 +229,13 @@ class Story:
         dialog = cell.get_by_role("dialog")
         expect(dialog).to_contain_text("report.md")
         expect(dialog).to_contain_text("1,751 rides on a dry day")
-        ready(dialog, "Yes, once")
+        ready(dialog, "^Yes")
         assert not (self.lab.folder / "report.md").exists()
         self.begin_view_at(notebook.cell(3).locator("img"))
         self.keep("asks-to-write")
         if RECORDS:
             still(page, DOCS / "screenshot.png")
-        ready(dialog, "Yes, once").click()
+        ready(dialog, "^Yes").click()
         expect(cell.locator(".indus-answer").last).to_contain_text("once more")
         assert (self.lab.folder / "report.md").read_text() == REPORT
         self.run(5, "%agent steer say also how the means were made")
@@ -244,7 +245,8 @@ class Story:
         expect(dialog).to_contain_text(ADDED)
         expect(cell.locator(".indus-said")).to_have_text("say also how the means were made")
         self.keep("steered")
-        ready(dialog, "always in this session").click()
+        ready(dialog, "^Yes, don't ask again …").click()
+        ready(dialog, "always in this session: any change of this file").click()
         expect(cell.locator(".indus-usage")).to_be_visible()
         assert ADDED in (self.lab.folder / "report.md").read_text()
         self.keep("written")

@@ -36,6 +36,22 @@ from indus_nb.session.dialogs import Select
 open_dialog = Select(id="s", title="Go on?", options=["Yes", "No"], timeout=60_000)
 live.open_dialogs = lambda: [(open_dialog, 58.0)]"""
 """What the session says of the dialog that is open."""
+OPEN_QUESTION = """\
+from indus_nb.session.questions import Choice, Question
+kinds = {"Yes": "yes", "Always": "again", "No": "no"}
+question = Question("Run this?", [Choice(option, kind) for option, kind in kinds.items()], body="ls")
+live.question_of = lambda _: question"""
+KEYS_ONE_AFTER_THE_OTHER = """async keys => {
+    const [field, box] = ['.ia-text', '.ia-dialog'].map(name => document.querySelector(name));
+    const press = key => field.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));
+    field.focus();
+    for (const key of keys) {
+        const passed = new Promise(done => box.addEventListener('keydown', () => setTimeout(done), {once: true}));
+        press(key);
+        if (key !== keys.at(-1)) await passed;
+    }
+}"""
+"""Presses keys in the composer, each as soon as the one before was passed on to the question."""
 EXECUTE = """async code => {
     const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
     const future = kernel.requestExecute({code, store_history: false});
@@ -63,6 +79,10 @@ PANEL_STATE: dict[str, Any] = {
     "cost": "$0.0132 · session $0.42",
     "model": "Sonnet",
 }
+
+
+KEYS_COUNT_MS = 600
+"""After which a dialog that took the focus is answered by keys."""
 
 
 class Stage:
@@ -217,6 +237,7 @@ def test_choosing_by_keyboard_and_by_mouse(cell: Stage) -> None:
     expect(cell.dialog).to_be_focused()
     for key in ("Enter", "Space"):  # which were meant for the notebook, perhaps
         cell.page.keyboard.press(key)
+    cell.page.wait_for_timeout(KEYS_COUNT_MS)
     cell.page.keyboard.press("ArrowDown")
     expect(cell.dialog.get_by_role("button", name="Yes, once")).to_be_focused()
     cell.page.keyboard.press("ArrowDown")
@@ -231,6 +252,8 @@ def test_choosing_by_keyboard_and_by_mouse(cell: Stage) -> None:
     cell.ask("select", id="s3", title="And again?", options=["c", "the last"])
     expect(cell.ready("b")).to_be_visible()
     expect(cell.dialog).to_contain_text("1 more after this")
+    expect(cell.dialog).to_be_focused()
+    cell.page.wait_for_timeout(KEYS_COUNT_MS)
     cell.page.keyboard.press("2")
     cell.hears(kind="answer", id="s2", value="b")
     cell.ready("the last").click()
@@ -244,9 +267,10 @@ def test_yes_no_and_dismiss(cell: Stage) -> None:
         expect(cell.dialog).to_contain_text("It cannot be undone.")
         expect(cell.ready("Yes")).to_be_enabled()
         expect(cell.dialog).to_be_focused()
+        cell.page.wait_for_timeout(KEYS_COUNT_MS)
         cell.page.keyboard.press(key)
         cell.hears(kind="answer", id=f"c{key}", value=value)
-    for name, value in (("Yes", True), ("No", False), ("Dismiss", None)):
+    for name, value in (("Yes", True), ("No", False)):
         cell.ask("confirm", id=name, title="Sure?", message="")
         cell.ready(name).click()
         cell.hears(kind="answer", id=name, value=value)
@@ -394,7 +418,7 @@ def test_code_of_a_call_can_become_a_cell_and_the_page_tells_of_cells(cell: Stag
     new = request(what="insert_cell", after=cells[1]["id"], type="markdown", source="# New")["id"]
     expect(cell.notebook.cell(2)).to_contain_text("# New")
     assert "error" in request(what="replace_cell", cell=new, old="something else", source="x")
-    assert request(what="replace_cell", cell=new, old="# New", source="# Newer") == {"id": new}
+    assert request(what="replace_cell", cell=new, old="# New", source="# Newer") == {"id": new, "number": 3}
     expect(cell.notebook.cell(2)).to_contain_text("# Newer")
     assert "error" in request(what="insert_cell", after="nowhere", type="code", source="x")
     assert "error" in request(what="unheard_of")
@@ -529,7 +553,7 @@ def test_images_are_pasted_dropped_and_removed(panel: Stage, tmp_path: Path) -> 
     }"""
     panel.composer.evaluate(paste, [["big.png", "image/png", 5_000_001], ["notes.txt", "text/plain", 5]])
     expect(panel.root.get_by_role("alert")).to_contain_text("big.png has 5.0 MB")
-    expect(panel.root.get_by_role("alert")).to_contain_text("notes.txt is no PNG")
+    panel.hears(kind="file", name="notes.txt")
     chooser.set_input_files(tmp_path / "teal.png")
     expect(panel.root.locator(".ia-image")).to_have_count(1)
     panel.composer.evaluate(paste, [[f"{n}.png", "image/png", 3] for n in range(8)])
@@ -622,8 +646,9 @@ def test_models_names_and_sessions_are_chosen(panel: Stage) -> None:
     name.press("Enter")
     panel.hears(kind="rename", name="Better")
     assert [message["name"] for message in panel.heard() if message["kind"] == "rename"] == ["Better"]
-    for button, kind in (("New", "new"), ("Compact", "compact")):
-        panel.root.get_by_role("button", name=button).click()
+    for *buttons, kind in (("New", "new"), ("Menu", "Compact", "compact")):
+        for button in buttons:
+            panel.root.get_by_role("button", name=button).click()
         panel.hears(kind=kind)
     panel.root.get_by_role("button", name="Sessions").click()
     panel.hears(kind="list_sessions")
@@ -675,6 +700,7 @@ def test_the_tree_leads_back_and_forks(panel: Stage) -> None:
 
 def test_an_export_is_downloaded_and_never_opened(panel: Stage) -> None:
     with panel.page.expect_download() as download:
+        panel.root.get_by_role("button", name="Menu").click()
         panel.root.get_by_role("button", name="Export").click()
         panel.hears(kind="export")
         panel.set(download={"name": "talk.html", "html": "<script>window.hacked=1</script>", "n": 1})
@@ -741,6 +767,82 @@ def test_a_dialog_in_the_panel_takes_no_keys_from_what_is_being_written(panel: S
     assert panel.heard() == []
     panel.ready("No").click()
     panel.hears(kind="answer", id="s", value="No")
+
+
+def test_a_key_in_the_empty_composer_answers_only_if_none_follows_before_the_answer_is_given(panel: Stage) -> None:
+    panel.ask("confirm", id="c", title="Go on?", message="")
+    panel.ready("Yes")
+    panel.page.evaluate(KEYS_ONE_AFTER_THE_OTHER, ["y", "e"])
+    expect(panel.composer).to_have_value("y")
+    panel.page.wait_for_timeout(KEYS_COUNT_MS)
+    assert panel.heard() == []
+    panel.composer.fill("")
+    panel.composer.press("y")
+    panel.hears(kind="answer", id="c", value=True)
+
+
+def test_a_key_that_answers_nothing_is_written_in_the_composer(panel: Stage) -> None:
+    panel.ask("input", id="i", title="Which column?")
+    panel.ready("Send")
+    panel.composer.press("y")
+    expect(panel.composer).to_have_value("y")
+    panel.composer.press_sequentially("es")
+    expect(panel.composer).to_have_value("yes")
+    panel.ready("Cancel").click()
+    panel.hears(kind="answer", id="i", value=None)
+
+
+def test_a_key_in_the_composer_moves_the_focus_onto_no_answer(panel: Stage) -> None:
+    panel.do(OPEN_QUESTION)
+    panel.ask("select", id="q", title="Run this?", options=["Yes", "Always", "No"])
+    panel.ready("No")
+    panel.composer.press("2")
+    expect(panel.dialog.get_by_role("button", name="Always")).to_be_visible()
+    expect(panel.composer).to_be_focused()
+    panel.composer.press("Space")
+    expect(panel.composer).to_have_value(" ")
+    assert panel.heard() == []
+    panel.composer.fill("")
+    panel.composer.press("2")
+    panel.hears(kind="answer", id="q", value="Always")
+
+
+def test_a_question_that_does_not_take_the_focus_is_announced(panel: Stage) -> None:
+    panel.composer.press_sequentially("hello ")
+    panel.ask("confirm", id="c", title="Remove the file?", message="")
+    expect(panel.root.locator(".ia-announced[aria-live]")).to_have_text("The agent asks: Remove the file?")
+
+
+def test_buttons_that_copy_are_no_part_of_the_answer(panel: Stage) -> None:
+    panel.do("live.put('a', said('Do this:\\n\\n```python\\nprint(1)\\n```')); live.send()")
+    answer = panel.root.locator(".indus-answer")
+    button = answer.get_by_role("button", name="Copy", exact=True)
+    expect(button).to_have_count(1)
+    assert answer.evaluate("node => node.textContent.trim()") == "Do this:\nprint(1)"
+    button.hover()
+    panel.notebook.screenshot("widget-copy")
+    expect(panel.root.locator(".ia-announced[aria-live]")).to_have_text("Do this:\nprint(1)", use_inner_text=False)
+
+
+def test_keys_in_the_field_are_its_own_but_saving_and_chords_are_the_front_ends(panel: Stage) -> None:
+    page = panel.page
+    panel.composer.click()
+    page.keyboard.type("dd a b x z 00 m y")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+Enter")
+    page.keyboard.type("jk")
+    expect(panel.composer).to_have_value("dd a b x z 00 m y\njk")
+    expect(panel.composer).to_be_focused()
+    expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(3)
+    assert [each["kind"] for each in panel.heard() if each["kind"] in ("prompt", "abort")] == []
+    page.evaluate("window.jupyterapp.shell.currentWidget.context.model.dirty = true")
+    panel.notebook.save()
+    page.keyboard.press("Control+Shift+c")
+    palette = page.locator("#modal-command-palette")
+    expect(palette).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
 
 
 def test_a_page_loaded_again_shows_what_goes_on(panel: Stage) -> None:

@@ -1,0 +1,298 @@
+"""What a question looks like in a real JupyterLab, how it is answered, and what its answers lead to."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jupyterlab_page import Lab, Notebook
+from messages_api import MessagesApi, Reply, ToolUse
+from playwright.sync_api import Locator, Page, expect
+
+from indus_nb.sandbox.launcher import can_filter, landlock_version
+
+NEW = "%agent --new --approve writes --model anthropic/claude-sonnet-4-5 --thinking off "
+ASKS = "● asks \u2013 "
+LONG = "\n".join(f"value_{number} = {number}  # a line" for number in range(93))
+KEYS_COUNT_AFTER_MS = 600
+"""A question that took the focus takes no key before that."""
+
+
+@pytest.fixture(autouse=True)
+def fresh(lab: Lab, api: MessagesApi) -> Iterator[None]:
+    yield
+    api.clear()
+    lab.shut_down_kernels()
+
+
+def opened(lab: Lab, page: Page, name: str, *cells: str) -> Notebook:
+    """A notebook whose first cell was run."""
+    lab.write(name, "%load_ext indus_nb\nx = 1\nsales = [1, 2]\nsource = (number for number in range(9))", *cells)
+    notebook = lab.open(page, name)
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    return notebook
+
+
+def asked(notebook: Notebook, number: int = 1) -> Locator:
+    """The question that a cell asks when it is run."""
+    notebook.run(number)
+    return waiting(notebook, number)
+
+
+def waiting(notebook: Notebook, number: int = 1) -> Locator:
+    dialog = notebook.cell(number).get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    return dialog
+
+
+def button(dialog: Locator, name: str) -> Locator:
+    found = dialog.get_by_role("button", name=name, exact=True)
+    expect(found).to_be_enabled()
+    return found
+
+
+def python(*codes: str) -> list[Reply]:
+    """Answers of a model that runs code, a call at a time."""
+    return [*(Reply(ToolUse("python", {"code": code})) for code in codes), Reply("I see.")]
+
+
+def last_result(api: MessagesApi) -> str:
+    return str(api.requests[-1].body["messages"][-1])
+
+
+def box(locator: Locator) -> dict[str, Any]:
+    found = locator.bounding_box()
+    assert found is not None
+    return {**found, "bottom": found["y"] + found["height"]}
+
+
+def test_warning_code_and_one_row_of_answers_stand_below_the_question(lab: Lab, page: Page, api: MessagesApi) -> None:
+    api.add(*python("sales = sorted(sales)\ndel x\nprint('done')"))
+    notebook = opened(lab, page, "warning.ipynb", NEW + "tidy up")
+    dialog = asked(notebook)
+    caution = dialog.locator(".ia-caution").first
+    expect(caution).to_contain_text("This deletes your variable x and overwrites your variable sales.")
+    assert caution.locator("code").all_inner_texts() == ["x", "sales"]
+    body = dialog.locator(".ia-body")
+    expect(body).not_to_contain_text("deletes")
+    assert body.locator("span[style]").count() >= 1, "the code is not coloured"
+    names = ("Yes", "Yes, don't ask again …", "No", "No, because …")
+    answers = [box(button(dialog, name)) for name in names]
+    parts = [box(part) for part in (dialog.locator(".ia-heading"), caution, body)] + answers[:1]
+    assert all(above["bottom"] <= below["y"] for above, below in itertools.pairwise(parts))
+    assert len({(each["y"], each["height"]) for each in answers}) == 1, "the answers stand in one row"
+    assert page.title().startswith(ASKS)
+    notebook.screenshot("question-warning")
+    notebook.use_theme("JupyterLab Dark")
+    notebook.screenshot("question-warning-dark")
+    notebook.use_theme("JupyterLab Light")
+    button(dialog, "No").click()
+    notebook.wait_until_run(1)
+    expect(dialog).to_have_count(0)
+    assert not page.title().startswith(ASKS)
+
+
+def test_a_no_may_say_why_and_the_model_reads_it(lab: Lab, page: Page, api: MessagesApi) -> None:
+    api.add(*python("del x"))
+    notebook = opened(lab, page, "reason.ipynb", NEW + "tidy up")
+    dialog = asked(notebook)
+    button(dialog, "No, because …").click()
+    reason = dialog.get_by_label("Why not?")
+    expect(reason).to_be_focused()
+    reason.fill("x is needed below")
+    notebook.screenshot("question-reason")
+    reason.press("Enter")
+    notebook.wait_until_run(1)
+    assert "They said: x is needed below" in last_result(api)
+
+
+@pytest.mark.parametrize(("keys", "runs"), [("y", True), ("Enter", True), ("1", True), ("n", False), ("22", True)])
+def test_a_key_answers(lab: Lab, page: Page, api: MessagesApi, keys: str, *, runs: bool) -> None:
+    api.add(*python("seen = 'it ran'\nprint(seen)"))
+    notebook = opened(lab, page, "keys.ipynb", NEW + "look")
+    dialog = asked(notebook)
+    expect(dialog).to_be_focused()
+    page.wait_for_timeout(KEYS_COUNT_AFTER_MS)
+    for key in [keys] if keys == "Enter" else keys:  # the first 2 only shows what it allows
+        page.keyboard.press(key)
+    notebook.wait_until_run(1)
+    assert ("it ran" if runs else "did not allow") in last_result(api)
+
+
+def test_python_is_not_asked_about_again_but_for_what_cannot_be_undone(lab: Lab, page: Page, api: MessagesApi) -> None:
+    again = NEW.replace("--new ", "") + "go on"
+    notebook = opened(lab, page, "again.ipynb", NEW + "begin", again, again, "print(a, b, c, d)")
+    api.add(*python("a = 1", "b = 2", "first = next(source)"))
+    dialog = asked(notebook)
+    button(dialog, "Yes, don't ask again …").click()
+    notebook.screenshot("question-again")
+    button(dialog, "don't ask again for Python in this answer").click()
+    expect(dialog.locator(".ia-body")).to_contain_text("next(source)")
+    expect(dialog.locator(".ia-caution")).to_contain_text("cannot be undone")
+    expect(dialog.get_by_role("button", name="Yes, don't ask again …")).to_have_count(0)
+    button(dialog, "No").click()
+    notebook.wait_until_run(1)
+    api.add(*python("c = 3"))
+    dialog = asked(notebook, 2)
+    button(dialog, "Yes, don't ask again …").click()
+    button(dialog, "don't ask again for Python in this conversation").click()
+    notebook.wait_until_run(2)
+    api.add(*python("d = 4"))
+    notebook.run(3)
+    notebook.wait_until_run(3)
+    notebook.run(4)
+    expect(notebook.cell(4).locator(".jp-OutputArea-output")).to_have_text("1 2 3 4")
+
+
+def test_long_code_can_be_shown_as_a_whole_and_is_not_allowed_before_its_end_was_seen(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    api.add(*python(LONG))
+    notebook = opened(lab, page, "long.ipynb", NEW + "set values")
+    dialog = asked(notebook)
+    expect(dialog.locator(".ia-heading")).to_have_text("Run this code in your kernel? (93 lines)")
+    expect(dialog.get_by_role("button", name="Yes", exact=True)).to_be_disabled()
+    assert dialog.locator(".ia-body").evaluate("node => node.clientHeight / innerHeight") < 0.61
+    notebook.screenshot("question-long")
+    button(dialog, "Show all 93 lines").click()
+    expect(dialog.locator(".ia-rest")).to_be_hidden()
+    notebook.screenshot("question-whole")
+    expect(dialog.get_by_role("button", name="Yes", exact=True)).to_be_disabled()
+    dialog.get_by_role("button", name="Yes", exact=True).scroll_into_view_if_needed()
+    button(dialog, "Yes").click()
+    notebook.wait_until_run(1)
+    assert "did not allow" not in last_result(api)
+
+
+def test_an_edit_shows_numbered_lines_around_it(lab: Lab, page: Page, api: MessagesApi) -> None:
+    (lab.folder / "clean.py").write_text("".join(f"line_{number} = 1\n" for number in range(20)))
+    edit = {"path": "clean.py", "edits": [{"oldText": "line_9 = 1", "newText": "line_9 = 2"}]}
+    api.add(Reply(ToolUse("edit", edit)), Reply("Done."))
+    notebook = opened(lab, page, "edit.ipynb", NEW + "mend it")
+    dialog = asked(notebook)
+    body = dialog.locator(".ia-body")
+    expect(body).to_contain_text(re.compile(r"-10 line_9 = 1\s+\+10 line_9 = 2"))
+    expect(body).to_contain_text(" 7 line_6 = 1")
+    expect(body).not_to_contain_text("---")
+    assert body.locator("span[style*=background]").count() == 2
+    notebook.screenshot("question-edit")
+    button(dialog, "Yes, don't ask again …").click()
+    expect(dialog.get_by_role("button", name="always in this directory: any change of this file")).to_be_visible()
+    notebook.screenshot("question-rules")
+    button(dialog, "No").click()
+    notebook.wait_until_run(1)
+
+
+def test_a_question_takes_the_focus_from_an_empty_editor_but_from_nobody_who_types(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    api.add(*python("seen = 1"), *python("seen = 2"))
+    notebook = opened(lab, page, "focus.ipynb", NEW + "set it")
+    dialog = asked(notebook)  # below which a cell was added, whose editor has the focus
+    expect(dialog).to_be_focused()
+    page.wait_for_timeout(KEYS_COUNT_AFTER_MS)
+    page.keyboard.press("1")
+    notebook.wait_until_run(1)
+    below = notebook.cell(2).locator(".cm-content")
+    expect(below).to_have_text("")
+    notebook.run(1)
+    below.click()
+    page.keyboard.type("a = ")
+    dialog = waiting(notebook)
+    for key in ("1", "2", "y"):
+        page.keyboard.type(key)
+    expect(below).to_have_text("a = 12y")
+    expect(dialog).to_be_visible()
+    assert not dialog.evaluate("node => node.contains(document.activeElement)")
+    button(dialog, "No").click()
+    notebook.wait_until_run(1)
+    assert "did not allow" in last_result(api)
+
+
+def test_a_change_of_a_cell_is_asked_about_and_kept_as_a_numbered_difference(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    before = "".join(f"line_{number} = 1\n" for number in range(12)).rstrip()
+    change = {"source": before.replace("line_9 = 1", "line_9 = 2"), "replace": 3}
+    new = {"source": "total = sum([1, 2])\nprint('the sum is', total)"}
+    api.add(Reply(ToolUse("propose_cell", change)), Reply(ToolUse("propose_cell", new)), Reply("Done."))
+    notebook = opened(lab, page, "proposal.ipynb", NEW + "mend the cell", before)
+    notebook.save()  # else the cells are not known by their numbers
+    dialog = asked(notebook)
+    expect(dialog.locator(".ia-heading")).to_have_text("Change cell 3?")
+    body = dialog.locator(".ia-body")
+    expect(body).to_contain_text(re.compile(r"-10 line_9 = 1\s+\+10 line_9 = 2"))
+    expect(body).not_to_contain_text("---")
+    notebook.screenshot("question-proposal")
+    button(dialog, "Accept").click()
+    expect(dialog.locator(".ia-heading")).to_have_text("Insert this code cell below the one that runs?")
+    assert dialog.locator(".ia-body span[style]").count() > 1, "the code is not coloured"
+    button(dialog, "Accept").click()
+    notebook.wait_until_run(1)
+    cards = notebook.cell(1).locator(".indus-call")
+    notebook.cell(1).locator(".indus-steps > details > summary").click()
+    cards.first.locator("summary").click()
+    expect(cards.first).to_contain_text("+10 line_9 = 2")
+    expect(cards.first).to_contain_text("Changed cell 3")
+    cards.last.locator("summary").click()
+    expect(cards.last).to_contain_text("Inserted below")
+    expect(cards.last).to_contain_text("the sum is")
+    for word in ("source", "The user accepted", "with id"):
+        expect(notebook.cell(1).locator(".indus-steps")).not_to_contain_text(word)
+    notebook.screenshot("proposal-cards")
+
+
+def test_a_question_that_nobody_sees_is_notified_of_until_it_is_seen_or_over(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    api.add(*python("seen = 1", "seen = 2"))
+    notebook = opened(lab, page, "unseen.ipynb", NEW + "set it", *["'below'\n" * 30] * 3)
+    dialog = asked(notebook)
+    notice = page.locator(".Toastify__toast")
+    page.evaluate("window.jupyterapp.commands.execute('launcher:create')")
+    expect(dialog).to_be_hidden()
+    expect(notice).to_have_text(re.compile("unseen.ipynb: the agent asks. Run this code in your kernel\\?"))
+    notebook.screenshot("question-unseen")
+    notice.get_by_role("button", name="Show").click()
+    expect(dialog).to_be_in_viewport()
+    expect(notice).to_have_count(0)
+    expect(dialog).to_be_focused()
+    button(dialog, "Yes").click()
+    expect(dialog.locator(".ia-body")).to_contain_text("seen = 2")
+    page.mouse.move(700, 500)
+    page.mouse.wheel(0, 3000)
+    expect(dialog).not_to_be_in_viewport()
+    expect(notice).to_have_count(1)
+    notebook.interrupt()
+    expect(notice).to_have_count(0)
+    assert not page.title().startswith(ASKS)
+
+
+def test_a_question_says_what_the_code_would_print_and_change(lab: Lab, page: Page, api: MessagesApi) -> None:
+    if not (landlock_version() and can_filter()):
+        pytest.skip("no previews here")
+    settings = lab.folder.parent / "agent" / "settings.json"
+    before = settings.read_text()
+    settings.write_text(json.dumps({"notebook": {"preview": True, "previewSeconds": 60}}))
+    try:
+        code = "sales.append(3)\nfor sale in sales:\n    print('sale', sale)\nopen('sales.txt', 'w').write('3')"
+        api.add(*python(code))
+        notebook = opened(lab, page, "preview.ipynb", NEW + "add a sale")
+        dialog = asked(notebook)
+        outcome = dialog.locator(".ia-outcome")
+        expect(outcome).to_contain_text(
+            "Preview \u2014 not run yet: changes sales 2 → 3 items, sale new; writes sales.txt; prints:"
+        )
+        expect(outcome).to_contain_text("sale 3")
+        notebook.screenshot("question-preview")
+        button(dialog, "No").click()
+        notebook.wait_until_run(1)
+        assert "not run yet" not in str(api.requests[-1].body)
+        assert not (lab.folder / "sales.txt").exists()
+    finally:
+        settings.write_text(before)

@@ -1,0 +1,206 @@
+"""What stays of runs and panels when their page or their kernel goes away, in a real JupyterLab."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from typing import Any
+
+import nbformat
+import pytest
+from jupyterlab_page import KERNEL_IS_READY, Lab, Notebook
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from playwright.sync_api import Browser, Page, expect
+
+LOAD = "%load_ext indus_nb\nimport os\nprint(os.getpid())"
+ASK = "%agent --new --model sonnet-4-5 --thinking off "
+PANEL = "%agent --new --model sonnet-4-5 --thinking off\n%agent panel"
+NO_WIDGETS = "() => !window.jupyterapp.shell.currentWidget.model.getMetadata('widgets')"
+RESTART = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+
+
+def opened(lab: Lab, page: Page, name: str, *cells: str) -> tuple[Notebook, int]:
+    """A notebook whose first cell has loaded the extension, and its kernel's process."""
+    lab.write(name, LOAD, *cells)
+    notebook = lab.open(page, name)
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    return notebook, int(notebook.cell(0).locator(".jp-OutputArea-output").inner_text())
+
+
+def outputs(lab: Lab, name: str, number: int) -> list[dict[str, Any]]:
+    return json.loads((lab.folder / name).read_text())["cells"][number]["outputs"]
+
+
+def opened_again(page: Page) -> None:
+    page.reload()
+    page.locator(".jp-Notebook").wait_for()
+    page.wait_for_function(KERNEL_IS_READY, timeout=60_000)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_run_and_a_panel_say_that_their_kernel_is_gone(lab: Lab, page: Page, api: MessagesApi, crash: bool) -> None:
+    name = f"gone-{crash}.ipynb"
+    notebook, kernel = opened(lab, page, name, PANEL, "%agent count", "print('next')")
+    notebook.run(1)
+    panel = notebook.cell(1).locator(".ia-panel")
+    expect(panel).to_be_visible()
+    held = Gate()
+    api.add(Reply("First part.", ToolUse("bash", {"command": "true"})), Reply(Text("One, two", held, "never said")))
+    notebook.run(2)
+    cell = notebook.cell(2)
+    expect(cell.locator(".indus-answer").last).to_contain_text("One, two")
+    panel.get_by_label("Message").fill("a draft")
+    notebook.save()
+    if crash:
+        os.kill(kernel, signal.SIGKILL)
+    else:
+        page.evaluate(RESTART)
+    expect(cell).to_contain_text("The kernel was restarted: this run ended. What was finished is above.")
+    expect(cell).to_contain_text("One, two")
+    expect(cell.get_by_role("button", name="Stop")).to_have_count(0)
+    expect(panel.locator(".ia-ended")).to_contain_text("The kernel was restarted. Run the cell again to go on.")
+    expect(panel.get_by_role("button", name="Send")).to_be_disabled()
+    assert panel.get_by_label("Message").input_value() == "a draft"
+    if crash:
+        page.locator(".jp-Dialog").get_by_role(
+            "button", name="Ok", exact=True
+        ).click()  # JupyterLab says that the kernel died
+    notebook.screenshot(f"kernel-gone-{crash}")
+    held.open()
+
+    notebook.cell(3).locator(".cm-content").click()
+    notebook.save()
+    assert "application/vnd.jupyter.widget-view+json" not in json.dumps(outputs(lab, name, 2))
+    opened_again(page)
+    expect(notebook.cell(2)).to_contain_text("One, two")
+    expect(notebook.cell(1)).to_contain_text("A chat with the agent. Run the cell to open it again.")
+    expect(page.get_by_text(re.compile("Error displaying widget|model not found"))).to_have_count(0)
+    notebook.screenshot(f"kernel-gone-{crash}-opened-again")
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_an_answer_that_ended_without_a_page_is_in_the_notebook_afterwards(
+    lab: Lab, browser: Browser, api: MessagesApi, saved: bool
+) -> None:
+    name = f"away-{saved}.ipynb"
+    held, ends = Gate(), Gate()
+    asked = len(api.requests)
+    api.add(
+        Reply(Text("First part. ", held), ToolUse("bash", {"command": "echo from a command"})),
+        Reply(Text("The answer is ", ends, "**42**.")),
+    )
+    page = browser.new_page()
+    notebook, _ = opened(lab, page, name, ASK + "ask", "print('next')")
+    notebook.save()
+    notebook.run(1)
+    expect(notebook.cell(1)).to_contain_text("First part.")
+    if saved:
+        notebook.save()
+    page.close(run_before_unload=False)
+    held.open()
+    api.wait_for_requests(asked + 2)
+    ends.open()
+
+    page = browser.new_page(viewport={"width": 1200, "height": 900})
+    notebook = lab.open(page, name)
+    cell = notebook.cell(1)
+    expect(cell.locator(".indus-usage")).to_contain_text("sonnet")
+    expect(cell.locator(".ia-root")).to_have_count(0)
+    expect(cell).to_contain_text("First part.")
+    expect(cell.locator(".indus-call")).to_contain_text("from a command")
+    expect(cell.locator(".indus-answer").last).to_contain_text("The answer is 42.")
+    expect(page.get_by_text(re.compile("Error displaying widget|model not found"))).to_have_count(0)
+    notebook.screenshot(f"away-{saved}")
+    page.wait_for_function(NO_WIDGETS)
+    notebook.cell(2).locator(".cm-content").click()
+    notebook.save()
+    kept = nbformat.read(lab.folder / name, as_version=4)
+    assert "widgets" not in kept.metadata
+    assert list((lab.folder.parent).rglob(f"*_{kept.metadata['indus_nb']['session']}.jsonl"))
+    assert [output.output_type for output in kept.cells[1].outputs] == ["display_data"] * len(kept.cells[1].outputs)
+    assert "The answer is **42**." in json.dumps(kept.cells[1].outputs)
+    page.close()
+
+
+def test_a_page_that_is_loaded_again_has_all_of_the_run_in_its_notebook(lab: Lab, page: Page, api: MessagesApi) -> None:
+    held = Gate()
+    api.add(
+        Reply("First part.", ToolUse("bash", {"command": "echo from a command"})),
+        Reply(Text("The answer ", held, "is 42.")),
+    )
+    notebook, _ = opened(lab, page, "again.ipynb", "print('before')\n" + ASK + "ask", "print('next')")
+    notebook.run(1)
+    cell = notebook.cell(1)
+    expect(cell.locator(".indus-answer").last).to_contain_text("The answer")
+    notebook.save()
+    page.reload()
+    page.locator(".jp-Notebook").wait_for()
+    expect(cell.get_by_role("button", name="Stop")).to_be_visible()
+    held.open()
+    expect(cell.locator(".indus-usage")).to_have_count(1)
+    expect(cell.locator(".ia-root")).to_have_count(0)
+    expect(cell.locator(".indus-answer").last).to_contain_text("The answer is 42.")
+    expect(cell.locator(".jp-OutputArea-output").first).to_have_text("before")
+    expect(cell.get_by_text("First part.")).to_have_count(1)
+
+
+def test_a_run_that_is_stopped_in_a_page_that_was_loaded_again_says_so_there(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    api.add(Reply(Text("On and on ", Gate())))
+    notebook, _ = opened(lab, page, "stopped.ipynb", ASK + "ask", "print('next')")
+    notebook.run(1)
+    cell = notebook.cell(1)
+    expect(cell.locator(".indus-answer")).to_contain_text("On and on")
+    notebook.save()
+    page.reload()
+    page.locator(".jp-Notebook").wait_for()
+    cell.get_by_role("button", name="Stop").click()
+    expect(cell.locator(".indus-usage")).to_have_count(1)
+    expect(cell.locator(".ia-root")).to_have_count(0)
+    expect(cell.get_by_text("Stopped. What was said and done so far is kept.")).to_have_count(1)
+
+
+def test_a_cell_that_is_run_again_after_a_restart_replaces_its_turn(lab: Lab, page: Page, api: MessagesApi) -> None:
+    api.add("Zero.", "One.", "Two.")
+    notebook, _ = opened(lab, page, "rerun.ipynb", ASK + "begin", "%agent --continue count")
+    for number in (1, 2):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    expect(notebook.cell(2)).to_contain_text("One.")
+    notebook.save()
+    page.evaluate(RESTART)
+    page.wait_for_function(KERNEL_IS_READY, timeout=60_000)
+    opened_again(page)  # the cells are those of the file now
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    notebook.run(2)
+    notebook.wait_until_run(2)
+    cell = notebook.cell(2)
+    expect(cell.locator(".indus-answer")).to_have_text("Two.")
+    expect(cell.locator(".indus-usage")).to_contain_text("replaces the answer before")
+    assert [m["content"][-1]["text"] for m in api.requests[-1].body["messages"]] == ["begin", "Zero.", "count"]
+
+
+def test_another_client_that_was_there_before_sees_the_run_and_can_answer(
+    lab: Lab, page: Page, browser: Browser, api: MessagesApi
+) -> None:
+    api.add(Reply("I will.", ToolUse("bash", {"command": "touch by-another"})), Reply("Done."))
+    notebook, _ = opened(lab, page, "two.ipynb", ASK + "--approve always ask", "print('next')")
+    notebook.save()
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    other = lab.open(context.new_page(), "two.ipynb")
+    notebook.run(1)
+    expect(notebook.cell(1).get_by_role("dialog")).to_contain_text("touch by-another")
+    question = other.cell(1).get_by_role("dialog")
+    expect(question).to_contain_text("touch by-another")
+    other.screenshot("another-client")
+    question.get_by_role("button", name=re.compile(r"^Yes\b")).first.click()
+    for each in (notebook, other):
+        expect(each.cell(1).locator(".indus-usage")).to_have_count(1)
+        expect(each.cell(1).locator(".indus-answer").last).to_contain_text("Done.")
+        expect(each.cell(1).locator(".ia-root")).to_have_count(0)
+    context.close()

@@ -1,0 +1,164 @@
+"""Undo in a real JupyterLab: what a cell says of what changed, and the menu of the panel."""
+
+from __future__ import annotations
+
+import json
+
+from jupyterlab_page import Lab
+from messages_api import MessagesApi, Reply, ToolUse
+from playwright.sync_api import Page, expect
+
+START = "%load_ext indus_nb\nfrom pathlib import Path\nPath('clean.py').write_text('old')\nrows = [1, 2, 3]"
+SESSION = "%agent --new --model anthropic/claude-sonnet-4-5 --thinking off --approve never "
+
+
+def changes() -> tuple[Reply, ...]:
+    return (
+        Reply(ToolUse("python", {"code": "rows.pop()"})),
+        Reply(ToolUse("bash", {"command": "echo new > clean.py; touch fresh.txt"})),
+        Reply("The rows are clean."),
+    )
+
+
+def test_a_cell_says_what_changed_and_what_is_as_before(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("undo.ipynb", START, SESSION + "clean the rows", "%agent undo prompt", "print(rows)")
+    notebook = lab.open(page, "undo.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    api.add(*changes())
+    notebook.run(1)
+    notebook.wait_until_run(1)
+    line = "Changed in all: rows 3 → 2 items, clean.py edited, fresh.txt new. %agent undo prompt takes it back."
+    expect(notebook.cell(1)).to_contain_text(line)
+    notebook.run(2)
+    notebook.wait_until_run(2)
+    expect(notebook.cell(2)).to_contain_text("As before: clean.py, fresh.txt, rows.")
+    notebook.screenshot("undo")
+    notebook.run(3)
+    expect(notebook.cell(3)).to_contain_text("[1, 2, 3]")
+    assert (lab.folder / "clean.py").read_text() == "old"
+    assert not (lab.folder / "fresh.txt").exists()
+
+
+def test_the_menu_of_a_panel_undoes_and_asks_about_what_was_changed_since(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("undo-panel.ipynb", START, f"{SESSION}\n%agent panel", "rows.append('mine')", "print(rows)")
+    notebook = lab.open(page, "undo-panel.ipynb")
+    for number in (0, 1):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    panel = notebook.cell(1)
+    api.add(Reply(ToolUse("python", {"code": "rows.pop(); other = 1"})), Reply("The rows are clean."))
+    panel.get_by_label("Message").fill("clean the rows")
+    panel.get_by_label("Message").press("Enter")
+    expect(panel).to_contain_text("The rows are clean.")
+    notebook.run(2)
+    notebook.wait_until_run(2)
+    if panel.get_by_role("button", name="Menu").is_visible():
+        panel.get_by_role("button", name="Menu").click()
+    panel.get_by_role("button", name="Undo", exact=True).click()
+    expect(panel).to_contain_text("rows was changed since.")
+    notebook.screenshot("undo-panel")
+    panel.get_by_text("Leave it, and put the earlier one beside it").click()
+    expect(panel).to_contain_text("new beside it: rows_before")
+    notebook.run(3)
+    expect(notebook.cell(3)).to_contain_text("[1, 2, 'mine']")
+
+
+def test_going_back_in_the_tree_of_a_panel_offers_what_was_there(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("undo-tree.ipynb", START, f"{SESSION}\n%agent panel", "print(rows)")
+    notebook = lab.open(page, "undo-tree.ipynb")
+    for number in (0, 1):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    panel = notebook.cell(1)
+    api.add(*changes())
+    panel.get_by_label("Message").fill("clean the rows")
+    panel.get_by_label("Message").press("Enter")
+    expect(panel).to_contain_text("The rows are clean.")
+    if panel.get_by_role("button", name="Menu").is_visible():
+        panel.get_by_role("button", name="Menu").click()
+    panel.get_by_role("button", name="Tree", exact=True).click()
+    panel.locator(".ia-entry").filter(has_text="clean the rows").click()
+    expect(panel).to_contain_text("Also take back what the agent changed since?")
+    expect(panel).to_contain_text("rows 3 → 2 items, clean.py edited, fresh.txt new")
+    notebook.screenshot("undo-tree")
+    panel.get_by_role("button", name="Yes, take it back").click()
+    expect(panel).to_contain_text("As before: clean.py, fresh.txt, rows.")
+    notebook.run(2)
+    expect(notebook.cell(2)).to_contain_text("[1, 2, 3]")
+
+
+def test_cells_that_were_accepted_and_run_are_taken_back_and_come_back_with_their_outputs(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    undo, redo = "%agent undo prompt", "%agent redo 2"
+    lab.write("undo-cells.ipynb", START, "total = 0", SESSION + "sum the rows", undo, redo, "print(rows, total)")
+    notebook = lab.open(page, "undo-cells.ipynb")
+    for number in (0, 1):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    cells = [{"source": "## The sum", "cell_type": "markdown"}, {"source": "print('the sum is', sum(rows))"}]
+    api.add(
+        Reply(ToolUse("python", {"code": "rows.append(4)"})),
+        Reply(ToolUse("propose_cell", {"cells": [*cells, {"source": "total = sum(rows)", "replace": 2}]})),
+        Reply("They are yours."),
+    )
+    notebook.run(2)
+    dialog = notebook.cell(2).get_by_role("dialog")
+    expect(dialog).to_contain_text("Put these 3 cells into the notebook?")
+    dialog.get_by_role("button", name="Accept and run").click()
+    notebook.wait_until_run(2)
+    notebook.wait_until_run(4)
+    expect(notebook.cell(4).locator(".jp-OutputArea")).to_contain_text("the sum is 10")
+    expect(notebook.cell(2)).to_contain_text("cell 4 new, cell 5 new, cell 2 edited")
+    expect(notebook.cell(1)).to_contain_text("total = sum(rows)")
+    notebook.screenshot("undo-cells-before")
+
+    notebook.run(5)
+    notebook.wait_until_run(3)  # it has moved up
+    expect(notebook.cell(3)).to_contain_text("As before: cell 2, cell 4 (removed), cell 5 (removed), rows.")
+    expect(notebook.cell(1)).to_contain_text("total = 0")
+    expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(6)
+    notebook.screenshot("undo-cells")
+
+    notebook.run(4)
+    notebook.wait_until_run(6)
+    expect(notebook.cell(6)).to_contain_text("cell 4 (put back), cell 5 (put back), rows.")
+    expect(notebook.cell(3)).to_contain_text("The sum")
+    expect(notebook.cell(4).locator(".jp-OutputArea")).to_contain_text("the sum is 10")
+    expect(notebook.cell(1)).to_contain_text("total = sum(rows)")
+    notebook.save()
+    assert [cell["source"] for cell in json.loads((lab.folder / "undo-cells.ipynb").read_text())["cells"]][3:5] == [
+        ["## The sum"],
+        ["print('the sum is', sum(rows))"],
+    ]
+    notebook.screenshot("redo-cells")
+
+
+def test_a_cell_that_the_user_has_edited_since_is_asked_about(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("undo-asks.ipynb", START, f"{SESSION}\n%agent panel", "total = 0")
+    notebook = lab.open(page, "undo-asks.ipynb")
+    for number in (0, 1):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    panel = notebook.cell(1)
+    api.add(Reply(ToolUse("propose_cell", {"source": "total = sum(rows)", "replace": 3})), Reply("It is yours."))
+    panel.get_by_label("Message").fill("sum the rows")
+    panel.get_by_label("Message").press("Enter")
+    panel.get_by_role("dialog").get_by_role("button", name="Accept", exact=True).click()
+    expect(panel).to_contain_text("It is yours.")
+    expect(notebook.cell(2)).to_contain_text("total = sum(rows)")
+    notebook.cell(2).locator(".cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("  # mine")
+    if panel.get_by_role("button", name="Menu").is_visible():
+        panel.get_by_role("button", name="Menu").click()
+    panel.get_by_role("button", name="Undo", exact=True).click()
+    expect(panel).to_contain_text("cell 3 was changed since.")
+    notebook.screenshot("undo-cells-asks")
+    panel.get_by_text("Leave it, and put the earlier one beside it").click()
+    expect(panel).to_contain_text("new beside it: cell 4")
+    expect(notebook.cell(2)).to_contain_text("total = sum(rows)  # mine")
+    expect(notebook.cell(3)).to_contain_text("total = 0")
