@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from indus_nb import _moved
+from indus_nb import _moved, own_imports
 from indus_nb.version import __version__
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ _HOMES = {
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """What ``%load_ext indus_nb`` calls."""
+    own_imports.keep_out_working_directory()
     from indus_nb.notebook import load
 
     load(shell)
@@ -67,5 +68,6 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 def __getattr__(name: str) -> Any:
     """The public names, imported when they are first asked for."""
     if name in _HOMES:
+        own_imports.keep_out_working_directory()
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

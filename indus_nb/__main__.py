@@ -1,5 +1,12 @@
 """``python -m indus_nb`` is the console program."""
 
-from indus_nb.console.cli import main
+import sys
+
+from indus_nb.own_imports import working_directory_entries
+
+for entry in working_directory_entries():  # -m put it there, and it is none of a program's
+    sys.path.remove(entry)
+
+from indus_nb.console.cli import main  # noqa: E402 - see above
 
 main()

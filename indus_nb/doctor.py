@@ -10,11 +10,16 @@ from indus_nb.version import __version__
 
 
 def diagnosis(session: AgentSession) -> Iterator[str]:
-    """Yield lines with the version, model, key, tools, extensions and resources, and every problem that is known."""
+    """Yield lines for a person: what a session is made of, what this machine can confine, and every known problem."""
+    from indus_nb.sandbox import machine  # which tries programs: only who asks waits for that
+
     yield f"indus_nb {__version__} in {session.store.cwd}"
     yield f"session: {session.store.path or 'not saved'}"
     yield f"model: {_model(session)}, thinking {session.thinking_level}"
     yield f"approve: {session.settings.approve}"
+    yield f"project: {_project(session)}"
+    yield f"sandbox: {session.settings.sandbox}"
+    yield from (f"- {line}" for line in machine().report())
     yield f"tools: {', '.join(session.active_tools) or 'none'}"
     commands = [command["name"] for command in session.list_commands()]
     yield f"commands: {', '.join(f'/{name}' for name in commands) or 'none'}"
@@ -23,6 +28,13 @@ def diagnosis(session: AgentSession) -> Iterator[str]:
     problems = session.all_problems
     yield f"problems: {'none' if not problems else ''}".rstrip()
     yield from (f"- {problem}" for problem in problems)
+
+
+def _project(session: AgentSession) -> str:
+    project = session.trusting.project
+    if project is None:
+        return "brings nothing"
+    return f"{'trusted' if project.trusted else 'ignored'}, brings {project.summary()}"
 
 
 def _model(session: AgentSession) -> str:

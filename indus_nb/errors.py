@@ -10,6 +10,7 @@ reads, so neither stands here. Every message states what happened, where, and wh
     ├── CredentialsError        the provider needs a key and there is none    .provider
     ├── SessionBusyError        a prompt while another run is going on
     ├── RunFailedError          the last answer of a run ended badly          .stop_reason
+    │   └── InvalidAnswerError  a typed answer that is missing or not valid   .attempts
     ├── CommandFailedError      the agent's process refused a command         .command
     ├── ClientClosedError       the agent's process has ended
     ├── CompactionError         a summary that could not be made; nothing has changed
@@ -21,6 +22,7 @@ reads, so neither stands here. Every message states what happened, where, and wh
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 
 class IndusError(Exception):
@@ -34,9 +36,12 @@ class UsageError(IndusError):
 class SettingsError(IndusError):
     """A settings file that could not be read; it is left untouched."""
 
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}. The file is left as it is and its settings are ignored; mend it by hand.")
+    def __init__(self, path: Path, problem: str, meanwhile: str = "") -> None:
+        super().__init__(
+            f"{path}: {problem}. The file is left as it is and its settings are ignored; mend it by hand.{meanwhile}"
+        )
         self.path = path
+        self.problem = problem
 
 
 class ModelNotFoundError(UsageError):
@@ -67,6 +72,34 @@ class RunFailedError(IndusError):
     def __init__(self, message: str, stop_reason: str) -> None:
         super().__init__(message)
         self.stop_reason = stop_reason
+
+
+class AnswerAttempt:
+    """What a model gave as a typed answer, and why it is not valid.
+
+    Attributes:
+        given: The value as the model gave it, without secrets; ``None`` where it gave none.
+        problems: What is wrong with it, a sentence each.
+    """
+
+    __slots__ = ("given", "problems")
+
+    def __init__(self, given: Any, problems: tuple[str, ...]) -> None:
+        self.given = given
+        self.problems = problems
+
+    def __repr__(self) -> str:
+        return f"AnswerAttempt(given={self.given!r}, problems={self.problems!r})"
+
+
+class InvalidAnswerError(RunFailedError):
+    """The run ended, and no answer of the type that was asked for was given; the messages are kept."""
+
+    def __init__(self, wanted: str, attempts: tuple[AnswerAttempt, ...]) -> None:
+        tried = {0: "", 1: " in one attempt"}.get(len(attempts), f" in {len(attempts)} attempts")
+        last = "; ".join(attempts[-1].problems) if attempts else "the run ended without one"
+        super().__init__(f"The model gave no valid answer ({wanted}){tried}. At last: {last}", "stop")
+        self.attempts = attempts
 
 
 class CommandFailedError(IndusError):

@@ -23,9 +23,10 @@ The life of one prompt::
     agent_settled                         nothing will go on by itself
 
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
-whenever their cause does: ``queue_update``, ``model_changed``, ``thinking_level_changed``, ``session_info_changed``,
-``bash_execution_update``. What an event reports is stored before it is published to subscribers; if the session file
-cannot be written, ``session_save_failed`` follows. Events are immutable: all receivers get the same object.
+whenever their cause does: ``queue_update``, ``job_update``, ``model_changed``, ``thinking_level_changed``,
+``session_info_changed``, ``bash_execution_update``. What an event reports is stored before it is published to
+subscribers; if the session file cannot be written, ``session_save_failed`` follows. Events are immutable: all receivers
+get the same object.
 
 Every change of what the session holds is announced, so that no polling is needed::
 
@@ -44,8 +45,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
-
+from indus_nb.late_models import Field
 from indus_nb.messages import (
     AssistantMessage,
     ImageContent,
@@ -58,6 +58,7 @@ from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject, WireEvent, WireModel
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
+JobState = Literal["running", "ended", "failed", "stopped"]
 
 
 class Event(WireEvent):
@@ -174,6 +175,25 @@ class QueueUpdate(Event):
     type: Literal["queue_update"] = "queue_update"
     steering: list[str]
     follow_up: list[str]
+
+
+class JobInfo(WireModel):
+    """A call that goes on after its result, and how it is."""
+
+    id: str
+    tool: str
+    title: str
+    """What it does, in a line."""
+    state: JobState
+    seconds: float
+    """How long it has run, or ran."""
+
+
+class JobUpdate(Event):
+    """A call goes on as a job from now on (``running``), or a job is over: ``ended``, ``failed`` or ``stopped``."""
+
+    type: Literal["job_update"] = "job_update"
+    job: JobInfo
 
 
 class ModelChanged(Event):
@@ -327,6 +347,7 @@ SessionEvent: TypeAlias = (
     AgentEvent
     | AgentSettled
     | QueueUpdate
+    | JobUpdate
     | ModelChanged
     | ThinkingLevelChanged
     | TtsrTriggered

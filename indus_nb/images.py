@@ -2,27 +2,34 @@
 
 An image that an API rejects is rejected again with every later request, since it stays in the conversation. Therefore
 each image is checked twice: ``admit`` scales or rejects it where it enters a session, and ``inspect`` returns what is
-known of one that a session holds already (see ``indus_nb.providers.conforming``). Both decode in a thread, one image at
-a time.
+known of one that a session holds already (see ``indus_nb.providers.conforming``).
+
+What this module promises of images, which may be made to do harm: nothing but the decoder of the kind that the first
+bytes tell is used, and of several frames the first; what decoding takes is estimated from the header, and refused above
+``MAX_PIXELS`` and ``MAX_UNPACKED_BYTES``; one image of the process is decoded at a time, in a thread; whoever is
+cancelled waits no longer for their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 from indus_nb.errors import UsageError
 from indus_nb.messages import Attachment, ImageContent, TextContent, check_image, image_type
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from PIL.Image import Image
+    from PIL.ImageFile import ImageFile
 
 MAX_SIDE = 2000
 """Pixels of an image that was scaled: what the strictest API accepts in a request with many images."""
@@ -30,11 +37,14 @@ MAX_ENCODED_BYTES = 5 * 1024 * 1024
 """Bytes of base64 in one image, as the Anthropic API counts them."""
 MAX_UNSCALED_SIDE = 8000
 MAX_PIXELS = 40_000_000
-"""Pixels that are decoded at most: with four bytes each, 160 MB."""
+"""Pixels that are decoded at most; of a JPEG, which may be decoded at a fraction of its size, at that size."""
+MAX_UNPACKED_BYTES = 400_000_000
+"""What decoding may take, all copies of the pixels counted."""
 _MAX_BYTES = 4_500_000 * 3 // 4  # of a scaled image: its base64 leaves some room to MAX_ENCODED_BYTES
 _MAX_KNOWN = 4096
-_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")  # the formats that Pillow may detect: its other decoders are not needed here
-_decoding = threading.Lock()
+_BYTES_PER_PIXEL = {"image/png": 8, "image/gif": 8, "image/webp": 16}  # as measured; libwebp keeps two canvases
+_WAIT_SECONDS = 0.05
+_ResultT = TypeVar("_ResultT")
 
 
 class ImageError(ValueError):
@@ -56,17 +66,20 @@ def image_type_of(image: ImageContent) -> str | None:
     """The MIME type that the image's bytes have, whatever is declared; ``None`` for bytes of another kind."""
     try:
         return image_type(base64.b64decode((image.data or "")[:16]))
-    except binascii.Error:
+    except ValueError:
         return None
 
 
-def fit(data: bytes, name: str, *, resize: bool = True) -> tuple[ImageContent, str]:
+def fit(
+    data: bytes, name: str, *, resize: bool = True, stop: threading.Event | None = None
+) -> tuple[ImageContent, str]:
     """Make an image small enough for every API.
 
     Args:
         data: the file's bytes
         name: what a sentence about the image calls it
         resize: whether it may be scaled; otherwise it stays as it is, or is rejected
+        stop: set when nobody waits for it any more
 
     Returns:
         The image, and a note on both sizes if it was scaled.
@@ -77,11 +90,101 @@ def fit(data: bytes, name: str, *, resize: bool = True) -> tuple[ImageContent, s
     mime_type = image_type(data[:12])
     if mime_type is None:
         raise ImageError(f"{name} holds no image. PNG, JPEG, GIF and WebP are known.")
-    with _decoding:
-        fitted = _fitted(data, mime_type, name, resize=resize)
+    fitted = _in_turn(lambda: _fitted(data, mime_type, name, resize=resize), stop)
     image = ImageContent(data=base64.b64encode(fitted.data).decode("ascii"), mime_type=fitted.mime_type)
     _remember(image, ImageFacts(fitted.mime_type, fitted.width, fitted.height, len(image.data or "")))
     return image, fitted.note
+
+
+def thumbnail(image: ImageContent, side: int) -> ImageContent | None:
+    """Make a small picture of an image.
+
+    Args:
+        image: The image, which may be any.
+        side: How many pixels it may be wide and high.
+
+    Returns:
+        A PNG; ``None`` of what cannot be decoded, or would be too large for that.
+    """
+
+    def scaled() -> bytes:
+        data = base64.b64decode(image.data or "", validate=True)
+        kind = image_type(data[:12]) or ""
+        opened = _opened(data, kind)
+        _check_unpacked(opened, kind, opened.size, "The image")
+        opened.draft("RGB", (side, side))
+        small = opened.convert("RGBA" if opened.has_transparency_data else "RGB")
+        small.thumbnail((side, side))
+        buffer = io.BytesIO()
+        small.save(buffer, "PNG", optimize=True)
+        return buffer.getvalue()
+
+    try:
+        made = _in_turn(scaled, None)
+    except (ImageError, KeyError, OSError, ValueError, SyntaxError):
+        return None
+    return ImageContent(data=base64.b64encode(made).decode("ascii"), mime_type="image/png")
+
+
+@cache
+def _decoder() -> ThreadPoolExecutor:
+    """The one thread that decodes: with several, each would keep memory of its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, "indus_nb images")
+
+
+def _in_turn(work: Callable[[], _ResultT], stop: threading.Event | None) -> _ResultT:
+    """Decode when all images before it are done; raises ``ImageError`` when nobody waits for it any more."""
+    future = _decoder().submit(work)
+    while True:
+        try:
+            return future.result(timeout=_WAIT_SECONDS)
+        except TimeoutError:
+            if stop is not None and stop.is_set():
+                future.cancel()
+                raise ImageError("An image was not read: the call ended before it was decoded.") from None
+
+
+async def _in_thread(work: Callable[[threading.Event], _ResultT]) -> _ResultT:
+    """Run ``work`` in a thread; the event that it is given is set when nobody waits for it any more."""
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(work, stop)
+    finally:
+        stop.set()
+
+
+def _opened(data: bytes, mime_type: str) -> ImageFile:
+    """The image with its header read. Pillow's own ``open`` would try one decoder after the other."""
+    from PIL import GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+
+    decoders: Mapping[str, type[ImageFile]] = {
+        "image/png": PngImagePlugin.PngImageFile,
+        "image/jpeg": JpegImagePlugin.JpegImageFile,
+        "image/gif": GifImagePlugin.GifImageFile,
+        "image/webp": WebPImagePlugin.WebPImageFile,
+    }
+    return decoders[mime_type](io.BytesIO(data))
+
+
+def _check_unpacked(opened: ImageFile, mime_type: str, size: tuple[int, int], name: str) -> None:
+    if _is_too_large(opened, mime_type, size):
+        raise ImageError(
+            f"{name} was not read: its image is too large when unpacked, {size[0]} x {size[1]} pixels. Make it smaller "
+            "first."
+        )
+
+
+def _is_too_large(opened: ImageFile, mime_type: str, size: tuple[int, int]) -> bool:
+    """Whether decoding takes more than allowed; ``size`` is that of the header, ``opened.size`` what is decoded."""
+    pixels, decoded = size[0] * size[1], opened.size[0] * opened.size[1]
+    if (each := _BYTES_PER_PIXEL.get(mime_type)) is None:
+        # Of a JPEG in several scans all coefficients are kept, two bytes each, however small it is decoded.
+        taken = 2 * len(opened.getbands()) * pixels + 4 * decoded
+    else:
+        taken = each * decoded
+    return decoded > MAX_PIXELS or taken > MAX_UNPACKED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +197,25 @@ class _Fitted:
 
 
 def _fitted(data: bytes, mime_type: str, name: str, *, resize: bool) -> _Fitted:
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import ImageOps
 
     try:
-        with Image.open(io.BytesIO(data), formats=_FORMATS) as opened:
+        with _opened(data, mime_type) as opened:
             width, height = opened.size
             fits = _fits(opened.size, len(data), name, resize=resize)
             if not fits:
                 opened.draft(None, (MAX_SIDE, MAX_SIDE))  # JPEG can be decoded at a fraction of its size
-            _check_pixels(opened.size, name)
+            _check_unpacked(opened, mime_type, (width, height), name)
             opened.load()
             if fits:
                 return _Fitted(data, mime_type, width, height)
-            image = ImageOps.exif_transpose(opened)
-            if (image.width > image.height) != (width > height):
+            ImageOps.exif_transpose(opened, in_place=True)
+            if (opened.width > opened.height) != (width > height):
                 width, height = height, width
-        return _scaled(image, (width, height), prefer_jpeg=mime_type == "image/jpeg")
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageError(f"{name} was not read: its image is too large when unpacked. {error}") from error
+            return _scaled(opened, (width, height), prefer_jpeg=mime_type == "image/jpeg")
     except ImageError:
         raise
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:  # what Pillow raises for bad files
+    except Exception as error:  # what Pillow raises for bad files has no common base
         raise ImageError(f"{name} looks like {mime_type} but cannot be decoded: {error}.") from error
 
 
@@ -129,14 +230,6 @@ def _fits(size: tuple[int, int], count: int, name: str, *, resize: bool) -> bool
             "images.autoResize)."
         )
     return fits
-
-
-def _check_pixels(size: tuple[int, int], name: str) -> None:
-    if size[0] * size[1] > MAX_PIXELS:
-        raise ImageError(
-            f"{name} was not read: its image is too large when unpacked, {size[0]} x {size[1]} pixels. Make it smaller "
-            "first."
-        )
 
 
 def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitted:
@@ -191,12 +284,13 @@ class Admission:
                 for number, image in enumerate(images, 1):
                     _check(image, _name(number, len(images)))
                 return [*images]
-            return await asyncio.to_thread(self._admitted, images)
+            return await _in_thread(lambda stop: self._admitted(images, stop))
 
-    def _admitted(self, images: Sequence[ImageContent]) -> list[ImageContent]:
-        return [self._one(image, _name(number, len(images))) for number, image in enumerate(images, 1)]
+    def _admitted(self, images: Sequence[ImageContent], stop: threading.Event) -> list[ImageContent]:
+        numbered = enumerate(images, 1)
+        return [self._one(image, _name(number, len(images)), stop) for number, image in numbered if not stop.is_set()]
 
-    def _one(self, image: ImageContent, name: str) -> ImageContent:
+    def _one(self, image: ImageContent, name: str, stop: threading.Event) -> ImageContent:
         actual = image_type_of(image)
         if actual is not None:  # a tool or an extension may call a JPEG a PNG: it is one all the same
             image = image.model_copy(update={"mime_type": actual})
@@ -204,7 +298,7 @@ class Admission:
         if not _is_inline(image):
             return image
         try:
-            return fit(base64.b64decode(image.data or ""), name, resize=self.resize)[0]
+            return fit(base64.b64decode(image.data or ""), name, resize=self.resize, stop=stop)[0]
         except ImageError as error:
             raise UsageError(f"{error} Nothing was sent.") from error
 
@@ -301,13 +395,16 @@ async def inspect(images: Iterable[ImageContent]) -> dict[int, ImageFacts]:
     inline = [image for image in images if _is_inline(image)]
     new = [image for image in inline if _key(image) not in _known]
     if new:
-        await asyncio.to_thread(_look_at, new)
+        await _in_thread(lambda stop: _look_at(new, stop))
     return {id(image): _known.get(_key(image)) or _facts(image) for image in inline}
 
 
-def _look_at(images: Iterable[ImageContent]) -> None:
+def _look_at(images: Iterable[ImageContent], stop: threading.Event) -> None:
     for image in images:
-        _remember(image, _facts(image))
+        facts = _facts(image, stop)
+        if stop.is_set():
+            return
+        _remember(image, facts)
 
 
 def _remember(image: ImageContent, facts: ImageFacts) -> None:
@@ -316,29 +413,29 @@ def _remember(image: ImageContent, facts: ImageFacts) -> None:
         _known.popitem(last=False)
 
 
-def _facts(image: ImageContent) -> ImageFacts:
-    from PIL import Image
-
+def _facts(image: ImageContent, stop: threading.Event | None = None) -> ImageFacts:
     encoded = image.data or ""
     try:
         data = base64.b64decode(encoded, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # of which what is said of a length or a sign is one
         return ImageFacts(encoded_bytes=len(encoded), problem=f"its data is no base64 ({error})")
     mime_type = image_type(data[:12])
     if mime_type is None:
         return ImageFacts(encoded_bytes=len(encoded), problem="it is none of PNG, JPEG, GIF and WebP")
-    with _decoding:
-        try:
-            with Image.open(io.BytesIO(data), formats=_FORMATS) as opened:
-                width, height = opened.size
-                problem = None
-                if width * height > MAX_PIXELS:
-                    problem = f"it has {width} x {height} pixels"
-                else:
-                    opened.load()
-        except Exception as error:  # noqa: BLE001 - what Pillow raises for bad files has no common base
-            return ImageFacts(mime_type, encoded_bytes=len(encoded), problem=f"it cannot be decoded ({error})")
+    try:
+        width, height, problem = _in_turn(lambda: _size(data, mime_type), stop)
+    except Exception as error:  # noqa: BLE001 - what Pillow raises for bad files has no common base
+        return ImageFacts(mime_type, encoded_bytes=len(encoded), problem=f"it cannot be decoded ({error})")
     return ImageFacts(mime_type, width, height, len(encoded), problem)
+
+
+def _size(data: bytes, mime_type: str) -> tuple[int, int, str | None]:
+    with _opened(data, mime_type) as opened:
+        width, height = opened.size
+        if _is_too_large(opened, mime_type, opened.size):
+            return width, height, f"it has {width} x {height} pixels"
+        opened.load()
+    return width, height, None
 
 
 def _is_inline(image: ImageContent) -> bool:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import time
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from indus_nb import late_models, light_models
+from indus_nb.late_models import Field, PrivateAttr, field_validator, model_serializer, model_validator
+from indus_nb.wire import JsonObject, WireModel, from_json
 
-from indus_nb.wire import JsonObject, WireModel
+if TYPE_CHECKING:
+    from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidatorFunctionWrapHandler
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
@@ -116,7 +108,7 @@ def check_image(image: ImageContent) -> None:
         raise ValueError(f"mimeType must be one of {', '.join(IMAGE_TYPES)}")
     try:
         data = base64.b64decode(image.data or "", validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ValueError(f"data must be base64 ({error})") from error
     if image_type(data[:12]) != kind:
         raise ValueError(f"data is no {kind.removeprefix('image/')} image")
@@ -227,10 +219,10 @@ class Attachment(WireModel):
             raise ValueError("content and extractedText are empty")
         try:
             text = base64.b64decode(self.content, validate=True).decode()
-        except binascii.Error as error:
-            raise ValueError(f"content must be base64 ({error})") from error
         except UnicodeDecodeError:
             text = "\0"
+        except ValueError as error:
+            raise ValueError(f"content must be base64 ({error})") from error
         if "\0" in text:
             raise ValueError("content is no text in UTF-8: send its text as extractedText")
         return text
@@ -249,7 +241,7 @@ class UserMessage(WireModel):
     def _tolerate(cls, value: Any, check: ValidatorFunctionWrapHandler) -> list[Attachment] | None:
         try:
             return check(value)
-        except ValidationError:
+        except late_models.ValidationError:
             return None  # a file may hold anything there; the message is still readable
 
     @property
@@ -370,16 +362,22 @@ ModelMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 
 @cache
 def _message_adapter() -> TypeAdapter[Message]:
+    from pydantic import TypeAdapter
+
     return TypeAdapter(Message)
 
 
 def parse_message(value: JsonObject) -> Message:
     """The message in a JSON object of a session file or a peer; raises ``pydantic.ValidationError``."""
+    if not late_models.is_loaded() and (made := light_models.taken(value, Message)) is not None:
+        return made
     return _message_adapter().validate_python(value)
 
 
 def parse_message_json(value: bytes) -> Message:
     """The message in JSON that is known to be valid; raises ``pydantic.ValidationError``."""
+    if not late_models.is_loaded() and (made := light_models.taken(from_json(value), Message)) is not None:
+        return made
     return _message_adapter().validate_json(value)
 
 

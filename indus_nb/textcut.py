@@ -12,6 +12,8 @@ How much of a tool's output a model reads is decided in ``tools.truncate``, whic
 
 from __future__ import annotations
 
+import re
+
 ELLIPSIS = "…"
 
 
@@ -89,6 +91,8 @@ def middle(text: str, characters: int, mark: str = ELLIPSIS) -> str:
 def middle_lines(text: str, lines: int, mark: str = ELLIPSIS) -> str:
     r"""The first and the last lines of a text, with a mark on a line of its own between them.
 
+    >>> middle_lines("1\n2\n3\n4\n5", 4, "[{left:,} lines left out]")
+    '1\n2\n[1 line left out]\n4\n5'
     >>> middle_lines("1\n2\n3\n4\n5\n6", 4, "[{left} more]")
     '1\n2\n[2 more]\n5\n6'
 
@@ -184,5 +188,22 @@ def _joined(text: str, characters: int) -> str:
     return " ".join(text[: 10 * characters].split())
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "message"), counted(1200, "message")
+    ('1 message', '1,200 messages')
+
+    Args:
+        count: How many there are.
+        noun: What one of them is called.
+
+    Returns:
+        The number, and the noun as that asks for.
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _filled(mark: str, left: int) -> str:
-    return mark.format(left=left)
+    filled = mark.format(left=left)
+    return re.sub(r"\b1 (line|character)s\b", r"1 \1", filled) if left == 1 else filled

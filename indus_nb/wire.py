@@ -6,21 +6,50 @@ are the only places where one becomes the other.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
-from collections.abc import Callable
+import math
+import os
+import re
+from collections.abc import Callable, Generator, Iterable
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast, dataclass_transform
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
-import pydantic_core
-from pydantic import ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from indus_nb import late_models
+from indus_nb.late_models import ConfigDict, Field, LateModel, is_complete
+from indus_nb.light_models import fields_of
 
-from indus_nb.late_models import LateModel, is_complete
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 JsonObject: TypeAlias = dict[str, Any]
+MAX_JSON_VALUES = 250_000
+"""What JSON of a server or of a model may hold; to read as many takes up to 0.2 s and 30 MB."""
+_JSON_STRING = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _ModelT = TypeVar("_ModelT", bound="WireModel")
+
+
+def to_camel(name: str) -> str:
+    """Return a name as it is on the wire.
+
+    >>> to_camel("to_camel")
+    'toCamel'
+    """
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))
+
+
+def to_snake(key: str) -> str:
+    """Return the name of a key on the wire.
+
+    >>> to_snake("toSnake")
+    'to_snake'
+    """
+    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key)
 
 
 class WireModel(LateModel):
@@ -45,6 +74,8 @@ class WireModel(LateModel):
 
     def to_wire(self) -> JsonObject:
         """The JSON object, absent values left out."""
+        if (light := _light_json(self)) is not None:
+            return cast("JsonObject", _DECODER.decode(light))
         return _with_built_classes(lambda: self.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
@@ -126,15 +157,29 @@ def usual(kind: type[_ModelT]) -> _ModelT:
     return Field(default_factory=make)
 
 
+def names_of(model: type[WireModel]) -> Iterable[str]:
+    """The names of a model's fields; asking does not complete it."""
+    return (fields_of(model) if not is_complete(model) else None) or model.model_fields
+
+
 def plain(model: WireModel) -> JsonObject:
     """The same as ``to_wire`` for a model without serializers of its own; pydantic need not build one for it."""
     written: JsonObject = {}
-    for name, field_info in type(model).model_fields.items():
+    for name, key in _shown(type(model)):
         value: object = getattr(model, name)
-        if value is not None and not field_info.exclude:
-            key = field_info.serialization_alias or to_camel(name)  # older versions of pydantic set it with the build
+        if value is not None:
             written[key] = plain(value) if isinstance(value, WireModel) else value
-    return {**written, **(model.model_extra or {})}
+    return {**written, **(model.__pydantic_extra__ or {})}
+
+
+@cache
+def _shown(model: type[WireModel]) -> list[tuple[str, str]]:
+    """The names of the fields that are on the wire, and what they are called there."""
+    if not is_complete(model) and (fields := fields_of(model)) is not None:
+        return [(field.name, field.key) for field in fields.values() if not field.is_hidden]
+    shown = ((name, field) for name, field in model.model_fields.items() if not field.exclude)
+    # Older versions of pydantic set the alias with the build.
+    return [(name, field.serialization_alias or to_camel(name)) for name, field in shown]
 
 
 def _with_built_classes(serialize: Callable[[], Any]) -> Any:
@@ -163,6 +208,11 @@ def _build_classes() -> bool:
     return any_built
 
 
+def random_hex(length: int) -> str:
+    """The hexadecimal digits of random bytes, as of ``secrets``, which imports what no start needs."""
+    return os.urandom(length).hex()
+
+
 def dump(value: object) -> bytes:
     r"""``value`` (wire models included) as compact JSON on one line, without a line end.
 
@@ -173,6 +223,10 @@ def dump(value: object) -> bytes:
     >>> dump({"model": None, "text": "größer\u2028"})
     b'{"model":null,"text":"gr\xc3\xb6\xc3\x9fer\xe2\x80\xa8"}'
     """
+    if (light := _light_json(value)) is not None:
+        return light.encode()
+    import pydantic_core
+
     try:
         return pydantic_core.to_json(
             value, by_alias=True, exclude_none=True, inf_nan_mode="null", fallback=_event_frame
@@ -183,7 +237,28 @@ def dump(value: object) -> bytes:
         return clean_text(text).encode()
 
 
+def _light_json(value: object) -> str | None:
+    """The JSON of a value as long as pydantic is not there; ``None`` if it is, or is needed for the value."""
+    if late_models.is_loaded():
+        return None
+    try:
+        text = _ENCODER.encode(value)
+        return text if text.isascii() or not _HALVES.search(text) else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _light_frame(value: object) -> JsonObject:
+    if isinstance(value, WireEvent):
+        return value.frame()
+    if isinstance(value, WireModel) and not is_complete(type(value)):
+        return plain(value)
+    raise TypeError(type(value).__name__)
+
+
 def _jsonable(value: object) -> object:
+    import pydantic_core
+
     return _with_built_classes(
         lambda: pydantic_core.to_jsonable_python(
             value, by_alias=True, exclude_none=True, inf_nan_mode="null", fallback=_event_frame
@@ -194,7 +269,43 @@ def _jsonable(value: object) -> object:
 def _event_frame(value: object) -> JsonObject:
     if isinstance(value, WireEvent):
         return value.frame()
+    import pydantic_core
+
     raise pydantic_core.PydanticSerializationError(f"Unable to serialize unknown type: {type(value)}")
+
+
+def from_json(text: str | bytes, *, allow_inf_nan: bool = True, allow_partial: bool = False) -> Any:
+    """Return the value of JSON text.
+
+    Args:
+        text: The text, in UTF-8 if it is bytes.
+        allow_inf_nan: Whether the numbers that JSON does not know are read.
+        allow_partial: Whether the text may end early, in a string too.
+
+    Returns:
+        The value.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    if not late_models.is_loaded():
+        try:
+            return _decoded(text if isinstance(text, str) else text.decode())
+        except (ValueError, RecursionError):
+            pass  # what is odd is read, or refused in its words, by the library
+    import pydantic_core
+
+    return pydantic_core.from_json(
+        text, allow_inf_nan=allow_inf_nan, allow_partial="trailing-strings" if allow_partial else False
+    )
+
+
+def _decoded(text: str) -> Any:
+    if text[:1] == "{":  # else there may be blanks before it
+        value, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return value
+    return _DECODER.decode(text)
 
 
 def load_object(line: bytes) -> JsonObject:
@@ -208,12 +319,37 @@ def load_object(line: bytes) -> JsonObject:
     {'text': 'cut �'}
     """
     try:
-        value: object = pydantic_core.from_json(line, allow_inf_nan=False)
+        value: object = from_json(line, allow_inf_nan=False)
+        if _HALF_ESCAPES.search(line) and not late_models.is_loaded():
+            value = _read_tolerantly(line, ValueError("half a character"))
     except ValueError as error:
         value = _read_tolerantly(line, error)
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, got {_kind(value)}")
     return cast("JsonObject", value)
+
+
+def check_json_values(text: bytes | str) -> None:
+    """Check that JSON is no larger when read than its text lets expect: a value of two bytes takes fifty.
+
+    Args:
+        text: JSON, or what should be some, or its beginning.
+
+    Raises:
+        ValueError: It holds more than ``MAX_JSON_VALUES``.
+    """
+    # Nearly always one of these is so, and the strings need not be left out.
+    if len(text) <= MAX_JSON_VALUES or _signs_before_values(text) <= MAX_JSON_VALUES:
+        return
+    content = text.encode(errors="replace") if isinstance(text, str) else text
+    if _signs_before_values(re.sub(_JSON_STRING, b"", content)) > MAX_JSON_VALUES:
+        raise ValueError(f"it holds more than {MAX_JSON_VALUES:,} values of JSON")
+
+
+def _signs_before_values(text: bytes | str) -> int:
+    if isinstance(text, bytes):
+        return sum(map(text.count, (b",", b"[", b"{")))
+    return sum(map(text.count, (",", "[", "{")))
 
 
 def _read_tolerantly(line: bytes, defect: ValueError) -> object:
@@ -227,6 +363,12 @@ def _read_tolerantly(line: bytes, defect: ValueError) -> object:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_light_frame)
+_HALVES = re.compile("[\ud800-\udfff]")
+_HALF_ESCAPES = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def _kind(value: object) -> str:
@@ -277,6 +419,7 @@ def field_problems(error: ValidationError, *, where: str = "") -> list[FieldProb
 def first_problem(error: ValidationError, *, where: str = "") -> FieldProblem:
     """The first thing that is wrong with a value; as text it is a sentence without an end.
 
+    >>> from pydantic import ValidationError
     >>> class Point(WireModel):
     ...     x_place: int
     >>> try:
@@ -295,6 +438,18 @@ def first_problem(error: ValidationError, *, where: str = "") -> FieldProblem:
     return field_problems(error, where=where)[0]
 
 
+@contextmanager
+def collection_paused() -> Generator[None]:
+    """Make many objects without looking for garbage among them, which would take longer than making them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def clean_text(text: str) -> str:
     r"""``text`` with half surrogate pairs replaced, so that it can be encoded.
 
@@ -308,3 +463,36 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def encodable(value: Any) -> Any:
+    """Return ``value`` with half characters and non-finite numbers replaced.
+
+    Returns it unchanged if it has none.
+    """
+    return value if _is_encodable(value) else _cleaned(value)
+
+
+def _is_encodable(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.isascii() or clean_text(value) is value
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return all(map(_is_encodable, fields)) and all(map(_is_encodable, fields.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_encodable, cast("list[Any]", value)))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _cleaned(value: Any) -> Any:
+    match value:
+        case str():
+            return clean_text(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {_cleaned(key): _cleaned(item) for key, item in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            return [_cleaned(item) for item in cast("list[Any]", value)]
+        case _:
+            return value
