@@ -67,6 +67,11 @@ def _check_limits(body: Mapping[str, Any]) -> None:
     thinking = body.get("thinking", {})
     if body["max_tokens"] < 1:
         raise Refusal("max_tokens: Input should be greater than or equal to 1")
+    if body.get("tool_choice", {}).get("type") in ("any", "tool"):
+        if thinking.get("type", "disabled") != "disabled":
+            raise Refusal("Thinking may not be enabled when tool_choice forces tool use.")
+        if body["tool_choice"].get("name") not in [None, *(tool["name"] for tool in body.get("tools", ()))]:
+            raise Refusal(f"tool_choice.tool: '{body['tool_choice']['name']}' is not among the tools")
     if thinking.get("type") == "enabled":
         if thinking["budget_tokens"] < 1024:
             raise Refusal("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")

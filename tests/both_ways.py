@@ -46,8 +46,8 @@ def received(request: Seen) -> tuple[str, str, list[tuple[str, str]], object]:
     length, which is a header.
     """
     headers = sorted(
-        # The SDKs ask for every encoding that their library finds installed, we for the two that it always knows.
-        (name, "gzip, deflate" if name == "accept-encoding" and value.startswith("gzip, deflate,") else value)
+        # The SDKs ask for every encoding that their library finds installed, we for none.
+        (name, "identity" if name == "accept-encoding" and value.startswith("gzip, deflate") else value)
         for name, value in request.headers
         if not OUR_OWN.fullmatch(name)
     )

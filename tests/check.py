@@ -90,6 +90,7 @@ def main(arguments: list[str]) -> None:
             run_side_by_side([*STATIC, SITE])
             run("python", "tests/matrix.py", "--quick")
             find_browser()
+            find_bwrap()
             run("python", "-m", "pytest", *workers(), *WITHOUT_FRONT_ENDS)
             run("python", "-m", "pytest", *FRONT_ENDS)
             # The oldest kernel that the package says it works with is the one that differs most.
@@ -97,6 +98,7 @@ def main(arguments: list[str]) -> None:
         case _:
             install()
             find_browser()
+            find_bwrap()
             run("python", "-m", "pytest", *arguments)
 
 
@@ -146,12 +148,27 @@ def find_browser() -> None:
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     if os.environ.get("INDUS_NB_CHROMIUM") or any(map(shutil.which, names)):
         return
-    if shutil.which("apt-get") and os.geteuid() == 0:
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], check=False, env=quiet)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], check=False, env=quiet)
-    else:
+    if not install_packages("chromium"):
         subprocess.run([str(BIN / "playwright"), "install", "chromium"], check=False)
+
+
+def find_bwrap() -> None:
+    """See to it that there is ``bwrap`` for the tests of the sandbox, if that can be done without asking anybody.
+
+    Without it those that need it are skipped, and say so.
+    """
+    if sys.platform == "linux" and shutil.which("bwrap") is None:
+        install_packages("bubblewrap")
+
+
+def install_packages(*names: str) -> bool:
+    """Install packages of the system where that needs no question; returns whether it was tried."""
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        return False
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(["apt-get", "update", "-qq"], check=False, env=quiet)
+    subprocess.run(["apt-get", "install", "-y", "-qq", *names], check=False, env=quiet)
+    return True
 
 
 def run(program: str, *arguments: str, **variables: str) -> None:

@@ -19,17 +19,21 @@ CALLED_BY_DECORATOR = [
     *("@model_validator*", "@field_validator*", "@*_validator", "@*_serializer*", "@computed_field*"),  # pydantic
     *("@agent.*", "@*.tool", "@*.command*", "@*.on*"),  # a session
 ]
-DECLARATIONS = [ROOT / "indus_nb" / "notebook" / "page" / "protocol.py"]
+DECLARATIONS = [ROOT / "indus_nb" / "notebook" / "page" / name for name in ("protocol.py", "states.py")]
 """Modules whose classes are typed dictionaries: the keys are written as strings."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
-        *("visit_*", "__call__", "__getattr__", "__class__", "visible", "create_module", "model_config"),
+        *("visit_*", "__call__", "__getattr__", "__bases__", "path_stats", "model_config"),
+        *("field_title_should_be_set", "decimal_schema"),
+        "IndusPersona",  # an entry point
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
     ),
     "keys of what a client of another package is made with": ("default_headers", "http_client", "aws_*"),
     "attributes that are set for others": (
         *("f_trace", "validateLink", "paste_to_editor"),
         "_clearing",  # a reference keeps a task alive
+        # What the copy of a kernel replaces, so that it reaches nothing outside.
+        *("raw_input", "shebang", "raiseExceptions", "tempdir", "dont_write_bytecode", "io_open"),
     ),
     "what extensions call and read, and what is accepted from those that come from elsewhere: docs/extensions.md": (
         *("register_shortcut", "unregister_provider", "get_active_tools", "get_all_tools", "get_commands"),
@@ -40,6 +44,7 @@ USED_UNSEEN = {
     "fields of frames and files, for those who read these": (
         *("auth_header", "status_key", "widget_key", "total_messages"),
     ),
+    "called by the parser of HTML": ["handle_data", "handle_endtag", "handle_starttag"],
 }
 
 

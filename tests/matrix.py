@@ -44,6 +44,8 @@ class Recipe:
     name: str
     extras: tuple[str, ...] = ()
     lowest: bool = False
+    ways: tuple[str, ...] = ()
+    """Ways that only it has; without any the usual ones."""
 
 
 RECIPES = (
@@ -51,6 +53,7 @@ RECIPES = (
     Recipe("mcp", ("mcp",)),
     Recipe("lab", ("lab",)),
     Recipe("newest", ("openai", "mcp", "lab")),
+    Recipe("jupyter-ai", ("jupyter-ai",), ways=("persona",)),
     Recipe("lowest", lowest=True),
     Recipe("lowest, all extras", ("openai", "mcp", "lab"), lowest=True),
 )
@@ -168,6 +171,19 @@ class Place:
             process.close_stdin()
             expect((process.wait_for_end(), process.stderr), (0, ""), "status and standard error")
 
+    def _persona(self, provider: str, prompt: str, answer: str) -> None:
+        done = subprocess.run(
+            [str(self._python), "-c", PERSONA, provider, prompt],
+            cwd=self._home,
+            env=environment(self._home, **self._variables),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        if done.returncode or answer not in done.stdout:
+            raise CheckError(f"the chat shows {done.stdout!r}; standard error: {done.stderr}")
+
     def _kernel(self, provider: str, prompt: str, answer: str) -> None:
         cells = ("%load_ext indus_nb", f"%agent --provider {provider} {prompt}")
         done = subprocess.run(
@@ -203,6 +219,29 @@ finally:
     client.stop_channels()
     manager.shutdown_kernel(now=True)
 print(json.dumps(shown))
+"""
+
+
+PERSONA = """
+import asyncio, os, pathlib, sys
+from importlib.metadata import entry_points
+import acp
+
+(found,) = entry_points(group="jupyter_ai.personas", name="indus")
+persona = found.load()
+
+class Client(acp.Client):
+    async def session_update(self, session_id, update, **_):
+        print(update.model_dump_json(), flush=True)
+
+async def main(provider, prompt):
+    arguments = (*persona.program, "--provider", provider)
+    async with acp.spawn_agent_process(Client(), *arguments, env=dict(os.environ)) as (agent, _):
+        await agent.initialize(protocol_version=1)
+        session = await agent.new_session(cwd=str(pathlib.Path.cwd()), mcp_servers=[])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block(prompt)])
+
+asyncio.run(main(*sys.argv[1:]))
 """
 
 
@@ -258,7 +297,7 @@ def try_out(
         if outcome.run("install", install):
             place = Place(root / "environment" / "bin" / "python", root / "home", api)
             for provider in PROVIDERS:
-                for way in ways:
+                for way in recipe.ways or ways:
                     outcome.run(f"{provider} {way}", lambda p=provider, w=way: place.check(p, w))
     summary = f"{len(outcome.failures)} FAILED" if outcome.failures else "ok"
     print(f"{recipe.name} on {python}: {summary}, {sum(outcome.seconds.values()):.0f} s", flush=True)

@@ -52,6 +52,8 @@ def indusagi(
 class RpcProcess:
     """``indusagi --mode rpc``: send objects, wait for frames."""
 
+    mode = "rpc"
+
     def __init__(
         self,
         *arguments: str,
@@ -64,7 +66,7 @@ class RpcProcess:
         self._patience = patience
         self.frames: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
-            [*program, "--mode", "rpc", *arguments],
+            [*program, "--mode", self.mode, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

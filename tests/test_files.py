@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.files import write_atomically
+from indus_nb.files import without_home, write_atomically
 
 NOBODY = 65534
 
@@ -292,3 +292,14 @@ def test_a_file_that_may_be_written_to_but_not_read_is_written(place: Path) -> N
         write_atomically(path, b"new", in_place=True)
     path.chmod(0o600)
     assert (path.read_bytes(), (place / "b").read_bytes()) == (b"new", b"new")
+
+
+def test_the_home_directory_is_written_as_shells_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    path = "/home/ada/.indusagi/agent/sessions/--home-ada-engine--/1.jsonl"
+    assert without_home(f"saved in {path}, and not in /home/adam or /srv/home/ada/x") == (
+        "saved in ~/.indusagi/agent/sessions/*-engine--/1.jsonl, and not in /home/adam or /srv/home/ada/x"
+    )
+    assert without_home("/home/ada: no such file") == "~: no such file"
+    monkeypatch.setenv("HOME", "/")
+    assert without_home("/etc/hosts") == "/etc/hosts"

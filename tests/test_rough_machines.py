@@ -100,7 +100,7 @@ def test_a_user_without_a_home_is_told_what_to_set(tmp_path: Path, directory: st
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
     (tmp_path / "agent").mkdir()
     os.mkfifo(tmp_path / "agent" / name)
-    done = indusagi(*OFFLINE, "compute 6 * 7", home=tmp_path)
+    done = indusagi(*OFFLINE, "--approve", "never", "compute 6 * 7", home=tmp_path)
     assert done.returncode == 0
     assert "42" in done.stdout
     assert f"{name}: cannot be read (it is a pipe or device, not a file)" in done.stderr
@@ -177,13 +177,11 @@ def test_what_makes_no_path_or_name_is_refused_with_a_sentence(tmp_path: Path) -
         process.ask("prompt", message="hello")
         process.wait("agent_settled")
         refused = process.ask("switch_session", sessionPath="a\0b")["error"]
-        assert "there is no such session file" in refused
+        assert "a path cannot hold the character U+0000" in refused
         refused = process.ask("export_html", outputPath="a\0b")["error"]
-        assert "the page cannot be written (embedded null byte)" in refused
+        assert "a path cannot hold the character U+0000" in refused
         refused = process.ask("set_session_name", name="x" * 1001)["error"]
-        assert refused == (
-            "A session name has at most 1000 characters, and this one has 1001. The session keeps the name it had."
-        )
+        assert "`name`: String should have at most 1000 characters" in refused
         assert process.ask("set_session_name", name="x" * 1000)["success"]
 
 

@@ -63,6 +63,13 @@ def test_queue_modes_interrupts_and_tool_order_come_from_the_settings(home: Path
     assert (session.settings.interrupt_mode, session.settings.tool_execution) == ("wait", "sequential")
 
 
+def test_without_the_settings_that_spoke_of_a_sandbox_nothing_starts(home: Path, opened: Opened) -> None:
+    write_settings(home, '{"sandbox": {"mode": "workspace"}, "approve": ')
+    with pytest.raises(UsageError, match=r"settings\.json: is no JSON .* --sandbox off"):
+        opened(no_session=True)
+    assert opened(no_session=True, sandbox="off").settings.approve == "writes"
+
+
 # Model and thinking
 
 
@@ -97,7 +104,7 @@ def test_a_model_in_the_settings_that_is_unknown_is_reported_and_another_goes_on
 
 def test_the_file_that_names_an_unknown_provider_is_told(home: Path, opened: Opened) -> None:
     write_settings(home, {"defaultModel": "offline"}, {"defaultProvider": "nobody"})
-    session = opened(no_session=True)
+    session = opened(no_session=True, trust=True)
     assert session.model is not None
     assert session.model.id == "offline"
     (problem,) = session.problems
@@ -202,9 +209,9 @@ def test_a_key_reaches_neither_the_session_file_nor_a_representation(opened: Ope
     session = opened(api_key="sk-very-secret")
     session.store.save()
     assert session.store.path is not None
-    assert "secret" not in session.store.path.read_text()
-    assert "secret" not in repr(session.settings) + repr(session.registry)
-    assert "secret" not in repr(SessionOptions(api_key="sk-very-secret"))
+    assert "very-secret" not in session.store.path.read_text()
+    assert "very-secret" not in repr(session.settings) + repr(session.registry)
+    assert "very-secret" not in repr(SessionOptions(api_key="sk-very-secret"))
 
 
 # Tools and system prompt

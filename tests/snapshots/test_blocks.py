@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import pytest
 from snapshot import SNAPSHOTS, assert_snapshot
 
-from indus_nb.messages import Cost, ImageContent, Usage
+from indus_nb.messages import Cost, CustomMessage, ImageContent, Usage
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.blocks import Call
+from indus_nb.render.context import context
 
 DOT = "R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
 EDIT = {"path": "a.py", "edits": [{"oldText": "1", "newText": "2"}]}
@@ -35,6 +36,7 @@ BUNDLES = {
     "said": blocks.user_message("what is odd about <sales>?"),
     "picture": blocks.picture(ImageContent(data=DOT, mime_type="image/gif")),
     "folded": blocks.folded("Summary", "what was said before"),
+    "context": context(CustomMessage(custom_type="cells", content="Cell [1]:\nx = 1", details={"toldCells": 1})),
     "notice": blocks.notice("Another model answers from now on."),
     "listing": blocks.listing("one\ntwo"),
     "usage": blocks.usage("Model M", USAGE, 12.3),
