@@ -15,9 +15,9 @@ It needs Python 3.11 or newer and git. The browser tests need Chromium: it is lo
 done without questions, and if neither works the tests say how to get it. Tests run in one worker for each of the first
 four processors; ``INDUS_NB_WORKERS=1`` says how many instead.
 
-Where everything runs, up to three tests that failed are run once more, by themselves. Browsers and kernels have timing of
-their own, and one of some thousand tests that met an unlucky moment says little about the change; one that fails again
-ends everything. Those that passed then are named in the last lines, for each of them has a race that is to be mended.
+Where everything runs, up to three tests that failed are run once more, by themselves. Browsers and kernels have timing
+of their own, and one of some thousand tests that met an unlucky moment says little about the change; one that fails
+again ends everything. Those that passed then are named in the last lines: each of them has a race that is to be mended.
 """
 
 from __future__ import annotations
