@@ -33,6 +33,7 @@ from indus_nb.session.conversation import ContextUsage, Conversation
 from indus_nb.session.dialogs import Ui
 from indus_nb.session.hooks import SessionHooks, ShutdownReason
 from indus_nb.session.model_choice import ModelChoice
+from indus_nb.session.outside import OutsideCalls
 from indus_nb.session.publisher import Listener, Publisher
 from indus_nb.session.queues import Queues
 from indus_nb.session.recorder import Recorder
@@ -106,6 +107,7 @@ class SessionParts:
         self.recovery = Recovery(state, self.compactor, self.publisher)
         self.branching = Branching(state, self.turns, self.publisher, self.recorder, self.models)
         images = Admission(resize=settings.resize_images)
+        self.outside = OutsideCalls(state, self.toolbox, self.publisher, images, self.start)
         self._input = UserInput(state, self.toolbox, images)
         self._runs = Runs(
             state,
@@ -427,5 +429,6 @@ class SessionParts:
         self.ui.cancel_all()
         if self.state.run is not None:
             self.state.run.abort.request()
+        self.outside.request_abort()
         self.compactor.abort.request()
         self.branching.abort.request()
