@@ -35,7 +35,7 @@ _NO = "No"
 _SAVE = "No, but save all of it in a file for me to read"
 _INSTEAD = {
     False: "Start with --approve never.",
-    True: "The user may open the notebook and answer there, or serve with `--approve never`.",
+    True: "The user may answer in the notebook that serves (`%agent serve`), or serve with `--approve never`.",
 }
 """What the user could do where nobody can be asked; the other one for calls of other programs."""
 _MAX_QUESTION_CHARACTERS = 100_000

@@ -1,8 +1,7 @@
 """One run: turns until the model calls no more tools, with abort, queues, the order of tool calls, and retries."""
 
 from indus_nb.loop.abort import AbortSignal, RunAborted
-from indus_nb.loop.calls import RunHooks, Verdict
-from indus_nb.loop.loop import InterruptMode, Run, ToolExecution, run
+from indus_nb.loop.loop import InterruptMode, Run, RunHooks, ToolExecution, Verdict, run
 from indus_nb.loop.queue import MessageQueue, QueueMode
 
 __all__ = [

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from indus_nb.images import Admission
 from indus_nb.loop.abort import AbortSignal
-from indus_nb.loop.calls import Calling, Outcome, run_tool_call
+from indus_nb.loop.loop import Calling, Outcome, run_tool_call
 from indus_nb.messages import ToolCall
 from indus_nb.session.publisher import Publisher
 from indus_nb.session.state import SessionState

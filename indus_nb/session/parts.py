@@ -33,7 +33,6 @@ from indus_nb.session.conversation import ContextUsage, Conversation
 from indus_nb.session.dialogs import Ui
 from indus_nb.session.hooks import SessionHooks, ShutdownReason
 from indus_nb.session.model_choice import ModelChoice
-from indus_nb.session.outside import OutsideCalls
 from indus_nb.session.publisher import Listener, Publisher
 from indus_nb.session.queues import Queues
 from indus_nb.session.recorder import Recorder
@@ -50,6 +49,7 @@ from indus_nb.storage.store import SessionStore
 from indus_nb.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from indus_nb.session.outside import OutsideCalls
     from indus_nb.session.prompting import Prompting
     from indus_nb.session.stats import SessionStats, Tally
 
@@ -107,7 +107,7 @@ class SessionParts:
         self.recovery = Recovery(state, self.compactor, self.publisher)
         self.branching = Branching(state, self.turns, self.publisher, self.recorder, self.models)
         images = Admission(resize=settings.resize_images)
-        self.outside = OutsideCalls(state, self.toolbox, self.publisher, images, self.start)
+        self._images = images
         self._input = UserInput(state, self.toolbox, images)
         self._runs = Runs(
             state,
@@ -154,6 +154,13 @@ class SessionParts:
             queues=self.queues,
             publisher=self.publisher,
         )
+
+    @cached_property
+    def outside(self) -> OutsideCalls:
+        """The tool calls of other programs."""
+        from indus_nb.session.outside import OutsideCalls
+
+        return OutsideCalls(self.state, self.toolbox, self.publisher, self._images, self.start)
 
     # What a session is
 
@@ -429,6 +436,7 @@ class SessionParts:
         self.ui.cancel_all()
         if self.state.run is not None:
             self.state.run.abort.request()
-        self.outside.request_abort()
+        if "outside" in self.__dict__:
+            self.outside.request_abort()
         self.compactor.abort.request()
         self.branching.abort.request()
