@@ -162,7 +162,7 @@ async def test_the_user_is_asked_in_the_notebook_whatever_the_settings_allow_the
                 assert outcome in text
                 assert failed is (answer == "No")
                 await asyncio.to_thread(page.wait_for, lambda: not page.dialogs)
-            assert "told = 'asked for'" in page.text
+            await asyncio.to_thread(page.wait_for, lambda: "told = 'asked for'" in page.text)
             text, failed = await call(client, "python", code="told")  # which only looks
             assert not failed
     finally:
