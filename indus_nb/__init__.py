@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from indus_nb.console.client import HostTool, RpcClient
-    from indus_nb.extensions.definitions import agent
+    from indus_nb.fanout.agent import agent
     from indus_nb.notebook import serve
     from indus_nb.notebook.page.panel import ChatPanel
     from indus_nb.session.session import AgentSession
@@ -45,7 +45,7 @@ _HOMES = {
     "AgentSession": "indus_nb.session",
     "ChatPanel": "indus_nb.notebook.page.panel",
     "HostTool": "indus_nb.console.client",
-    "agent": "indus_nb.extensions.definitions",
+    "agent": "indus_nb.fanout.agent",
     "RpcClient": "indus_nb.console.client",
     "SessionOptions": "indus_nb.start",
     "open_session": "indus_nb.start",

@@ -14,14 +14,20 @@
 It needs Python 3.11 or newer and git. The browser tests need Chromium: it is looked for, then installed if that can be
 done without questions, and if neither works the tests say how to get it. Tests run in one worker for each of the first
 four processors; ``INDUS_NB_WORKERS=1`` says how many instead.
+
+Where everything runs, up to three tests that failed are run once more, by themselves. Browsers and kernels have timing
+of their own, and one of some thousand tests that met an unlucky moment says little about the change; one that fails
+again ends everything. Those that passed then are named in the last lines: each of them has a race that is to be mended.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -63,6 +69,8 @@ FRONT_ENDS = ("tests/notebooks", "tests/kernel", "tests/browser")
 """Kernels, pages and a person's patience work in real time, so these run one after the other, by themselves."""
 WITHOUT_FRONT_ENDS = tuple(f"--ignore={place}" for place in FRONT_ENDS)
 SITE = ("mkdocs", "build", "--strict")
+AGAIN_AT_MOST = 3
+"""How many failed tests are run once more: when more of them fail it is no accident."""
 
 
 def main(arguments: list[str]) -> None:
@@ -91,10 +99,14 @@ def main(arguments: list[str]) -> None:
             run("python", "tests/matrix.py", "--quick")
             find_browser()
             find_bwrap()
-            run("python", "-m", "pytest", *workers(), *WITHOUT_FRONT_ENDS)
-            run("python", "-m", "pytest", *FRONT_ENDS)
-            # The oldest kernel that the package says it works with is the one that differs most.
-            run("python", "-m", "pytest", "tests/kernel", INDUS_NB_IPYKERNEL="6.29.5")
+            passed_then = [
+                *run_tests(*workers(), *WITHOUT_FRONT_ENDS),
+                *run_tests(*FRONT_ENDS),
+                # The oldest kernel that the package says it works with is the one that differs most.
+                *run_tests("tests/kernel", INDUS_NB_IPYKERNEL="6.29.5"),
+            ]
+            for test in passed_then:
+                print("passed only when it was run once more:", test)
         case _:
             install()
             find_browser()
@@ -178,6 +190,24 @@ def run(program: str, *arguments: str, **variables: str) -> None:
     status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     if status:
         sys.exit(status)
+
+
+def run_tests(*arguments: str, **variables: str) -> Sequence[str]:
+    """Run pytest, and what failed once more if that is little; returns the tests that passed only then."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = ["python", "-m", "pytest", *arguments, "-o", f"cache_dir={cache}"]
+        print("$", *command, flush=True)
+        environment = variables_with(**variables)
+        status = subprocess.run(in_environment(*command), cwd=ROOT, env=environment, check=False).returncode
+        if status == 0:
+            return []
+        recorded = Path(cache, "v", "cache", "lastfailed")
+        failed = list(json.loads(recorded.read_text(encoding="utf-8"))) if recorded.exists() else []
+    some_failed = 1  # pytest's status; any other says that not all tests ran
+    if status != some_failed or not 0 < len(failed) <= AGAIN_AT_MOST:
+        sys.exit(status)
+    run("python", "-m", "pytest", *failed, **variables)
+    return failed
 
 
 def run_side_by_side(commands: Sequence[Sequence[str]]) -> None:

@@ -215,7 +215,8 @@ class AttachedKernel:
             how = "was interrupted" if execution.ended else "did not end when it was interrupted, and may still run"
             why = f"The run was aborted: the code {how}." if job() is None else f"It was stopped: the code {how}."
             said = joined(execution.text().content, why)
-            raise ToolError(without_secrets(said, context.hide, self._kernel.secrets), details) from None
+            stopped = {**details, "interrupted": "stopped"}
+            raise ToolError(without_secrets(said, context.hide, self._kernel.secrets), stopped) from None
         finally:
             reporting.cancel()
             limit.cancel()

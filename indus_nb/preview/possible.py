@@ -26,7 +26,7 @@ _OURS = ("indus_nb", "asyncio_")
 
 
 def obstacle(uses: Callable[[str], bool]) -> str:
-    """Return why there can be no preview in this process; empty if there can.
+    """Return why there can be no preview in this process, on Linux; empty if there can.
 
     Args:
         uses: Whether the code reaches objects of a library, by the name of its package.
@@ -38,8 +38,6 @@ def obstacle(uses: Callable[[str], bool]) -> str:
 
 
 def _of_system() -> str:
-    if sys.platform != "linux":
-        return "it needs Linux"
     if not can_filter():
         return "this processor's system calls are not known"
     return "" if landlock_version() else "this system has no Landlock"

@@ -52,6 +52,7 @@ class Call:
         changed: What it changed, beside its output.
         diff: What it changed in a file, shown in the place of arguments and output.
         outcome: What became of it in words for people, shown in the place of its output.
+        interrupted: What ended it before its time, in a word or two; its output ends with a sentence about that.
         checklist: The task list that it changed, shown in their place.
         seconds: How long it has run so far.
         described: The tool's description of it; without that its name and arguments describe it.
@@ -70,6 +71,7 @@ class Call:
     changed: str = ""
     diff: str | None = None
     outcome: str = ""
+    interrupted: str = ""
     checklist: TodoList | None = None
     seconds: float | None = None
     folded: bool = False
@@ -241,6 +243,12 @@ def outcome_of(details: object) -> str:
     return outcome if isinstance(outcome, str) else ""
 
 
+def interrupted(details: object) -> str:
+    """What ended a call before its time, in a word or two; empty if nothing did."""
+    ended_by = told_by(details).get("interrupted")
+    return ended_by if isinstance(ended_by, str) else ""
+
+
 def changed(details: object, *, remedy: str = "") -> str:
     """Return what a call says that it changed, which the model is not told.
 
@@ -354,7 +362,8 @@ def _result(shown: Call) -> str:
         return textcut.one_line(markup.plain(shown.outcome), _MAX_RESULT_CHARACTERS)
     if shown.state == "failed":
         rows = [row for row in markup.plain(shown.output).split("\n") if row.strip()]
-        return textcut.one_line(rows[-1], _MAX_RESULT_CHARACTERS) if rows else ""
+        last = [*rows[-2:-1], markup.plain(shown.interrupted)] if shown.interrupted else rows[-1:]
+        return " · ".join(textcut.one_line(row, _MAX_RESULT_CHARACTERS) for row in last)
     if shown.state != "done":
         return ""
     if shown.checklist is not None:

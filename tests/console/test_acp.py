@@ -205,6 +205,26 @@ def test_a_prompt_behind_a_cancellation_is_one_of_its_own(
     assert agent.text(session).endswith("Two.")
 
 
+def test_an_open_session_that_is_loaded_during_a_run_shows_what_has_arrived_once_and_then_the_rest(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    gate = Gate()
+    messages_api.add(Reply(Text("Half of it, ", gate, "and the rest.")))
+    prompt = say(agent, session, "first")
+    assert gate.reached.wait(60)
+    agent.seen(lambda frame: "Half of it, " in str(frame))
+    before = len(agent.updates(session))
+    agent.request("session/load", sessionId=session, cwd=str(project), mcpServers=[])
+    gate.open()
+    agent.response(prompt)
+    shown = agent.updates(session)[before:]
+    assert [update for update in shown if update["sessionUpdate"] == "user_message_chunk"]
+    text = [update for update in shown if update["sessionUpdate"] == "agent_message_chunk"]
+    assert "".join(update["content"]["text"] for update in text) == "Half of it, and the rest."
+    assert len({update["messageId"] for update in text}) == 1
+
+
 def test_a_file_that_takes_nothing_more_is_an_error_that_says_so(
     agent: AcpProcess, project: Path, messages_api: MessagesApi
 ) -> None:

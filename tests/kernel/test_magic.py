@@ -175,7 +175,7 @@ def test_help_is_shown_for_help_and_for_nothing(kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--modell x hello", "There is no option --modell. Did you mean --model?"),
+        ("--modell x hello", "There is no option --modell. Did you mean --model? `%agent help` shows all"),
         ("--model", "--model needs a value"),
         ("--new=1 x", "--new takes no value"),
         ("--new --continue x", "--new and --continue exclude each other"),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import psutil
 import pytest
 from kernels import Kernel, private_environment
@@ -158,6 +161,46 @@ def test_code_that_does_not_end_has_no_preview_and_leaves_no_process(kernel: Ker
         assert "No preview: it takes longer than 3 s." in asked(kernel, api, "while True: pass")
     process = int(kernel.run("import os; print(os.getpid())").streams)
     assert psutil.Process(process).children() == []
+
+
+def test_where_there_never_is_a_preview_no_question_speaks_of_it(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import sys; system, sys.platform = sys.platform, 'darwin'")
+    try:
+        question = asked(kernel, api, "elsewhere = 1")
+    finally:
+        kernel.run("sys.platform = system")
+    assert "Run this code in your kernel?" in question
+    assert "review" not in question
+    assert "Preview" in asked(kernel, api, "elsewhere = 1")
+
+
+COUNT_COPIES = """\
+import posix
+copies, fork = [], posix.fork
+posix.fork = lambda: [copies.append(1), fork()][1]"""
+
+
+def test_without_anybody_to_be_asked_no_preview_is_made(kernel: Kernel, api: MessagesApi, tmp_path: Path) -> None:
+    kernel.run(COUNT_COPIES)
+    assert "Preview" in asked(kernel, api, "papers = 1")
+    assert kernel.run("print(copies); posix.fork = fork").streams == "[1]\n"
+
+    ask = "%agent --new --model anthropic/claude-sonnet-4-5 --approve writes go"
+    cells = ["%load_ext indus_nb", COUNT_COPIES, ask, "print(copies, 'papers' in globals())"]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    (tmp_path / "work").mkdir()
+    nbformat.write(made, tmp_path / "work" / "in.ipynb")
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    set_notebook(tmp_path, preview=True, previewSeconds=60)
+    api.add(Reply(ToolUse("python", {"code": "papers = 1"})), Reply("I see."))
+    papermill = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb"]
+    subprocess.run(papermill, cwd=tmp_path / "work", env=environment, check=True, capture_output=True, timeout=120)
+    done = nbformat.read(tmp_path / "work" / "out.ipynb", as_version=4).cells
+    shown = "\n".join(output.data["text/plain"] for output in done[2].outputs if "data" in output)
+    assert "nobody can be asked" in shown
+    assert "review" not in shown
+    assert done[3].outputs[0].text == "[] False\n"
 
 
 def test_a_stop_ends_a_preview_and_the_run(kernel: Kernel, api: MessagesApi) -> None:

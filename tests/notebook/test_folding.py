@@ -310,6 +310,17 @@ def brief(call: Call) -> str:
             "✗ python sales['nope'] · KeyError: &#x27;nope&#x27;",
         ),
         (
+            Call(
+                "python",
+                {},
+                described=CallDescription("python", code="train()"),
+                state="failed",
+                output="step 1\nstep 2\n\nThe run was aborted: the code was interrupted.",
+                interrupted="stopped",
+            ),
+            "✗ python train() · step 2 · stopped",
+        ),
+        (
             Call("bash", {"command": "rm x"}, state="done", changed="Changed: x deleted (%agent undo)"),
             "✓ bash rm x · Changed: x deleted (%agent undo)",
         ),

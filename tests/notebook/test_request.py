@@ -60,7 +60,7 @@ def test_a_cells_prompt_is_its_lines_and_what_stands_behind_the_options() -> Non
         ("--provider", "--provider needs a value"),
         ("--provider --new", "--provider needs a value"),
         ("--provider= x", "--provider needs a value"),
-        ("--bad", "no option --bad"),
+        ("--bad", "There is no option --bad. `%agent help` shows all of them. A prompt that"),
         ("--modell x", "Did you mean --model?"),
         ("--imge x", "Did you mean --image?"),
         ("--new=yes", "--new takes no value"),

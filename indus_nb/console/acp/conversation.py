@@ -88,6 +88,8 @@ class AcpSession:
         self._loop = asyncio.get_running_loop()
         self._calls = updates.Calls(session.store.cwd, session.all_tools, session.settings.vault)
         self._message_id = random_hex(16)
+        self._unfinished: list[tuple[updates.Chunk, str] | JsonObject] = []
+        """What was shown of the answer that is being written: pieces of text, and announced calls."""
         self._pieces: tuple[updates.Chunk, list[str]] | None = None
         self._flushes_soon = False
         self._reports: dict[str, ToolExecutionUpdate | None] = {}
@@ -223,9 +225,15 @@ class AcpSession:
             self.update(updates.commands(listed))
 
     def replay(self) -> None:
-        """Show the conversation until now."""
+        """Show the conversation until now, with what has arrived of an answer; the rest of that follows."""
         for update in updates.replayed(self.session.messages, self._calls):
             self.update(update)
+        for shown in self._unfinished:
+            if isinstance(shown, dict):
+                self.update(shown)
+            else:
+                self._say(*shown)
+        self._flush()
 
     async def end(self) -> None:
         """End the session and what it does."""
@@ -329,15 +337,19 @@ class AcpSession:
     def _on_event(self, event: SessionEvent) -> Awaitable[None] | None:  # noqa: C901, PLR0912 - one case for each kind
         match event:
             case MessageUpdate(assistant_message_event=TextDelta() as delta):
+                self._unfinished.append(("agent_message_chunk", delta.delta))
                 self._say("agent_message_chunk", delta.delta)
             case MessageUpdate(assistant_message_event=ThinkingDelta() as delta):
+                self._unfinished.append(("agent_thought_chunk", delta.delta))
                 self._say("agent_thought_chunk", delta.delta)
             case MessageUpdate(assistant_message_event=ToolCallStart() as call):
-                self.update(self._calls.announced(call.id, call.tool_name))
+                self._unfinished.append(announced := self._calls.announced(call.id, call.tool_name))
+                self.update(announced)
             case MessageStart():
                 self._flush()
                 self._message_id = random_hex(16)
             case MessageEnd(message=AssistantMessage()):
+                self._unfinished.clear()
                 self._show_usage()
             case AutoRetryStart():
                 wait = f"Trying again in {event.delay_ms / 1000:g} s ({event.attempt} of {event.max_attempts})."

@@ -292,7 +292,8 @@ def _replayed_answer(message: AssistantMessage, calls: Calls, message_id: str) -
             yield chunk("agent_message_chunk", text_block(block.text), message_id)
         elif isinstance(block, ToolCall):
             described = calls.described(block.id, block.name, block.arguments)
-            yield {**described, "sessionUpdate": "tool_call", "status": "pending"}
+            status = "in_progress" if block.id == calls.running else "pending"
+            yield {**described, "sessionUpdate": "tool_call", "status": status}
         elif getattr(block, "thinking", ""):
             yield chunk("agent_thought_chunk", text_block(str(getattr(block, "thinking", ""))), message_id)
 

@@ -60,8 +60,10 @@ class Previews:
             seconds: How long it may run, and how long the main thread may take to come to it.
 
         Returns:
-            The lines, for the user.
+            The lines, for the user; nothing where there never is a preview, for each question would say so.
         """
+        if sys.platform != "linux":
+            return ""
         report = await self.report(code, seconds)
         return hide_known(lines(report), labelled_secrets())
 

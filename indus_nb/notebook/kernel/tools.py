@@ -256,7 +256,7 @@ class UserKernel:
         except asyncio.CancelledError:
             if not execution.begun:
                 raise
-            raise ToolError(_stopped(execution, outputs, job()), details()) from None
+            raise ToolError(_stopped(execution, outputs, job()), {**details(), "interrupted": "stopped"}) from None
         finally:
             reporting.cancel()
             execution.tail.close()
@@ -467,6 +467,7 @@ async def _output(
     if execution.how == "interrupted":
         why = f"after {seconds:g} seconds" if job.ended_by == "time" and seconds else "by the user"
         ending = f"The code was interrupted {why}."
+        details = {**details, "interrupted": why}
     elif execution.how == "done" and job.ended_by == "time":
         ending = f"[It was interrupted after {seconds:g} seconds, but went on to its end.]"
     card = joined(execution.card_text(), displays.left_out(), ending)

@@ -209,5 +209,7 @@ def _near_commands(word: str) -> list[str]:
 def _unknown(name: str) -> str:
     near = get_close_matches(name, OPTION_NAMES, n=1)
     hint = f" Did you mean --{near[0]}?" if near else ""
-    known = ", ".join(f"--{option}" for option in OPTION_NAMES)
-    return f"There is no option --{name}.{hint} Options: {known}. A prompt that begins with dashes goes behind `-- `."
+    return (
+        f"There is no option --{name}.{hint} `%agent help` shows all of them. "
+        "A prompt that begins with dashes goes behind `-- `."
+    )

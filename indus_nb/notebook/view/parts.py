@@ -13,7 +13,7 @@ from indus_nb.notebook.kernel.outputs import CallOutputs, Output
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.notebook.view.changes import changed
-from indus_nb.render.cards import diff_of, goes_on, outcome_of
+from indus_nb.render.cards import diff_of, goes_on, interrupted, outcome_of
 from indus_nb.render.markup import plain
 from indus_nb.tools.todo import list_of_result
 from indus_nb.wire import JsonObject, dump
@@ -65,6 +65,7 @@ class Card(Block):
         if not job.running or last:
             if not job.running:
                 self.call.changed = changed(job.output.details, in_panel=self.in_panel)
+                self.call.interrupted = interrupted(job.output.details)
             self.call.seconds = job.seconds
             self.call.state = "failed" if job.state in ("failed", "stopped") else "done"
             self.finished = True
@@ -80,6 +81,7 @@ class Card(Block):
         """
         self.output, self.call.changed = content, changed(details, in_panel=self.in_panel)
         self.call.diff, self.call.outcome = diff_of(details), outcome_of(details)
+        self.call.interrupted = interrupted(details)
         self.call.checklist = list_of_result(self.call.name, details)
         job = goes_on(details)
         if job is None:
