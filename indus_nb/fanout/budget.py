@@ -32,6 +32,11 @@ class Reservation:
         """Say what the request has cost; several amounts are added."""
         self.cost = (self.cost or 0) + _billionths(dollars)
 
+    @property
+    def charged(self) -> float:
+        """What it counts as, in US dollars: what it has cost, or as long as nobody has said that, what was reserved."""
+        return (self.amount if self.cost is None else self.cost) / _UNIT
+
 
 class Budget:
     """Keeps account; to be used on one event loop.
@@ -49,6 +54,8 @@ class Budget:
         self._limit = None if limit is None else _billionths(limit)
         self._spent = self._reserved = 0
         self._settled = asyncio.Condition()
+        self.exhausted: str | None = None
+        """The sentence about the first request that the limit had no room for."""
 
     @property
     def spent(self) -> float:
@@ -96,10 +103,12 @@ class Budget:
         if self._limit is None:
             return True
         if self._spent + amount > self._limit:
-            raise BudgetExhaustedError(
+            error = BudgetExhaustedError(
                 f"The budget of ${self._limit / _UNIT:g} is spent: ${self.spent:.4f} so far, and the next request may "
                 f"cost ${amount / _UNIT:.4f}. Raise it to go on; what is done is kept."
             )
+            self.exhausted = self.exhausted or str(error)
+            raise error
         return self._spent + self._reserved + amount <= self._limit
 
     async def _tell(self) -> None:

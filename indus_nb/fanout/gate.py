@@ -7,9 +7,9 @@ its usage says, and one that broke off as much as was reserved, for nobody knows
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from indus_nb.fanout.budget import Budget, BudgetExhaustedError, Reservation
 from indus_nb.fanout.limiter import Limiter
@@ -25,30 +25,29 @@ _USUAL_WAIT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Makes providers pass the limits; in the place of a registry's cassette.
+    """Makes providers pass the limits; see ``ModelRegistry.behind``.
 
     Attributes:
         limiter: When a request may begin.
         budget: What it may cost.
+        max_tokens: The longest answer, thinking included; ``None`` for the model's own limit.
+        on_cost: Called with what each request counts as, in US dollars.
     """
 
     limiter: Limiter
     budget: Budget
-
-    def is_replaying(self) -> bool:
-        """Return ``False``: models are reached."""
-        return False
+    max_tokens: int | None = None
+    on_cost: Callable[[float], None] = lambda _: None
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
-        return _Gated(inner, self.limiter, self.budget)
+        return _Gated(inner, self)
 
 
 @dataclass(frozen=True, slots=True)
 class _Gated:
     inner: Provider
-    limiter: Limiter
-    budget: Budget
+    gate: Gate
 
     def preload(self) -> None:
         self.inner.preload()
@@ -56,19 +55,26 @@ class _Gated:
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
+        limiter, budget, most = self.gate.limiter, self.gate.budget, self.gate.max_tokens
+        if most is not None and most < model.max_tokens:
+            model = model.model_copy(update={"max_tokens": most})
+            options = replace(options, max_tokens=min(most, options.max_tokens or most))
         try:
             # Money first: a request that waits for it holds no place of the limiter's.
             async with (
-                self.budget.request(worst_cost(model, context)) as reservation,
-                self.limiter.request(),
+                budget.request(worst_cost(model, context)) as reservation,
+                limiter.request(),
                 aclosing(self.inner.stream(model, context, options)) as events,
             ):
-                async for event in events:
-                    if isinstance(event, StreamDone):
-                        reservation.spend(event.message.usage.cost.total)
-                    elif isinstance(event, StreamError):
-                        self._failed(event.error, reservation)
-                    yield event
+                try:
+                    async for event in events:
+                        if isinstance(event, StreamDone):
+                            reservation.spend(event.message.usage.cost.total)
+                        elif isinstance(event, StreamError):
+                            self._failed(event.error, reservation)
+                        yield event
+                finally:
+                    self.gate.on_cost(reservation.charged)
         except BudgetExhaustedError as error:
             from indus_nb.providers.failures import failed_answer
 
@@ -82,7 +88,7 @@ class _Gated:
         if not answer.usage.input and not answer.content:  # else a status that came within an answer
             reservation.spend(0)
         if status in _WAITS:
-            self.limiter.pause(asked_delay(answer) or _USUAL_WAIT)
+            self.gate.limiter.pause(asked_delay(answer) or _USUAL_WAIT)
 
 
 def worst_cost(model: Model, context: Context) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -111,10 +111,20 @@ class Journal:
         Raises:
             OSError: It could not be written; nothing of it is in the file then, or what is torn is cut off later.
         """
-        line: JsonObject = {"key": key, "value": done.value, "cost": done.cost}
-        line |= {name: value for name, value in (("error", done.error), ("session", done.session)) if value is not None}
-        self._append(line)
-        self._keep(key, done)
+        self.add_all([(key, done)])
+
+    def add_all(self, rows: Sequence[tuple[str, Done]]) -> None:
+        """Write down what came of several rows, as ``add`` does, with one wait for the disk.
+
+        Args:
+            rows: What each is found by, and what came of it.
+
+        Raises:
+            OSError: They could not be written; none of them counts as done.
+        """
+        self._append(*(_line(key, done) for key, done in rows))
+        for key, done in rows:
+            self._keep(key, done)
 
     def close(self) -> None:
         """Let another process write; does nothing the second time."""
@@ -133,8 +143,8 @@ class Journal:
         self._rows[key] = done
         self.cost += done.cost
 
-    def _append(self, line: JsonObject) -> None:
-        left = memoryview(dump(line) + b"\n")
+    def _append(self, *lines: JsonObject) -> None:
+        left = memoryview(b"".join(dump(line) + b"\n" for line in lines))
         end = os.fstat(self._descriptor).st_size
         try:
             while left:
@@ -161,6 +171,13 @@ class Journal:
             self._append(_HEADER)
         for key, done in _rows(lines):
             self._keep(key, done)
+
+
+def _line(key: str, done: Done) -> JsonObject:
+    line: JsonObject = {"key": key, "value": done.value, "cost": done.cost}
+    return line | {
+        name: value for name, value in (("error", done.error), ("session", done.session)) if value is not None
+    }
 
 
 def _rows(lines: Iterator[bytes]) -> Iterator[tuple[str, Done]]:

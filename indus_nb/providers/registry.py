@@ -12,10 +12,11 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
+from copy import copy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 from indus_nb.errors import CredentialsError, UsageError
 from indus_nb.messages import ThinkingLevel
@@ -44,6 +45,7 @@ from indus_nb.streaming import AssistantMessageEvent
 
 __all__ = ["ModelRegistry", "ProviderConfig", "ScopedModel"]
 
+Gate: TypeAlias = Callable[[Provider], Provider]
 Stream: TypeAlias = Callable[[Model, Context, StreamOptions], AsyncGenerator[AssistantMessageEvent]]
 
 
@@ -80,10 +82,26 @@ class ModelRegistry:
         self._auth_file = auth_file
         self._environment = environment
         self._cassette = cassette
+        self._gate: Gate | None = None
         self._file: ModelsFile | None = None  # once it is read
         self._registered: dict[str, ProviderConfig] = {}
         self._models: list[Model] | None = None
         self._used: dict[str, str] = {}  # keys and headers that were asked for, commands' output among them
+
+    def behind(self, gate: Gate) -> Self:
+        """Return a registry of the same models and keys that are reached through a gate.
+
+        What is registered with one of both is not known to the other.
+
+        Args:
+            gate: Given what reaches a model, a cassette included, it returns what is asked in its place.
+
+        Returns:
+            The registry.
+        """
+        other = copy(self)
+        other._gate = gate  # noqa: SLF001 - it is one of these
+        return other
 
     # Models
 
@@ -228,6 +246,10 @@ class ModelRegistry:
 
     def provider_of(self, model: Model) -> Provider:
         """What reaches ``model``; raises ``UsageError`` when nothing here speaks its API."""
+        reached = self._reached(model)
+        return reached if self._gate is None else self._gate(reached)
+
+    def _reached(self, model: Model) -> Provider:
         stream = self._config(model.provider, "stream")
         if stream is None:
             provider = adapter(model.api)

@@ -146,13 +146,21 @@ class _Plan:
         self.shell = Shell(self.settings.shell_path, self.settings.shell_command_prefix, environment, self.vault)
 
 
-def open_session(options: SessionOptions | None = None, *, definable: bool = True) -> AgentSession:
+def open_session(
+    options: SessionOptions | None = None,
+    *,
+    definable: bool = True,
+    registry: ModelRegistry | None = None,
+    lasting: bool = True,
+) -> AgentSession:
     """Open a session, new or resumed.
 
     Args:
         options: what is requested of it; without them everything is as the settings have it.
         definable: whether this process may come to define tools and handlers (``indus_nb.agent``) while the session is
             open. If not, what extensions need is imported for those that there are.
+        registry: the models and how they are reached, shared with other sessions; by default one of its own.
+        lasting: whether what was said survives a power cut too; else a message does not wait for the disk.
 
     Returns:
         The session; what is wrong and does no harm is in its ``problems``. A missing key is reported by the first
@@ -171,11 +179,11 @@ def open_session(options: SessionOptions | None = None, *, definable: bool = Tru
     plan = _Plan(options, cwd, agent_dir)
     loaded, settings = plan.loaded, plan.settings
     directory = _session_directory(options, settings, cwd, agent_dir)
-    store = _open_store(options, directory, cwd)
+    store = _open_store(options, directory, cwd, lasting=lasting)
     opened = _keep_private(agent_dir, directory, store)
     try:
         store.check_cwd()
-        registry = model_registry(agent_dir)
+        registry = registry or model_registry(agent_dir)
         problems = [*opened, *own_imports.problems(), *map(str, loaded.problems), *registry.problems]
         stored = store.context()
         cycled = choose_cycled(options.models, loaded, registry, problems)
@@ -415,12 +423,15 @@ def _keep_private(agent_dir: Path, directory: Path, store: SessionStore) -> list
     return [f"Other users could write to {agent_dir} until now. {advice}"] if was_open else []
 
 
-def _open_store(options: SessionOptions, directory: Path, cwd: Path) -> SessionStore:
+def _open_store(options: SessionOptions, directory: Path, cwd: Path, *, lasting: bool) -> SessionStore:
     if options.session is not None:
-        return SessionStore.open(find_session(options.session, directory))
-    if options.continue_last and (recent := most_recent_session(directory)):
-        return SessionStore.open(recent)
-    return _new_store(options, directory, cwd, None)
+        store = SessionStore.open(find_session(options.session, directory))
+    elif options.continue_last and (recent := most_recent_session(directory)):
+        store = SessionStore.open(recent)
+    else:
+        store = _new_store(options, directory, cwd, None)
+    store.lasting = lasting
+    return store
 
 
 def _new_store(options: SessionOptions, directory: Path, cwd: Path, parent: str | None) -> SessionStore:

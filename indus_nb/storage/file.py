@@ -249,12 +249,13 @@ class SessionFile:
             raise
 
     @classmethod
-    def create(cls, path: Path, content: bytes) -> Self:
+    def create(cls, path: Path, content: bytes, *, lasting: bool = True) -> Self:
         """Create a file that only its owner can read, with its first content.
 
         Args:
             path: Where; the directory is made if need be.
             content: Whole lines. They are in the file, or there is no file.
+            lasting: Whether they shall also survive a power cut; this waits for the disk.
 
         Returns:
             The file, open and locked for writing.
@@ -271,8 +272,9 @@ class SessionFile:
             file = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
             try:
                 created = cls(path, lock, file)
-                created.append(content, lasting=True)
-                _sync_directory(path.parent)
+                created.append(content, lasting=lasting)
+                if lasting:
+                    _sync_directory(path.parent)
             except BaseException:
                 file.close()
                 path.unlink(missing_ok=True)

@@ -65,6 +65,8 @@ class SessionStore:
         self.path = path
         self.warnings: list[str] = []
         self.leaf_id: str | None = None
+        self.lasting = True
+        """Whether messages that end a step shall survive a power cut too, which waits for the disk."""
         self.on_added: Callable[[Entry], None] = lambda _: None
         self._entries = [*entries]
         self._by_id = {entry.id: entry for entry in self._entries}
@@ -417,7 +419,7 @@ class SessionStore:
             if self._refusal is not None:
                 raise SessionFileError(self.path, self._refusal)
             if self._file is not None:
-                self._file.append(line, lasting=_ends_a_step(message))
+                self._file.append(line, lasting=self.lasting and _ends_a_step(message))
             elif kind in ("message", "session_info"):  # a name, too, comes from the user
                 self._begin(self.path, line)
         self._add(entry)
@@ -426,7 +428,7 @@ class SessionStore:
 
     def _begin(self, path: Path, line: bytes) -> None:
         lines = [format_line(self.header), *(entry.to_json() + b"\n" for entry in self._entries), line]
-        self._file = SessionFile.create(path, b"".join(lines))
+        self._file = SessionFile.create(path, b"".join(lines), lasting=self.lasting)
         if self._file.warning:
             self._warn(self._file.warning)
 

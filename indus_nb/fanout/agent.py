@@ -1,0 +1,227 @@
+"""``indus_nb.agent``: what a program defines for its sessions, and one question for many rows."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import strftime
+from typing import Any, TypedDict, Unpack
+
+from indus_nb.extensions.definitions import Definitions
+from indus_nb.extensions.definitions import agent as definitions
+from indus_nb.fanout.reporting import Reporter, Silent, usual_reporter
+from indus_nb.fanout.results import Answers, RowAnswer
+from indus_nb.fanout.rows import table_of
+from indus_nb.fanout.work import MAX_TOKENS, Question, Work, bare, question
+from indus_nb.files import current_directory
+from indus_nb.resources.settings import agent_directory
+from indus_nb.start import SessionOptions
+from indus_nb.storage import session_directory
+from indus_nb.wire import random_hex
+
+_SLICE_SECONDS = 0.1
+
+
+class MapOptions(TypedDict, total=False):
+    """The options of ``agent.map``, which explains them."""
+
+    result: Any
+    model: str | None
+    provider: str | None
+    thinking: str
+    tools: Sequence[str]
+    system_prompt: str | None
+    parallel: int
+    rpm: float | None
+    max_cost: float | None
+    max_tokens: int | None
+    journal: Path | str | None
+    progress: bool
+
+
+class Agent(Definitions):
+    """The definitions of this process, and ``map``."""
+
+    def __init__(self, shared: Definitions) -> None:
+        # One and the same state: sessions look for what is defined in the object of the room below.
+        self.__dict__ = shared.__dict__
+
+    def map(  # noqa: PLR0913 - each is an option of its own
+        self,
+        template: str,
+        data: object,
+        *,
+        result: Any = None,
+        model: str | None = None,
+        provider: str | None = None,
+        thinking: str = "off",
+        tools: Sequence[str] = (),
+        system_prompt: str | None = None,
+        parallel: int = 8,
+        rpm: float | None = None,
+        max_cost: float | None = None,
+        max_tokens: int | None = MAX_TOKENS,
+        journal: Path | str | None = None,
+        progress: bool = True,
+    ) -> Answers:
+        """Ask one question about each row, and wait for the answers.
+
+        Works in programs and in notebook cells. Ctrl-C, or the interruption of the cell, lets no more rows begin: what
+        is done is kept, rows that were asked come to their end, and the others are ``None``. Another one cuts the rows
+        off that are asked.
+
+        Args:
+            template: The prompt, in which ``{column}`` stands for a value of the row; ``{{`` and ``}}`` are braces.
+            data: A data frame, a list of rows, or anything to iterate over; what is no row itself is ``{item}``.
+            result: What to answer with: any type that pydantic's ``TypeAdapter`` takes, a JSON schema as a mapping, or
+                ``None`` for texts.
+            model: The model; by default the one of the settings.
+            provider: The provider, such as ``offline``.
+            thinking: How much the model thinks.
+            tools: The names of tools that rows may use; by default none, and rows then read nothing but their prompt.
+            system_prompt: A text in place of the usual system prompt.
+            parallel: How many rows are asked at once.
+            rpm: How many requests may begin in a minute.
+            max_cost: US dollars for all of it, what a journal says of earlier processes included.
+            max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
+            journal: A file of what is done: the next call with it asks for nothing that was answered.
+            progress: Whether to show how far it is, on a terminal or in a notebook.
+
+        Returns:
+            The answers, one for each row in their order.
+
+        Raises:
+            IndusError: Nothing could be asked: the prompt does not fit the data, there is no model or no key, or the
+                journal cannot be used. What goes wrong in a row is its ``error``.
+        """
+        options = MapOptions(
+            result=result,
+            model=model,
+            provider=provider,
+            thinking=thinking,
+            tools=tools,
+            system_prompt=system_prompt,
+            parallel=parallel,
+            rpm=rpm,
+            max_cost=max_cost,
+            max_tokens=max_tokens,
+            journal=journal,
+            progress=progress,
+        )
+        shown = usual_reporter() if progress else Silent()
+        return _Map(data, self._question(template, data, options)).here(shown)
+
+    async def map_async(self, template: str, data: object, **options: Unpack[MapOptions]) -> Answers:
+        """``map`` for programs with an event loop; cancelling it cuts off the rows that are asked.
+
+        Args:
+            template: The prompt, in which ``{column}`` stands for a value of the row.
+            data: The rows.
+            **options: Those of ``map``; ``progress`` shows nothing here.
+
+        Returns:
+            The answers, one for each row in their order.
+
+        Raises:
+            IndusError: As for ``map``.
+        """
+        return await _Map(data, self._question(template, data, options)).on_loop()
+
+    def _question(self, template: str, data: object, options: MapOptions) -> Question:
+        session = SessionOptions(
+            model=options.get("model"),
+            provider=options.get("provider"),
+            thinking=options.get("thinking", "off"),
+            tools=tuple(options.get("tools", ())),
+            more_tools=self.tool_names,
+            system_prompt=options.get("system_prompt"),
+            session_dir=new_directory(),
+            jobs_after=0,
+        )
+        return question(
+            template,
+            table_of(data),
+            result=options.get("result"),
+            session=session if session.tools else replace(session, **bare(session)),
+            parallel=options.get("parallel", 8),
+            rpm=options.get("rpm"),
+            max_cost=options.get("max_cost"),
+            max_tokens=options.get("max_tokens", MAX_TOKENS),
+            journal=options.get("journal"),
+            definable=bool(session.tools),
+        )
+
+
+def new_directory() -> Path:
+    """Return a directory of their own for the sessions of rows, so that they are not listed among the others."""
+    usual = session_directory(current_directory(), agent_directory())
+    return usual / "rows" / f"{strftime('%Y-%m-%dT%H-%M-%S')}-{random_hex(4)}"
+
+
+class _Map:
+    """One question about certain data, which may be asked again for rows without an answer."""
+
+    def __init__(self, data: object, asked: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0) -> None:
+        self._data = data
+        self._question = asked
+        self._work = Work(asked, known, spent)
+
+    def here(self, reporter: Reporter) -> Answers:
+        """Ask from plain synchronous code, also where an event loop runs: in a thread with a loop of its own."""
+        work = self._work
+        rows: list[RowAnswer] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                rows.extend(asyncio.run(work.run()))
+            except BaseException as error:  # noqa: BLE001 - raised again where it was called
+                errors.append(error)
+            ended.set()
+
+        ended = threading.Event()  # for an interrupted Thread.join takes the thread for ended
+        threading.Thread(target=run, name="indus_nb rows", daemon=True).start()
+        while not ended.is_set():
+            try:
+                ended.wait(_SLICE_SECONDS)
+                reporter.show(work.progress)
+            except KeyboardInterrupt:
+                if work.stopped:
+                    work.cancel()
+                work.stop()
+        if errors:
+            raise errors[0]
+        reporter.end(work.progress)
+        return self._answers(rows)
+
+    async def on_loop(self) -> Answers:
+        """Ask on the loop that runs."""
+        return self._answers(await self._work.run())
+
+    def _answers(self, rows: Sequence[RowAnswer]) -> Answers:
+        asked, work = self._question, self._work
+        return Answers(
+            self._data,
+            asked.table,
+            rows,
+            asked.kind,
+            cost=work.cost,
+            problems=work.problems,
+            again=lambda known, changes: self._again(known, changes).here(
+                usual_reporter() if changes.get("progress", True) else Silent()
+            ),
+            again_async=lambda known, changes: self._again(known, changes).on_loop(),
+        )
+
+    def _again(self, known: Answers, changes: dict[str, Any]) -> _Map:
+        changed = {name: value for name, value in changes.items() if name != "progress"}
+        if unknown := sorted(changed.keys() - {"parallel", "rpm", "max_cost", "max_tokens"}):
+            raise TypeError(f"retry() takes parallel, rpm, max_cost, max_tokens and progress, not {unknown[0]!r}")
+        return _Map(self._data, replace(self._question, **changed), known.rows, known.cost)
+
+
+agent = Agent(definitions)
+"""The definitions of this process, and what asks for many rows."""

@@ -1,0 +1,197 @@
+"""What came of many rows: values in the order of the rows, and frames and records made of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, overload
+
+from indus_nb.answers import AnswerKind
+from indus_nb.errors import IndusError
+from indus_nb.fanout.rows import Table
+from indus_nb.fanout.words import rows_of
+from indus_nb.wire import JsonObject
+
+ANSWER = "answer"
+"""The column of answers that have no fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowAnswer:
+    """What came of one row.
+
+    Attributes:
+        value: The answer; ``None`` without one.
+        error: Why there is none; ``None`` if there is one, or if the row was not asked.
+        cost: What it has cost, in US dollars, in this process or an earlier one.
+        session: The file of its session, which can be opened, exported and continued.
+        plain: The answer as JSON values.
+        answered: Whether there is an answer.
+    """
+
+    value: Any = None
+    error: str | None = None
+    cost: float = 0.0
+    session: str | None = None
+    plain: Any = None
+    answered: bool = False
+
+
+Again: TypeAlias = Callable[["Answers", dict[str, Any]], "Answers"]
+AgainAsync: TypeAlias = Callable[["Answers", dict[str, Any]], Awaitable["Answers"]]
+
+
+class Answers(Sequence[Any]):
+    """The answers of ``agent.map``, one for each row in the order of the data; ``None`` where there is none.
+
+    Args:
+        data: What the rows came from.
+        table: The rows.
+        rows: What came of each.
+        kind: The type of the answers; ``None`` for texts.
+        cost: What all of it has cost, in US dollars.
+        problems: What was found wrong and did no harm.
+        again: Asks for the rows that have no answer.
+        again_async: The same for programs with an event loop.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a thing that it is made of
+        self,
+        data: object,
+        table: Table,
+        rows: Sequence[RowAnswer],
+        kind: AnswerKind | None,
+        *,
+        cost: float,
+        problems: Sequence[str],
+        again: Again,
+        again_async: AgainAsync,
+    ) -> None:
+        self._data = data
+        self._table = table
+        self._kind = kind
+        self._again = again
+        self._again_async = again_async
+        self.rows = tuple(rows)
+        """What came of each row, with errors, costs and sessions."""
+        self.cost = cost
+        """What all of it has cost in US dollars, with what a journal says of earlier processes."""
+        self.problems = tuple(problems)
+        """What was found wrong and did no harm, a sentence each."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[Any]: ...
+    def __getitem__(self, index: int | slice, /) -> Any:
+        return [row.value for row in self.rows[index]] if isinstance(index, slice) else self.rows[index].value
+
+    def __iter__(self) -> Iterator[Any]:
+        return (row.value for row in self.rows)
+
+    def __repr__(self) -> str:
+        return f"<{self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """How it went, in a line."""
+        errors = sum(row.error is not None for row in self.rows)
+        missing = len(self.failed) - errors
+        parts = [f"{rows_of(len(self.rows))}", f"{len(self.rows) - len(self.failed):,} answered"]
+        parts += [f"{errors:,} failed"] if errors else []
+        parts += [f"{missing:,} not asked"] if missing else []
+        return ", ".join([*parts, f"${self.cost:.4f}"])
+
+    @property
+    def failed(self) -> list[int]:
+        """The numbers of the rows without an answer, counted from 0; those that were not asked are among them."""
+        return [number for number, row in enumerate(self.rows) if not row.answered]
+
+    def retry(self, **changes: Any) -> Answers:
+        """Ask for the rows that have no answer once more; what there is stays, and is not paid again.
+
+        Args:
+            **changes: ``parallel``, ``rpm``, ``max_cost``, ``max_tokens`` or ``progress`` in place of what they were.
+
+        Returns:
+            The answers of all rows.
+
+        Raises:
+            IndusError: Nothing could be asked, as for ``agent.map``.
+        """
+        return self._again(self, changes)
+
+    async def retry_async(self, **changes: Any) -> Answers:
+        """``retry`` for programs with an event loop."""
+        return await self._again_async(self, changes)
+
+    @property
+    def records(self) -> list[JsonObject]:
+        """The rows as dictionaries: their columns, those of the answers, ``error`` and ``session``.
+
+        A column whose name is taken by the data has ``answer_`` before it.
+        """
+        added = self._columns()
+        return [
+            {**row, **{name: values[number] for name, values in added.items()}}
+            for number, row in enumerate(self._table.rows)
+        ]
+
+    @property
+    def frame(self) -> Any:
+        """The rows as a data frame, with the columns that ``records`` has besides theirs.
+
+        It is one of polars if the data was one, and of pandas otherwise; the rows of a data frame of pandas keep their
+        index and types.
+
+        Raises:
+            IndusError: There is no pandas here; ``records`` needs none.
+        """
+        library = type(self._data).__module__.partition(".")[0]
+        data: Any = self._data
+        if library == "polars" and hasattr(data, "with_columns"):
+            polars = sys.modules["polars"]
+            added = self._columns().items()
+            return data.with_columns([polars.Series(name, values, strict=False) for name, values in added])
+        try:
+            import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
+        except ImportError as error:
+            raise IndusError("There is no pandas here to make a frame with: install it, or use `records`.") from error
+        if isinstance(data, pd.DataFrame):
+            frame = data.copy()
+        else:
+            frame = pd.DataFrame({name: self._values(name) for name in self._table.columns}, index=range(len(self)))
+        for name, values in self._columns().items():
+            frame[name] = pd.Series(values, index=frame.index, dtype=None if any(map(_is_there, values)) else object)
+        return frame
+
+    def _values(self, column: str) -> list[Any]:
+        return [row.get(column) for row in self._table.rows]
+
+    def _columns(self) -> dict[str, list[Any]]:
+        taken = set(self._table.columns)
+        columns: dict[str, list[Any]] = {}
+
+        def add(name: str, values: list[Any]) -> None:
+            free = (each for each in (name, f"{ANSWER}_{name}", *(f"{name}_{n}" for n in range(2, 10_000))))
+            columns[next(each for each in free if each not in taken)] = values
+            taken.update(columns)
+
+        plains: list[Any] = [row.plain if row.answered else None for row in self.rows]
+        given: list[Any] = [plain for plain, row in zip(plains, self.rows, strict=True) if row.answered]
+        if given and all(isinstance(plain, dict) for plain in given):
+            for name in dict.fromkeys(str(name) for plain in given for name in plain):
+                add(name, [None if plain is None else plain.get(name) for plain in plains])
+        else:
+            add(ANSWER, plains)
+        add("error", [row.error for row in self.rows])
+        add("session", [row.session for row in self.rows])
+        return columns
+
+
+def _is_there(value: object) -> bool:
+    return value is not None

@@ -1,0 +1,26 @@
+"""Amounts as sentences to users have them."""
+
+from __future__ import annotations
+
+_MINUTE = 60
+_HOUR = 3600
+
+
+def rows_of(count: int) -> str:
+    """Return a number of rows in words.
+
+    >>> rows_of(1), rows_of(2000)
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as it is shown while something goes on.
+
+    >>> duration(4.2), duration(200), duration(8000)
+    ('5 s', '4 min', '2.2 h')
+    """
+    if seconds < _MINUTE:
+        return f"{int(seconds) + 1} s"
+    return f"{int(seconds / _MINUTE) + 1} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"

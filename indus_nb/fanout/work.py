@@ -1,0 +1,347 @@
+"""Asks for many rows at once: which are left, who asks for them, and what goes on while they are asked.
+
+What this module promises: the answers come in the order of the rows. A row whose answer is in the journal is not asked;
+one that was answered is in the journal before it counts as done, several that end together with one wait for the disk.
+After ``stop`` no row begins and those that were asked end; after ``cancel`` these are cut off too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from indus_nb.answers import AnswerKind, InvalidValueError, answer_kind
+from indus_nb.errors import UsageError
+from indus_nb.fanout.asking import SYSTEM_PROMPT, Asked
+from indus_nb.fanout.budget import Budget
+from indus_nb.fanout.journal import Done, Journal
+from indus_nb.fanout.limiter import Limiter
+from indus_nb.fanout.results import RowAnswer
+from indus_nb.fanout.rows import Table
+from indus_nb.fanout.template import Template
+from indus_nb.fanout.words import duration
+from indus_nb.start import SessionOptions
+
+MAX_PARALLEL = 1000
+MAX_TOKENS = 4096
+"""The longest answer of a row unless another is asked for, so that little money is reserved for each request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of each row, and within which limits; see ``agent.map``."""
+
+    template: Template
+    table: Table
+    kind: AnswerKind | None
+    session: SessionOptions
+    parallel: int = 8
+    rpm: float | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = MAX_TOKENS
+    journal: Path | None = None
+    definable: bool = False
+
+
+def question(  # noqa: PLR0913 - each is an option of its own
+    template: str,
+    table: Table,
+    *,
+    result: object = None,
+    session: SessionOptions | None = None,
+    parallel: int = 8,
+    rpm: float | None = None,
+    max_cost: float | None = None,
+    max_tokens: int | None = MAX_TOKENS,
+    journal: Path | str | None = None,
+    definable: bool = False,
+) -> Question:
+    """Check what is asked before anything is.
+
+    Args:
+        template: The prompt, with ``{column}`` for values of the row.
+        table: The rows.
+        result: What is answered with; see ``answer_kind``. ``None`` for texts.
+        session: What is requested of each session; without tools it also has no instructions of the project.
+        parallel: How many rows are asked at once.
+        rpm: How many requests may begin in a minute.
+        max_cost: US dollars for all of it, what a journal says of earlier processes included.
+        max_tokens: The longest answer; ``None`` for the model's own limit.
+        journal: The file of what is done.
+        definable: Whether rows have tools that this process has defined.
+
+    Returns:
+        The question.
+
+    Raises:
+        UsageError: The prompt does not fit the data, or a limit or a type cannot be used.
+    """
+    parsed = Template(template)
+    parsed.check(table.columns)
+    if not template.strip():
+        raise UsageError("The prompt is empty.")
+    if isinstance(parallel, bool) or not 1 <= parallel <= MAX_PARALLEL:
+        raise UsageError(f"parallel is a whole number from 1 to {MAX_PARALLEL}.")
+    if max_tokens is not None and max_tokens < 1:
+        raise UsageError("max_tokens is a whole number above zero, or None for the model's own limit.")
+    Limiter(parallel, rpm)
+    Budget(max_cost)
+    return Question(
+        template=parsed,
+        table=table,
+        kind=None if result is None else answer_kind(result),
+        session=session or SessionOptions(),
+        parallel=parallel,
+        rpm=rpm,
+        max_cost=max_cost,
+        max_tokens=max_tokens,
+        journal=None if journal is None else Path(journal),
+        definable=definable,
+    )
+
+
+def bare(options: SessionOptions) -> dict[str, Any]:
+    """Return what is different for rows without tools: they read nothing but their prompt."""
+    return {
+        "system_prompt": options.system_prompt or SYSTEM_PROMPT,
+        "use_extensions": False,
+        "use_skills": False,
+        "use_prompt_templates": False,
+        "use_context_files": False,
+    }
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far it is; read from any thread."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    kept: int = 0
+    """How many were answered before, and are not asked."""
+    cost: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+    paused_until: float = 0.0
+    stopping: bool = False
+
+    @property
+    def per_minute(self) -> float:
+        """How many rows end in a minute."""
+        return (self.done - self.kept) / max(time.monotonic() - self.started, 1e-3) * 60
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time that the other rows will take at this rate; ``None`` as long as no row has ended."""
+        rate = self.per_minute
+        return (self.total - self.done) / rate * 60 if rate > 0 else None
+
+    def __str__(self) -> str:
+        parts = [f"{self.done:,} of {self.total:,} rows"]
+        parts += [f"{self.failed:,} failed"] if self.failed else []
+        parts += [f"${self.cost:.4f}", f"{self.per_minute:,.0f} rows/min"]
+        if self.stopping:
+            parts.append("stopping: rows that were asked come to their end")
+        elif self.done < self.total:
+            wait = self.paused_until - time.monotonic()
+            parts += [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
+            parts += [f"{duration(self.seconds_left)} left"] if self.seconds_left is not None else []
+        return ", ".join(parts)
+
+
+class Work:
+    """Asks one question, once; everything but ``stop``, ``cancel`` and ``progress`` belongs to its event loop.
+
+    Args:
+        question: What is asked.
+        known: What came of the rows before; those with an answer are not asked.
+        spent: What they have cost, in US dollars, if no journal says it.
+    """
+
+    def __init__(self, question: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0) -> None:
+        self._question = question
+        self._known = known
+        self._spent = spent
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._workers: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self.progress = Progress(len(question.table.rows))
+        self.problems: list[str] = []
+        self.cost = spent
+
+    async def run(self) -> list[RowAnswer]:
+        """Ask for all rows.
+
+        Returns:
+            What came of each, in their order.
+
+        Raises:
+            IndusError: Nothing could be asked: no model, no key, or the journal cannot be used.
+        """
+        self._loop = asyncio.get_running_loop()
+        question = self._question
+        limiter, budget = Limiter(question.parallel, question.rpm), Budget(question.max_cost)
+        asked = Asked(question.session, question.kind, limiter, budget, question.max_tokens, question.definable)
+        self.problems += asked.check()
+        journal = None if question.journal is None else Journal(question.journal)
+        try:
+            budget.charge(spent := self._spent if journal is None else journal.cost)
+            self.progress.cost = spent
+            rows, keys = self._rows(asked, journal)
+            waiting = (number for number, row in enumerate(rows) if not row.answered and row.error is None)
+            writer = _Writer(journal)
+
+            async def work() -> None:
+                for number in waiting:
+                    if self._stopping:
+                        return
+                    rows[number] = await self._row(asked, writer, keys[number])
+                    self._count(rows[number], limiter, budget)
+
+            count = min(question.parallel, sum(not row.answered for row in rows))
+            self._workers = [asyncio.create_task(work()) for _ in range(count)]
+            try:
+                await self._ended(asked)
+            finally:
+                await writer.close()
+            self.cost = budget.spent if journal is None else journal.cost
+            self.progress.cost = self.cost
+        finally:
+            if journal is not None:
+                journal.close()
+        return rows
+
+    def stop(self) -> None:
+        """Let no row begin, and those that were asked come to their end; from any thread."""
+        self._stopping = self.progress.stopping = True
+
+    def cancel(self) -> None:
+        """Cut off the rows that are asked, too; from any thread."""
+        self.stop()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cut_off)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped."""
+        return self._stopping
+
+    def _cut_off(self) -> None:
+        for worker in self._workers:
+            worker.cancel()
+
+    async def _ended(self, asked: Asked) -> None:
+        """Wait for the workers; a row that only waits for another attempt is not waited for after a stop."""
+        pending = set(self._workers)
+        try:
+            while pending:
+                done, pending = await asyncio.wait(pending, timeout=0.2)
+                for worker in done:
+                    if not worker.cancelled() and (error := worker.exception()) is not None:
+                        raise error
+                if self._stopping:
+                    for session in tuple(asked.open_sessions):
+                        await session.abort_retry()
+        finally:
+            for worker in pending:
+                worker.cancel()
+            await asyncio.gather(*self._workers, return_exceptions=True)
+
+    def _rows(self, asked: Asked, journal: Journal | None) -> tuple[list[RowAnswer], list[tuple[str, str]]]:
+        """What is known of each row, and its prompt and key."""
+        seen: Counter[str] = Counter()
+        rows: list[RowAnswer] = []
+        keys: list[tuple[str, str]] = []
+        for number, row in enumerate(self._question.table.rows):
+            try:
+                prompt = self._question.template.fill(row)
+            except UsageError as error:
+                rows.append(RowAnswer(error=str(error)))
+                keys.append(("", ""))
+                continue
+            key = asked.key(prompt, seen[prompt])
+            seen[prompt] += 1
+            known = self._known[number] if self._known else RowAnswer()
+            stored = None if known.answered or journal is None else journal.get(key)
+            if stored is not None and stored.is_good:
+                known = self._answer(stored)
+            rows.append(known if known.answered else RowAnswer())
+            keys.append((prompt, key))
+        self.progress.kept = sum(row.answered for row in rows)
+        self.progress.failed = sum(row.error is not None for row in rows)
+        self.progress.done = self.progress.kept + self.progress.failed
+        return rows, keys
+
+    def _answer(self, stored: Done) -> RowAnswer:
+        kind = self._question.kind
+        try:
+            value = stored.value if kind is None else kind.read(stored.value)
+        except InvalidValueError:
+            return RowAnswer()  # the type takes it no more, so the row is asked again
+        return RowAnswer(value, None, stored.cost, stored.session, stored.value, answered=True)
+
+    async def _row(self, asked: Asked, writer: _Writer, prompt_and_key: tuple[str, str]) -> RowAnswer:
+        prompt, key = prompt_and_key
+        if (sentence := asked.budget.exhausted) is not None:
+            return RowAnswer(error=sentence)
+        value, done = await asked.ask(prompt)
+        if self._stopping and done.error is not None and done.cost == 0:
+            return RowAnswer()  # it was only waiting for another attempt
+        try:
+            await writer.add(key, done)
+        except OSError as error:
+            # What is paid for is kept in memory, and nothing more is paid for that would be lost with the process.
+            self.problems.append(f"The journal cannot be written ({error.strerror}), so the other rows are not asked.")
+            self.stop()
+        return RowAnswer(value, done.error, done.cost, done.session, done.value, answered=done.is_good)
+
+    def _count(self, row: RowAnswer, limiter: Limiter, budget: Budget) -> None:
+        progress = self.progress
+        progress.done += row.answered or row.error is not None
+        progress.failed += row.error is not None
+        progress.cost = budget.spent
+        progress.paused_until = time.monotonic() + limiter.paused_for if math.isfinite(limiter.paused_for) else 0.0
+
+
+class _Writer:
+    """Adds rows to a journal in a thread, all that have ended meanwhile together."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+        self._waiting: list[tuple[str, Done, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def add(self, key: str, done: Done) -> None:
+        """Write down what came of a row; it is on the disk when this returns."""
+        if self._journal is None:
+            return
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.append((key, done, written))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write(self._journal.add_all))
+        await asyncio.shield(written)
+
+    async def close(self) -> None:
+        """Wait until all is written."""
+        if self._writing is not None:
+            await self._writing
+
+    async def _write(self, add_all: Callable[[Sequence[tuple[str, Done]]], None]) -> None:
+        while self._waiting:
+            together, self._waiting = self._waiting, []
+            try:
+                await asyncio.to_thread(add_all, [(key, done) for key, done, _ in together])
+            except Exception as error:  # noqa: BLE001 - it is theirs who wait
+                for _, _, written in together:
+                    if not written.done():
+                        written.set_exception(error)
+            else:
+                for _, _, written in together:
+                    if not written.done():
+                        written.set_result(None)
