@@ -1,13 +1,15 @@
 """Dialogs with the user and signs for them, independent of the front end that renders them.
 
 A session owns its dialogs. Hosts (an RPC client, a notebook) are attached to show them; a host that comes later is
-shown what is still open, and the first answer counts.
+shown what is still open, and the first answer counts. What a host's own controls raise (`asked_in`) belongs to that
+host: it alone shows it, as long as it is attached.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -142,10 +144,29 @@ clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
 """The clock of the running handler; a dialog that it opens makes it stand still."""
 
 
+_asked_in: ContextVar[Host | None] = ContextVar("indus_nb host that asks", default=None)
+
+
+@contextlib.contextmanager
+def asked_in(host: Host) -> Generator[None]:
+    """Have dialogs that are opened within this context belong to a host.
+
+    Args:
+        host: What was attached to the session's `Ui`.
+    """
+    token = _asked_in.set(host)
+    try:
+        yield
+    finally:
+        _asked_in.reset(token)
+
+
 @dataclass(slots=True)
 class _Open:
     frame: Dialog
     question: Question | None = None
+    host: Host | None = field(default_factory=_asked_in.get)
+    """The one that it belongs to, attached or not."""
     reason: str = ""
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     by_user: bool = False
@@ -228,12 +249,28 @@ class Ui(_TerminalUi):
     @property
     def open_dialogs(self) -> Sequence[Dialog]:
         """What the user has not answered yet, oldest first."""
-        return [frame for frame, _ in self.open_dialogs_with_time()]
+        return [dialog.frame for dialog in self._waiting]
 
-    def open_dialogs_with_time(self) -> list[tuple[Dialog, float | None]]:
-        """What the user has not answered yet, oldest first, with the seconds until each answers itself."""
-        waiting = [dialog for dialog in self._open.values() if not dialog.answer.done()]
-        return [(each.frame, None if each.until is None else max(0.0, each.until - _now())) for each in waiting]
+    def open_dialogs_with_time(self, host: Host) -> list[tuple[Dialog, float | None]]:
+        """What a host shows and the user has not answered yet.
+
+        Args:
+            host: The host.
+
+        Returns:
+            The dialogs, those of a run before what other hosts have raised and left, each with the seconds until it
+            answers itself.
+        """
+        shown = [dialog for dialog in self._waiting if host in self._hosts_of(dialog)]
+        shown.sort(key=lambda dialog: dialog.host not in (None, host))
+        return [(each.frame, None if each.until is None else max(0.0, each.until - _now())) for each in shown]
+
+    @property
+    def _waiting(self) -> list[_Open]:
+        return [dialog for dialog in self._open.values() if not dialog.answer.done()]
+
+    def _hosts_of(self, dialog: _Open) -> list[Host]:
+        return [dialog.host] if dialog.host in self._hosts else list(self._hosts)
 
     def question(self, dialog_id: str) -> Question | None:
         """Return the parts of an open dialog's question, if it was asked in parts."""
@@ -254,12 +291,17 @@ class Ui(_TerminalUi):
         self._place = place or self._place
         hosts = self._hosts if asks else self._watchers
         hosts.append(host)
-        for frame in (*self._standing.values(), *(self.open_dialogs if asks else ())):
+        shown = [frame for frame, _ in self.open_dialogs_with_time(host)] if asks else []
+        for frame in (*self._standing.values(), *shown):
             host(frame)
 
         def detach() -> None:
-            if host in hosts:
-                hosts.remove(host)
+            if host not in hosts:
+                return
+            hosts.remove(host)
+            left = [dialog.frame for dialog in self._waiting if dialog.host == host]
+            for frame, other in itertools.product(left, self._hosts):
+                other(frame)
 
         return detach
 
@@ -414,7 +456,8 @@ class Ui(_TerminalUi):
         frame = dialog.frame
         self._open[frame.id] = dialog
         running = clock.get()
-        self._show(frame)
+        for host in self._hosts_of(dialog):
+            host(frame)
         try:
             with running.paused() if running else contextlib.nullcontext(), _interruptible(signal):
                 async with asyncio.timeout(timeout):
@@ -423,8 +466,11 @@ class Ui(_TerminalUi):
             return None
         finally:
             del self._open[frame.id]
-            if not dialog.by_user or len(self._hosts) > 1:
-                self._show(Cancel(id=_new_id(), target_id=frame.id))
+            shown_by = self._hosts_of(dialog)
+            if not dialog.by_user or len(shown_by) > 1:
+                over = Cancel(id=_new_id(), target_id=frame.id)
+                for host in shown_by:
+                    host(over)
 
     # Signs
 
@@ -501,8 +547,7 @@ class Ui(_TerminalUi):
         self._show(frame)
 
     def _show(self, frame: UiFrame) -> None:
-        signs = not isinstance(frame, Dialog | Cancel)
-        for host in (*self._hosts, *(self._watchers if signs else ())):
+        for host in (*self._hosts, *self._watchers):
             host(frame)
 
 

@@ -2646,6 +2646,8 @@ const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
 const VIEW = "application/vnd.jupyter.widget-view+json";
 const OURS = "indus_nb";
 const STATE = "application/vnd.jupyter.widget-state+json";
+const NO_BROKEN_LINK =
+  "<style>.jupyter-widgets-disconnected:has(> * > .indus-notice)::before { display: none }</style>";
 
 function answerRequest(notebook, request, ownIndex, kernel) {
   if (!notebook?.cells) return { error: "unavailable" };
@@ -2826,7 +2828,7 @@ function noteWidget(notebook, widget, html) {
       model_module: "@jupyter-widgets/controls",
       model_module_version: "2.0.0",
       model_name: "HTMLModel",
-      state: { layout: `IPY_MODEL_${layout}`, value: html },
+      state: { layout: `IPY_MODEL_${layout}`, value: `${html}${NO_BROKEN_LINK}` },
     };
     state[layout] = {
       model_module: "@jupyter-widgets/base",
