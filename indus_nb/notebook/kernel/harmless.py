@@ -267,9 +267,14 @@ class _Look:
         if not self.value(owner):
             raise _UnknownError
         if name not in ATTRIBUTES:
-            held = self._namespace[owner.id] if isinstance(owner, ast.Name) else None
+            match owner:
+                case ast.Name(id=frame) | ast.Call(func=ast.Attribute(value=ast.Name(id=frame), attr="groupby")):
+                    held = self._namespace[frame]
+                case _:
+                    raise _UnknownError
             columns: Any = getattr(held, "columns", ()) if library_of(type(held)) == "pandas" else ()
-            if hasattr(type(held), name) or name not in cast("list[object]", list(columns)):
+            of_groups = isinstance(owner, ast.Call) and hasattr(_class_of_groups(), name)
+            if of_groups or hasattr(type(held), name) or name not in cast("list[object]", list(columns)):
                 raise _UnknownError
         return True
 
@@ -359,6 +364,13 @@ class _Look:
                 return True
             case _:
                 raise _UnknownError
+
+
+def _class_of_groups() -> type:
+    """What ``groupby`` makes of a frame of pandas, whose own attributes go before columns of the same name."""
+    from pandas.core.groupby import DataFrameGroupBy
+
+    return DataFrameGroupBy
 
 
 def _is_small(node: ast.expr) -> bool:
