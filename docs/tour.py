@@ -59,7 +59,7 @@ async def one_run(store: SessionStore, prompt: str) -> None:
 
     messages = store.context().messages()  # What the model has seen before: the path from the root to the leaf.
     tools = {"bash": function_tool(bash)}
-    run = loop.Run(model, provider, "You are helpful.", messages, tools, options, emit)
+    run = loop.Run(model, provider, "You are helpful.", messages, options, tools=tools, emit=emit)
     await loop.run(run, [UserMessage(content=prompt)])
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from indus_nb.console.client import HostTool, RpcClient
     from indus_nb.fanout.agent import agent
+    from indus_nb.notebook import serve
     from indus_nb.notebook.page.panel import ChatPanel
     from indus_nb.session.session import AgentSession
     from indus_nb.start import SessionOptions, open_session
@@ -28,6 +29,7 @@ __all__ = [
     "agent",
     "load_ipython_extension",
     "open_session",
+    "serve",
     "unload_ipython_extension",
 ]
 
@@ -47,6 +49,7 @@ _HOMES = {
     "RpcClient": "indus_nb.console.client",
     "SessionOptions": "indus_nb.start",
     "open_session": "indus_nb.start",
+    "serve": "indus_nb.notebook",
 }
 
 

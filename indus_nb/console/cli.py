@@ -22,6 +22,7 @@ _MAX_NAME_CHARACTERS = 200
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
+`indusagi map DATA --prompt TEXT --out FILE` asks one question about each row: see `indusagi map --help`.
 Without a key, --provider offline answers: it needs no network and is no language model.
 
 exit status: 0 the answer ended well, 1 it failed, 2 wrong usage, 128+N ended by signal N"""
@@ -42,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="what to say; several are said one after another")
     parser.add_argument(
-        "--mode", choices=("text", "json", "rpc", "acp"), default="text", help="what goes to standard output"
+        "--mode", choices=("text", "json", "rpc", "acp", "mcp"), default="text", help="what goes to standard output"
     )
     parser.add_argument(
         "--wire",
@@ -122,9 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from indus_nb.textcut import one_line
 
     try:
-        options, others = _parser().parse_known_args(arguments)
-        options.flags = _extension_flags(others)
-        status = _main(options)
+        status = _run_with(sys.argv[1:] if arguments is None else arguments)
     except ModelNotFoundError as error:
         complain(f"{error} `indusagi --list-models` shows the known ones.")
         status = 2
@@ -158,6 +157,16 @@ def _open_standard_descriptors() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - it stays open
 
 
+def _run_with(arguments: Sequence[str]) -> int:
+    if arguments[:1] == ["map"]:
+        from indus_nb.console.rows import ask_rows
+
+        return ask_rows(arguments[1:])
+    options, others = _parser().parse_known_args(arguments)
+    options.flags = _extension_flags(others)
+    return _main(options)
+
+
 def _main(options: argparse.Namespace) -> int:
     if options.list_models is not None:
         return _list_models(options.list_models)
@@ -179,14 +188,16 @@ def _extension_flags(others: Sequence[str]) -> dict[str, bool | str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.mode in ("rpc", "acp") and options.prompts:
+    if options.mode in ("rpc", "acp", "mcp") and options.prompts:
         what = "@file arguments" if options.prompts[0].startswith("@") else "prompts"
         mode = options.mode.upper()
         raise UsageError(f"In {mode} mode {what} come as commands on standard input, not on the command line.")
-    if options.mode in ("rpc", "acp") and options.schema is not None:
+    if options.mode in ("rpc", "acp", "mcp") and options.schema is not None:
         raise UsageError("--schema is for the modes text and json, which end with an answer.")
     if options.mode == "acp" and (options.session is not None or options.continue_last or options.models):
         raise UsageError("In ACP mode the client opens sessions: leave out --session, --continue and --models.")
+    if options.mode == "mcp" and options.kernel is None:
+        raise UsageError("In MCP mode say which running kernel is served: --kernel auto, or its connection file.")
     if options.print and options.mode != "text":
         raise UsageError(f"-p means text mode; it cannot be combined with --mode {options.mode}.")
     if options.tools is not None and options.no_tools:
@@ -198,6 +209,8 @@ async def _run(options: argparse.Namespace) -> int:
         return await _print_diagnosis(options)
     if options.mode == "acp":
         return await _serve_clients(options)
+    if options.mode == "mcp":
+        return await _serve_tools(options)
     if options.mode == "rpc":
         from indus_nb.console.rpc import serve
 
@@ -293,6 +306,19 @@ async def _serve_clients(options: argparse.Namespace) -> int:
     chosen = _session_options(options)
     gc.enable()
     return await serve(chosen, *claim(), kernel=options.kernel)
+
+
+async def _serve_tools(options: argparse.Namespace) -> int:
+    from indus_nb.attached.tools import AttachedKernel
+    from indus_nb.console.stdio import on_signals
+    from indus_nb.serving.clients import check_library
+
+    check_library()
+    from indus_nb.serving.stdio import serve_stdio
+
+    options.no_session, options.approve = True, options.approve or "writes"
+    session, *descriptors = await _open(options)
+    return await serve_stdio(session, AttachedKernel.names, (descriptors[0], descriptors[1]), on_signals)
 
 
 async def _ask_about_project(session: AgentSession) -> None:

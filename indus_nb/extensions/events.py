@@ -219,6 +219,7 @@ class ToolCallEvent:
     """A tool is about to run; ``input`` may be changed in place.
 
     A handler that asks about a file sets ``target`` to what was asked about, and the tool opens that and no other.
+    ``caller`` is the name of another program that makes the call, empty where it is the model.
     """
 
     type: ClassVar[str] = "tool_call"
@@ -226,6 +227,7 @@ class ToolCallEvent:
     tool_name: str
     input: JsonObject
     target: Target | None = None
+    caller: str = ""
 
 
 @dataclass(slots=True)

@@ -482,7 +482,8 @@ class Extensions(SessionHooks):
         return event.message
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
-        event = ev.ToolCallEvent(call.id, call.name, arguments)
+        caller = self.session.state.callers.get(call.id, "")
+        event = ev.ToolCallEvent(call.id, call.name, arguments, caller=caller)
         for extension, handler in self._handlers(event.type):
             try:
                 answer = await self._call(handler, event, Context(self))

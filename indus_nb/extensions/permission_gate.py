@@ -33,6 +33,11 @@ _SESSION = "Yes, and always in this session: "
 _PROJECT = "Yes, and always in this folder: "
 _NO = "No"
 _SAVE = "No, but save all of it in a file for me to read"
+_INSTEAD = {
+    False: "Start with --approve never.",
+    True: "The user may answer in the notebook that serves (`%agent serve`), or serve with `--approve never`.",
+}
+"""What the user could do where nobody can be asked; the other one for calls of other programs."""
 _MAX_QUESTION_CHARACTERS = 100_000
 """A longer one is shown without its middle, and cannot be allowed."""
 _SHOWN_OF_LONG = 3000
@@ -105,8 +110,12 @@ class _Gate:
         if approval is None or await self._is_covered(approval, ctx):
             return _allow_unasked(event)
         if not ctx.has_ui:
-            reason = "This call needs the user's approval, and nobody can be asked. Start with --approve never."
+            reason = f"This call needs the user's approval, and nobody can be asked. {_INSTEAD[bool(event.caller)]}"
             return ToolCallAnswer(block=True, reason=f"{reason} {self._kept.problem}".rstrip())
+        if event.caller:  # which is not part of any answer of the model's
+            question = f"{visible(event.caller)} asks: {approval.question}"
+            scopes = tuple(scope for scope in approval.scopes if scope != "answer")
+            approval = replace(approval, question=question, scopes=scopes)
         refusal = await self._ask(approval, ctx)
         if refusal is None:
             vault.release(event.tool_call_id, mentions)

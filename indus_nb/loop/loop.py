@@ -7,7 +7,7 @@ What this module promises:
 - Every event that opens something is followed by the one that closes it, also after an abort or a failure. Only
   cancelling the task that runs it leaves out the closing events.
 - Tool calls that only read and follow each other run side by side; all others alone and in order. The results
-  are in the model's order.
+  are in the model's order. One that another program makes goes the same way: ``run_tool_call``.
 """
 
 from __future__ import annotations
@@ -69,6 +69,10 @@ def _never(_run: Run, _answer: AssistantMessage) -> bool:
     return False
 
 
+Outcome: TypeAlias = tuple[ToolOutput, bool]
+"""What a call gave, and whether that is a failure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What hooks decide on a tool call: why it must not run, or the file that it may be about and no other."""
@@ -125,8 +129,21 @@ class RunHooks:
         return output, is_error
 
 
+@dataclass(slots=True, kw_only=True)
+class Calling:
+    """What tool calls need."""
+
+    tools: Mapping[str, Tool]
+    emit: Callable[[AgentEvent], Awaitable[None]]
+    abort: AbortSignal = field(default_factory=AbortSignal)
+    hooks: RunHooks = field(default_factory=RunHooks)
+    images: Admission = field(default_factory=Admission)
+    vault: Vault = field(default_factory=partial(Vault, redact=False))
+    """Keeps secrets out of every message but the model's own, and out of tools' outputs."""
+
+
 @dataclass(slots=True)
-class Run:
+class Run(Calling):
     """All that a run needs.
 
     ``messages`` is the conversation so far, to which the run appends.
@@ -140,21 +157,14 @@ class Run:
     provider: Provider
     system_prompt: str
     messages: list[Message]
-    tools: Mapping[str, Tool]
     options: StreamOptions
-    emit: Callable[[AgentEvent], Awaitable[None]]
-    abort: AbortSignal = field(default_factory=AbortSignal)
     tool_execution: ToolExecution = "auto"
     interrupt_mode: InterruptMode = "immediate"
     steering: MessageQueue = field(default_factory=MessageQueue)
     follow_up: MessageQueue = field(default_factory=MessageQueue)
     queues_changed: Callable[[], Awaitable[None]] = _nothing
     will_retry: Callable[[Run, AssistantMessage], bool] = _never
-    hooks: RunHooks = field(default_factory=RunHooks)
-    images: Admission = field(default_factory=Admission)
     watchers: Sequence[RunWatcher] = ()
-    vault: Vault = field(default_factory=partial(Vault, redact=False))
-    """Keeps secrets out of every message but the model's own, and out of tools' outputs."""
 
 
 async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[Message]:
@@ -298,13 +308,9 @@ def _objection(run: Run, event: AssistantMessageEvent) -> str | None:
     return None
 
 
-_Outcome: TypeAlias = tuple[ToolOutput, bool]
-"""What a call gave, and whether that is a failure."""
-
-
 async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[ToolResultMessage], bool]:
     """The results in the model's order, and whether they are enough: for every tool, or for a watcher."""
-    outcomes: dict[int, _Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     ended = False
     results: list[ToolResultMessage] = []
     publishing = asyncio.Lock()
@@ -319,7 +325,7 @@ async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[Too
 
     async def carry_out(position: int, call: ToolCall) -> None:
         nonlocal ended
-        output, is_error = outcomes[position] = await _run_tool_call(run, call)
+        output, is_error = outcomes[position] = await run_tool_call(run, call)
         for watcher in run.watchers:
             ended |= watcher.after_call(call, output, is_error=is_error)
         await publish()
@@ -363,7 +369,16 @@ def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
     return batches
 
 
-async def _run_tool_call(run: Run, call: ToolCall) -> _Outcome:
+async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
+    """Carry out a tool call: ask the hooks, run the tool, publish how it goes.
+
+    Args:
+        run: What it needs.
+        call: The call.
+
+    Returns:
+        What it gave, and whether that is a failure; nothing but cancelling the task raises.
+    """
     await run.emit(ToolExecutionStart(tool_call_id=call.id, tool_name=call.name, args={**call.arguments}))
     progress = _Progress(run, call)
     try:
@@ -394,7 +409,7 @@ async def _run_tool_call(run: Run, call: ToolCall) -> _Outcome:
     return output, is_error
 
 
-async def _fitted(run: Run, output: ToolOutput, tool: str) -> list[TextContent | ImageContent]:
+async def _fitted(run: Calling, output: ToolOutput, tool: str) -> list[TextContent | ImageContent]:
     """What a tool returned, with images that a model can be shown; none that an abort did not wait for."""
     try:
         with run.abort.interruptible():
@@ -404,7 +419,7 @@ async def _fitted(run: Run, output: ToolOutput, tool: str) -> list[TextContent |
         return [*(block for block in output.content if isinstance(block, TextContent)), note]
 
 
-async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None]) -> ToolOutput:
+async def _execute(run: Calling, call: ToolCall, report: Callable[[ToolOutput], None]) -> ToolOutput:
     tool = run.tools.get(call.name)
     if tool is None:
         offered = ", ".join(run.tools) or "none"
@@ -434,7 +449,7 @@ async def _execute(run: Run, call: ToolCall, report: Callable[[ToolOutput], None
 class _Progress:
     """Turns a tool's reports into events; when reports come faster than events are handled, the latest one counts."""
 
-    def __init__(self, run: Run, call: ToolCall) -> None:
+    def __init__(self, run: Calling, call: ToolCall) -> None:
         self._run = run
         self._call = call
         self._latest: ToolOutput | None = None
@@ -476,7 +491,7 @@ class _Progress:
                 return
 
 
-def _result(call: ToolCall, outcome: _Outcome) -> ToolResultMessage:
+def _result(call: ToolCall, outcome: Outcome) -> ToolResultMessage:
     output, is_error = outcome
     return ToolResultMessage(
         tool_call_id=call.id, tool_name=call.name, content=output.content, details=output.details, is_error=is_error

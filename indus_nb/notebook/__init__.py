@@ -101,6 +101,23 @@ def lend(shell: InteractiveShell) -> Lent | None:
     return Lent(conversations_of(shell).kernel)
 
 
+def serve(wanted: str = "") -> None:
+    """Offer the tools of this kernel to other agents over MCP, as ``%agent serve`` does.
+
+    Args:
+        wanted: ``stop``, ``status``, or which calls to ask about: ``--approve never``, ``writes`` or ``always``.
+
+    Raises:
+        UsageError: No IPython runs here, or it is not possible.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        raise UsageError("There is no kernel here that could be served: call this in a notebook.")
+    conversations_of(shell).serve(f"serve {wanted}".strip())
+
+
 def load(shell: InteractiveShell) -> None:
     """Register the magics with a shell.
 

@@ -11,10 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.files import write_export
-from indus_nb.messages import CustomMessage, UserMessage
+from indus_nb.messages import CustomMessage, ThinkingLevel, UserMessage
+from indus_nb.providers.catalog import split_level
 from indus_nb.render.session_page import export_html, page_name
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import SessionInfo, SessionStore, list_sessions
@@ -23,6 +25,34 @@ from indus_nb.storage.format import format_line
 MAX_SESSIONS = 500
 """How many files of a directory are looked at, newest first."""
 OBJECTED = "An extension objected: the conversation stays where it is."
+
+
+async def change_model(session: AgentSession, model: str | None, provider: str | None, thinking: str | None) -> None:
+    """Have a session talk to another model, or think more or less.
+
+    Args:
+        session: The session.
+        model: What is asked for, with ``:LEVEL`` behind it if wanted; ``None`` for the provider's usual one.
+        provider: Whose model.
+        thinking: The level; ``None`` for that of ``model``.
+
+    Raises:
+        ModelNotFoundError: There is no such model.
+        CredentialsError: There is no key for it. Nothing has changed then.
+    """
+    level: str | None = None
+    chosen = session.model
+    if model is not None:
+        wanted, level = split_level(model)
+        chosen = session.registry.find(wanted, provider)
+    elif provider is not None and (chosen is None or chosen.provider != provider):
+        chosen = session.registry.default(provider)
+    if chosen is not None and chosen != session.model:
+        session.registry.key_for(chosen)  # one that cannot be asked is not chosen
+        await session.set_model(chosen)
+    for each in (level, thinking):
+        if each is not None:
+            await session.set_thinking_level(cast("ThinkingLevel", each))
 
 
 @dataclass(frozen=True, slots=True)

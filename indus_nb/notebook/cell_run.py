@@ -120,7 +120,7 @@ class CellRun:
             self._screen,
             self.widget,
             spent_before=spent,
-            is_held=lambda: bool(session.ui.open_dialogs),
+            is_held=lambda: bool(self._dialogs.open_dialogs()),
         )
         subscriptions: list[Callable[[], None]] = []
         shown = {*session.all_problems} - {session.trusting.asked_later if self._asks else None}

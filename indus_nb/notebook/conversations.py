@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from indus_nb.errors import CredentialsError, SessionBusyError, SessionLockedError, UsageError
 from indus_nb.extensions.definitions import agent
-from indus_nb.messages import (
-    ImageContent,
-    ThinkingLevel,
-)
+from indus_nb.messages import ImageContent
 from indus_nb.notebook import actions
 from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.cell_run import CellRun, in_background
@@ -39,7 +36,6 @@ from indus_nb.notebook.typed_answers import outcome, typed_answer
 from indus_nb.notebook.values import filled_in
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.output import Screen, asks_for_input, can_update, is_dashboard, screen_of
-from indus_nb.providers.catalog import split_level
 from indus_nb.session.session import AgentSession, ApproveMode
 from indus_nb.session.state import SandboxMode
 from indus_nb.start import SessionOptions, open_session
@@ -51,6 +47,7 @@ if TYPE_CHECKING:
     from indus_nb.notebook.page.panel import ChatPanel
     from indus_nb.notebook.page.protocol import PanelRequest
     from indus_nb.notebook.page.widget import AgentWidget
+    from indus_nb.notebook.served import Served
 
 T = TypeVar("T")
 FIRST = "main"
@@ -93,6 +90,7 @@ class Conversations:
         self._screen: Screen = screen_of(shell)
         self._known = NotebookSessions(shell, cells)
         self._turns = CellTurns(cells)
+        self._served: Served | None = None
 
     @property
     def session(self) -> AgentSession | None:
@@ -127,6 +125,9 @@ class Conversations:
         request = parse(line, cell)
         if request.empty or (request.command is not None and request.command.name == "help"):
             self._screen.show(blocks.listing(HELP), final=True)
+            return None
+        if request.command is not None and request.command.name == "serve":
+            self.serve_tools(request.command.argument)
             return None
         answer = typed_answer(request, self._shell.user_ns)
         text, images = self._filled_in(request, evaluates=cell is None or request.values)
@@ -180,6 +181,9 @@ class Conversations:
 
     def close(self) -> None:
         """Close the sessions' files and end the thread; nothing can be asked any more."""
+        if self._served is not None:
+            with contextlib.suppress(Interrupted):
+                self._run(partial(self._served.do, "stop"))
         for name in tuple(self._sessions):
             self._close_session(name)
         if self._gate is not None:
@@ -279,13 +283,11 @@ class Conversations:
 
     @property
     def _can_ask(self) -> bool:
-        """Whether a user is there to answer."""
         if self._front is None:
             return sys.stdin is not None and sys.stdin.isatty()
         return asks_for_input(self._front)
 
     def _asks(self, request: Request) -> bool:
-        """Whether the user can be asked while a prompt is carried out."""
         return self._can_ask and (request.wait or self._front is not None)
 
     def _live(self, receive: Callable[[PanelRequest], None]) -> AgentWidget | None:
@@ -390,6 +392,27 @@ class Conversations:
         namespace = UserNamespace(self._shell, self._watch.main)
         return PanelKernel(namespace, self._watch.journal, self._notebook, self.taking_back)
 
+    def serve_tools(self, wanted: str = "") -> None:
+        """Offer the tools of this kernel to other programs, and show how they find them.
+
+        Args:
+            wanted: ``stop``, ``status``, or which calls to ask about (``--approve MODE``); empty for the usual ones.
+
+        Raises:
+            UsageError: It is not possible here.
+        """
+        from indus_nb.notebook.served import Served
+
+        served = self._served = self._served or Served(self.kernel, self._notebook)
+        before = served.session
+        self._screen.show(blocks.answer(self._drive(lambda: served.do(wanted), Inbox())), final=True)
+        if served.session is None:
+            if before is not None and (shown := self._panels.pop(before, None)) is not None:
+                self._shown.remove(shown.page)  # it ends with its session, and shows what was done
+        elif wanted != "status" and self._has_page:
+            panel = self._panel(served.session)
+            panel.shown_in(self._screen.show(panel.page.bundle, final=True))
+
     def _undo(self, command: Command, session: AgentSession) -> None:
         """Take back what the agent's calls changed, or do it once more."""
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
@@ -451,10 +474,8 @@ class Conversations:
         if request.sandbox not in (None, session.settings.sandbox):
             raise UsageError("The sandbox is chosen when a conversation starts: add --new to start one with --sandbox.")
         self._current = name
-        if request.model is not None or request.provider is not None:
-            self._change_model(session, request)
-        if request.thinking is not None:
-            self._change_thinking(session, request.thinking)
+        if any(changes := (request.model, request.provider, request.thinking)):
+            self._run(partial(actions.change_model, session, *changes))
         if request.approve is not None:
             session.settings.approve = cast("ApproveMode", request.approve)
         if request.trust is not None and session.trusting.project is not None:
@@ -566,23 +587,6 @@ class Conversations:
             # On the agent's loop, where what extensions started lives.
             with contextlib.suppress(Interrupted):
                 self._run(partial(_end, session))
-
-    def _change_model(self, session: AgentSession, request: Request) -> None:
-        if request.model is None:
-            if request.provider is None or (session.model and session.model.provider == request.provider):
-                return
-            model, level = session.registry.default(request.provider), None
-        else:
-            wanted, level = split_level(request.model)
-            model = session.registry.find(wanted, request.provider)
-        if model != session.model:
-            session.registry.key_for(model)  # one that cannot be asked is not chosen
-            self._run(lambda: session.set_model(model))
-        if level is not None:
-            self._change_thinking(session, level)
-
-    def _change_thinking(self, session: AgentSession, level: str) -> None:
-        self._run(lambda: session.set_thinking_level(cast("ThinkingLevel", level)))
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         self.thread.drive(work, Inbox())

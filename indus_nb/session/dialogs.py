@@ -1,16 +1,19 @@
 """Dialogs with the user and signs for them, independent of the front end that renders them.
 
 A session owns its dialogs. Hosts (an RPC client, a notebook) are attached to show them; a host that comes later is
-shown what is still open, and the first answer counts.
+shown what is still open, and the first answer counts. What a host's own controls raise (`asked_in`) belongs to that
+host: it alone shows it, as long as it is attached.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from indus_nb.loop import AbortSignal, RunAborted
@@ -74,6 +77,13 @@ class Cancel(UiFrame):
 
     method: Literal["cancel"] = "cancel"
     target_id: str
+
+
+class DialogChanged(UiFrame):
+    """An open dialog has other options now. No method of RPC: it is not sent to clients."""
+
+    method: Literal["dialogChanged"] = "dialogChanged"
+    dialog: Select
 
 
 class Notify(UiFrame):
@@ -142,10 +152,29 @@ clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
 """The clock of the running handler; a dialog that it opens makes it stand still."""
 
 
+_asked_in: ContextVar[Host | None] = ContextVar("indus_nb host that asks", default=None)
+
+
+@contextlib.contextmanager
+def asked_in(host: Host) -> Generator[None]:
+    """Have dialogs that are opened within this context belong to a host.
+
+    Args:
+        host: What was attached to the session's `Ui`.
+    """
+    token = _asked_in.set(host)
+    try:
+        yield
+    finally:
+        _asked_in.reset(token)
+
+
 @dataclass(slots=True)
 class _Open:
     frame: Dialog
     question: Question | None = None
+    host: Host | None = field(default_factory=_asked_in.get)
+    """The one that it belongs to, attached or not."""
     reason: str = ""
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     by_user: bool = False
@@ -228,12 +257,28 @@ class Ui(_TerminalUi):
     @property
     def open_dialogs(self) -> Sequence[Dialog]:
         """What the user has not answered yet, oldest first."""
-        return [frame for frame, _ in self.open_dialogs_with_time()]
+        return [dialog.frame for dialog in self._waiting]
 
-    def open_dialogs_with_time(self) -> list[tuple[Dialog, float | None]]:
-        """What the user has not answered yet, oldest first, with the seconds until each answers itself."""
-        waiting = [dialog for dialog in self._open.values() if not dialog.answer.done()]
-        return [(each.frame, None if each.until is None else max(0.0, each.until - _now())) for each in waiting]
+    def open_dialogs_with_time(self, host: Host) -> list[tuple[Dialog, float | None]]:
+        """What a host shows and the user has not answered yet.
+
+        Args:
+            host: The host.
+
+        Returns:
+            The dialogs, those of a run before what other hosts have raised and left, each with the seconds until it
+            answers itself.
+        """
+        shown = [dialog for dialog in self._waiting if host in self._hosts_of(dialog)]
+        shown.sort(key=lambda dialog: dialog.host not in (None, host))
+        return [(each.frame, None if each.until is None else max(0.0, each.until - _now())) for each in shown]
+
+    @property
+    def _waiting(self) -> list[_Open]:
+        return [dialog for dialog in self._open.values() if not dialog.answer.done()]
+
+    def _hosts_of(self, dialog: _Open) -> list[Host]:
+        return [dialog.host] if dialog.host in self._hosts else list(self._hosts)
 
     def question(self, dialog_id: str) -> Question | None:
         """Return the parts of an open dialog's question, if it was asked in parts."""
@@ -254,12 +299,17 @@ class Ui(_TerminalUi):
         self._place = place or self._place
         hosts = self._hosts if asks else self._watchers
         hosts.append(host)
-        for frame in (*self._standing.values(), *(self.open_dialogs if asks else ())):
+        shown = [frame for frame, _ in self.open_dialogs_with_time(host)] if asks else []
+        for frame in (*self._standing.values(), *shown):
             host(frame)
 
         def detach() -> None:
-            if host in hosts:
-                hosts.remove(host)
+            if host not in hosts:
+                return
+            hosts.remove(host)
+            left = [dialog.frame for dialog in self._waiting if dialog.host == host]
+            for frame, other in itertools.product(left, self._hosts):
+                other(frame)
 
         return detach
 
@@ -288,21 +338,45 @@ class Ui(_TerminalUi):
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) and answer in frame.options else None
 
-    async def choose(self, question: Question, *, signal: AbortSignal | None = None) -> Decision:
+    async def choose(
+        self,
+        question: Question,
+        *,
+        signal: AbortSignal | None = None,
+        later: asyncio.Task[Question | None] | None = None,
+    ) -> Decision:
         """Ask a question that is made of parts; hosts that know nothing of parts are sent a ``Select``.
 
         Args:
             question: its parts.
             signal: dismisses it when an abort is requested.
+            later: finds out, while the question is open, the same question with more choices, or that there are no
+                more. It is cancelled with the question.
 
         Returns:
             What the user chose.
         """
-        frame = Select(id=_new_id(), title=question.text(), options=question.options)
-        dialog = _Open(frame, question)
-        answer = await self._wait(dialog, None, signal)
-        chosen = answer if isinstance(answer, str) and answer in frame.options else None
+        dialog = _Open(Select(id=_new_id(), title=question.text(), options=question.options), question)
+        if later is not None:
+            later.add_done_callback(partial(self._change, dialog))
+        try:
+            answer = await self._wait(dialog, None, signal)
+        finally:
+            if later is not None:
+                later.cancel()
+        chosen = answer if isinstance(answer, str) and answer in (dialog.question or question).options else None
         return Decision(chosen, dialog.reason if question.takes_reason and chosen is not None else "")
+
+    def _change(self, dialog: _Open, later: asyncio.Task[Question | None]) -> None:
+        """Give an open dialog the choices that were found out meanwhile."""
+        question = None if later.cancelled() or later.exception() is not None else later.result()
+        if question is None or dialog.frame.id not in self._open or dialog.answer.done():
+            return
+        dialog.question = question
+        dialog.frame = Select(id=dialog.frame.id, title=question.text(), options=question.options)
+        changed = DialogChanged(id=_new_id(), dialog=dialog.frame)
+        for host in self._hosts_of(dialog):
+            host(changed)
 
     async def confirm(
         self,
@@ -414,7 +488,8 @@ class Ui(_TerminalUi):
         frame = dialog.frame
         self._open[frame.id] = dialog
         running = clock.get()
-        self._show(frame)
+        for host in self._hosts_of(dialog):
+            host(frame)
         try:
             with running.paused() if running else contextlib.nullcontext(), _interruptible(signal):
                 async with asyncio.timeout(timeout):
@@ -423,8 +498,11 @@ class Ui(_TerminalUi):
             return None
         finally:
             del self._open[frame.id]
-            if not dialog.by_user or len(self._hosts) > 1:
-                self._show(Cancel(id=_new_id(), target_id=frame.id))
+            shown_by = self._hosts_of(dialog)
+            if not dialog.by_user or len(shown_by) > 1:
+                over = Cancel(id=_new_id(), target_id=frame.id)
+                for host in shown_by:
+                    host(over)
 
     # Signs
 
@@ -501,8 +579,7 @@ class Ui(_TerminalUi):
         self._show(frame)
 
     def _show(self, frame: UiFrame) -> None:
-        signs = not isinstance(frame, Dialog | Cancel)
-        for host in (*self._hosts, *(self._watchers if signs else ())):
+        for host in (*self._hosts, *self._watchers):
             host(frame)
 
 

@@ -49,6 +49,7 @@ from indus_nb.storage.store import SessionStore
 from indus_nb.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from indus_nb.session.outside import OutsideCalls
     from indus_nb.session.prompting import Prompting
     from indus_nb.session.stats import SessionStats, Tally
 
@@ -106,6 +107,7 @@ class SessionParts:
         self.recovery = Recovery(state, self.compactor, self.publisher)
         self.branching = Branching(state, self.turns, self.publisher, self.recorder, self.models)
         images = Admission(resize=settings.resize_images)
+        self._images = images
         self._input = UserInput(state, self.toolbox, images)
         self._runs = Runs(
             state,
@@ -152,6 +154,13 @@ class SessionParts:
             queues=self.queues,
             publisher=self.publisher,
         )
+
+    @cached_property
+    def outside(self) -> OutsideCalls:
+        """The tool calls of other programs."""
+        from indus_nb.session.outside import OutsideCalls
+
+        return OutsideCalls(self.state, self.toolbox, self.publisher, self._images, self.start)
 
     # What a session is
 
@@ -427,5 +436,7 @@ class SessionParts:
         self.ui.cancel_all()
         if self.state.run is not None:
             self.state.run.abort.request()
+        if "outside" in self.__dict__:
+            self.outside.request_abort()
         self.compactor.abort.request()
         self.branching.abort.request()

@@ -308,6 +308,9 @@ NAMES: dict[str, Any] = {
         *("groups.groupby(['a', 'b'], observed=True).count()", "number", "round(number, 2)", "sales.round(-1)"),
         *("flags[flags.yes]", "flags[~flags['yes']]", "flags.n[flags.yes]"),
         *("row[0]", "many.iloc[[0, 1, -1]]", "wide.describe()", "groups.head()"),
+        *("sales.groupby('city').units.mean()", "sales[sales.units > 1].groupby('city').units.sum().sort_values()"),
+        *("sales.head(2).units", "many[many.units > 3].units.max()", "sales[1:].units", "sales.units.agg('mean')"),
+        *("sales.groupby('city').units.agg(['mean', 'sum'])", "sales.groupby('city').agg({'units': ['min', 'max']})"),
     ],
 )
 def test_expressions_that_only_look_are_known(code: str) -> None:
@@ -391,6 +394,27 @@ def test_expressions_that_only_look_are_known(code: str) -> None:
         *("sales.groupby('city')._obj", "array.groupby('city').units"),
         *("wide.groupby(0).corr()", "groups.groupby(['a', 'b']).count()", "groups[['a', 'b']].value_counts()"),
         *("groups.groupby(['a', 'b'], observed=False)['c'].sum()", "round(1, -1000000000)", "round(number, -number)"),
+        *(
+            "sales.units.agg('to_csv')",
+            "sales.agg(['mean', 'to_csv'])",
+            "sales.agg({'units': 'to_csv'})",
+            "sales.agg(print)",
+        ),
+        *(
+            "sales.agg('to_csv', axis=0)",
+            "sales.agg(func='mean')",
+            "sales.agg([])",
+            "sales.agg(text)",
+            "sales.agg(['mean', f])",
+        ),
+        *("sales.groupby('city').agg(lambda g: g)", "sales.groupby('city').apply", "sales.groupby('city').obj"),
+        *(
+            "sales.groupby('city').missing",
+            "sales.head(2).attrs",
+            "sales.iloc[0].units",
+            "sales.T.units",
+            "hostile.head().x",
+        ),
         *("array.round(-1000000000)", "sales.round(decimals=-1000000000)", "round(1, number * number * -number)"),
     ],
 )

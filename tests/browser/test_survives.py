@@ -10,7 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from jupyterlab_page import KERNEL_IS_READY, Lab, Notebook
+from jupyterlab_page import KERNEL_IS_READY, Lab, Notebook, keep_screenshot
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Browser, Page, expect
 
@@ -79,6 +79,20 @@ def test_a_run_and_a_panel_say_that_their_kernel_is_gone(lab: Lab, page: Page, a
     expect(notebook.cell(1)).to_contain_text("A chat with the agent. Run the cell to open it again.")
     expect(page.get_by_text(re.compile("Error displaying widget|model not found"))).to_have_count(0)
     notebook.screenshot(f"kernel-gone-{crash}-opened-again")
+
+
+def test_a_saved_panel_is_a_line_without_a_broken_link_in_a_kernel_that_did_not_make_it(lab: Lab, page: Page) -> None:
+    notebook, _ = opened(lab, page, "saved-panel.ipynb", PANEL)
+    notebook.run(1)
+    expect(notebook.cell(1).locator(".ia-panel")).to_be_visible()
+    notebook.save()
+    lab.shut_down_kernels()
+    opened_again(page)
+    saved = notebook.cell(1)
+    widget = saved.locator(".jupyter-widgets-disconnected")
+    expect(widget).to_have_text("A chat with the agent. Run the cell to open it again.")
+    keep_screenshot(page, "saved-panel-of-another-kernel")
+    assert widget.evaluate("node => getComputedStyle(node, '::before').display") == "none"
 
 
 @pytest.mark.parametrize("saved", [True, False])

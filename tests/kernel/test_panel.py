@@ -370,6 +370,31 @@ def test_a_dialog_is_answered_in_any_panel_and_closes_in_the_others(
     wire.wait_for(lambda: not page.dialogs and not other.dialogs and not late.dialogs)
 
 
+def test_what_a_panel_raises_is_asked_there_alone_and_never_in_the_place_of_a_run_s_question(
+    kernel: Kernel, wire: Wire, api: MessagesApi
+) -> None:
+    kernel.run("new_session(approve='writes')")
+    page, other = show(kernel, wire), show(kernel, wire)
+    page.tell("file", name="extra.csv", data="YQ==")
+    page.wait_for(lambda: page.dialogs)
+    api.add(Reply(ToolUse("bash", {"command": "touch made-meanwhile"})), "Done.")
+    other.prompt("make a file")
+    wire.wait_for(lambda: other.dialogs and len(page.dialogs) == 2)
+    late = Page(wire, other.comm_id)
+    for each in (other, late):
+        (asked,) = each.dialogs.values()
+        assert "touch made-meanwhile" in asked.dialog["title"]
+    again = Page(wire, page.comm_id)
+    assert "Save extra.csv" in next(iter(again.dialogs.values())).dialog["title"]
+    other.tell("answer", id=asked.dialog["id"], value=asked.dialog["options"][0])
+    other.wait_until_idle("Done.")
+    assert (kernel.folder / "made-meanwhile").exists()
+    assert not (kernel.folder / "extra.csv").exists()
+    (saving,) = page.dialogs.values()
+    page.tell("answer", id=saving.dialog["id"], value=True)
+    page.wait_for(lambda: page.state.get("inserted", {}).get("text") == "@extra.csv")
+
+
 def test_an_answer_of_a_wrong_kind_dismisses_the_dialog(kernel: Kernel, wire: Wire, api: MessagesApi) -> None:
     kernel.run("new_session(approve='writes')")
     page = show(kernel, wire)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from indus_nb.loop import AbortSignal
-from indus_nb.session.dialogs import Cancel, Select, SetStatus, SetTitle, SetWidget, Ui
+from indus_nb.session.dialogs import Cancel, Select, SetStatus, SetTitle, SetWidget, Ui, asked_in
 
 
 async def begun(ui: Ui) -> str:
@@ -97,3 +97,37 @@ async def test_what_stands_is_replaced_and_taken_away() -> None:
     assert shown[0].widget_lines == ["b"]
     ui.clear()
     assert [frame.to_wire().get("widgetLines") for frame in shown[2:]] == [None]
+
+
+async def test_what_a_host_raises_is_shown_there_alone_and_elsewhere_behind_the_rest_once_it_is_gone() -> None:
+    ui = Ui()
+    panel: list[Any] = []
+    cell: list[Any] = []
+    leave = ui.attach(panel.append)
+    ui.attach(cell.append)
+
+    async def save() -> bool:
+        with asked_in(panel.append):
+            return await ui.confirm("Save it?", "")
+
+    saving = asyncio.create_task(save())
+    raised = await begun(ui)
+    running = asyncio.create_task(ui.select("Run it?", ["yes", "no"]))
+    while not cell:
+        await asyncio.sleep(0)
+    assert [frame.title for frame in panel] == ["Save it?", "Run it?"]
+    assert [frame.title for frame in cell] == ["Run it?"]
+    assert [frame.title for frame, _ in ui.open_dialogs_with_time(cell.append)] == ["Run it?"]
+    assert [frame.title for frame, _ in ui.open_dialogs_with_time(panel.append)] == ["Save it?", "Run it?"]
+    late: list[Any] = []
+    ui.attach(late.append)
+    assert [frame.title for frame in late] == ["Run it?"]
+
+    leave()
+    assert [frame.title for frame in cell] == ["Run it?", "Save it?"]
+    assert [frame.title for frame, _ in ui.open_dialogs_with_time(cell.append)] == ["Run it?", "Save it?"]
+    ui.answer(raised, True)
+    assert await saving
+    assert isinstance(cell[-1], Cancel)
+    ui.cancel_all()
+    assert await running is None

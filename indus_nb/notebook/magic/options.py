@@ -362,6 +362,16 @@ SUBCOMMANDS = (
         manual="what the agent ran last in your kernel, as a cell of yours; `all` makes a cell of each piece, with its "
         "outputs",
     ),
+    Subcommand(
+        "serve",
+        "offer the kernel's tools to other agents over MCP",
+        "[stop|status|--approve MODE]",
+        r"(?P<argument>stop|status|--approve(?:\s+|=)\S+)?",
+        Kind.CHOICE,
+        ("stop", "status", "--approve"),
+        manual="offer the tools of this kernel to other agents over MCP, such as Claude Code, Codex and VS Code "
+        "([serve.md](serve.md)); `--approve never` asks nobody about their calls; or stop it, or see who has called",
+    ),
     Subcommand("doctor", "what is set up, and what is wrong with it", as_option=True),
     Subcommand("help", "this text", as_option=True, manual="all options and commands"),
 )

@@ -64,7 +64,7 @@ class CellDialogs:
 
         Each comes with the seconds until it answers itself.
         """
-        return self._ui.open_dialogs_with_time() if self._asks and self._detach is not None else ()
+        return self._ui.open_dialogs_with_time(self._show) if self._asks and self._detach is not None else ()
 
     def detach(self) -> None:
         """Show nothing any more."""

@@ -256,7 +256,7 @@ class ChatPanel:
     def _open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
         if self._session is None or not self._shows_dialogs:
             return ()
-        return self._session.ui.open_dialogs_with_time()
+        return self._session.ui.open_dialogs_with_time(self._show)
 
     def _question_of(self, dialog_id: str) -> Question | None:
         return None if self._session is None else self._session.ui.question(dialog_id)

@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Any, assert_never, cast
+from typing import Any, TypeAlias, assert_never, cast
 from uuid import uuid4
 
 from indus_nb.errors import CompactionError, IndusError, UsageError
@@ -26,13 +26,25 @@ from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.notebook.view.transcript import Prose, Transcript
 from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut
-from indus_nb.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame
+from indus_nb.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame, asked_in
 from indus_nb.session.session import AgentSession
 from indus_nb.tools.truncate import size_text
 
 CLOSED = "This conversation was closed. Open it again with %agent --session, and a panel for it."
 _MAX_TASKS = 64
 _MAX_DOWNLOAD_CHARACTERS = 20_000_000
+
+_Control: TypeAlias = (
+    protocol.CellRequest
+    | protocol.Abort
+    | protocol.StopJob
+    | protocol.Unqueue
+    | protocol.ClearQueue
+    | protocol.SettingRequest
+    | protocol.SessionRequest
+    | protocol.Question
+)
+"""All but a prompt."""
 
 _log = logging.getLogger("indus_nb")
 
@@ -116,10 +128,15 @@ class PanelRequests:
             self._toast(f"That failed for a reason of the program's own: {type(error).__name__}: {error}")
         self._changed()
 
-    async def _carry_out(self, session: AgentSession, request: protocol.PanelRequest) -> None:  # noqa: C901, PLR0912, PLR0915 - one branch for each kind
+    async def _carry_out(self, session: AgentSession, request: protocol.PanelRequest) -> None:
+        if isinstance(request, protocol.Prompt):
+            await self._prompt(session, request)  # what its run asks may be answered wherever that is shown
+            return
+        with asked_in(self._show):
+            await self._do(session, request)
+
+    async def _do(self, session: AgentSession, request: _Control) -> None:  # noqa: C901, PLR0912 - one branch for each kind
         match request:
-            case protocol.Prompt():
-                await self._prompt(session, request)
             case protocol.Stop():
                 await self._stop(session)
             case protocol.Abort():
@@ -185,7 +202,8 @@ class PanelRequests:
         try:
             offered = composing.offered_commands(self._surroundings)
             if not request.images and (command := composing.command_of(request.text, session, offered)):
-                await self._command(session, *command)
+                with asked_in(self._show):
+                    await self._command(session, *command)
                 accept()
                 return
             self._changed()

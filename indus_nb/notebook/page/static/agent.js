@@ -716,6 +716,15 @@ function cancelButton(id, answer) {
   return h("button", { ...props, "data-k": `${id} cancel`, onclick: () => answer(null) });
 }
 
+function nextOption(box, step) {
+  const options = [...(box?.querySelectorAll(".ia-option") ?? [])].filter(
+    (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
+  );
+  const at = options.findIndex((option) => option === focusedElement());
+  const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
+  return next instanceof HTMLElement ? next : undefined;
+}
+
 function secondsUntil(until) {
   return Math.max(0, Math.ceil((until - Date.now()) / 1000));
 }
@@ -877,7 +886,7 @@ class Dialogs {
   show() {
     const { dialogs } = this.store;
     const [first] = dialogs.values();
-    if (first?.frame.id !== this.shown?.id) {
+    if (first?.frame.id !== this.shown?.id || JSON.stringify(first?.layout?.choices) !== this.shown?.offers) {
       const hadFocus = this.node.contains(focusedElement());
       this.node.replaceChildren();
       this.forget();
@@ -952,7 +961,7 @@ class Dialogs {
     };
     const timer = setTimeout(arm, ARM_DELAY_MS);
     const shown = {
-      ...{ id, box, left, more, first, choices, reading, arm, timer },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, first, choices, reading, arm, timer },
       ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined },
     };
     this.shown = shown;
@@ -1122,12 +1131,7 @@ class Dialogs {
       reading.focus();
       return;
     }
-    const options = [...(box?.querySelectorAll(".ia-option") ?? [])].filter(
-      (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
-    );
-    const at = options.findIndex((option) => option === focusedElement());
-    const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
-    if (next instanceof HTMLElement) next.focus();
+    nextOption(box, step)?.focus();
   }
 }
 
@@ -2646,6 +2650,8 @@ const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
 const VIEW = "application/vnd.jupyter.widget-view+json";
 const OURS = "indus_nb";
 const STATE = "application/vnd.jupyter.widget-state+json";
+const NO_BROKEN_LINK =
+  "<style>.jupyter-widgets-disconnected:has(> * > .indus-notice)::before { display: none }</style>";
 
 function answerRequest(notebook, request, ownIndex, kernel) {
   if (!notebook?.cells) return { error: "unavailable" };
@@ -2826,7 +2832,7 @@ function noteWidget(notebook, widget, html) {
       model_module: "@jupyter-widgets/controls",
       model_module_version: "2.0.0",
       model_name: "HTMLModel",
-      state: { layout: `IPY_MODEL_${layout}`, value: html },
+      state: { layout: `IPY_MODEL_${layout}`, value: `${html}${NO_BROKEN_LINK}` },
     };
     state[layout] = {
       model_module: "@jupyter-widgets/base",

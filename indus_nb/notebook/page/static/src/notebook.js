@@ -17,6 +17,9 @@ const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
 const VIEW = "application/vnd.jupyter.widget-view+json";
 const OURS = "indus_nb";
 const STATE = "application/vnd.jupyter.widget-state+json";
+/** The widget manager draws that icon before what has no kernel; no property of a saved widget prevents it. */
+const NO_BROKEN_LINK =
+  "<style>.jupyter-widgets-disconnected:has(> * > .indus-notice)::before { display: none }</style>";
 
 /**
  * The part of JupyterLab's notebook model that is used here; it is not documented for widgets, and may be missing.
@@ -338,7 +341,7 @@ export function noteWidget(notebook, widget, html) {
       model_module: "@jupyter-widgets/controls",
       model_module_version: "2.0.0",
       model_name: "HTMLModel",
-      state: { layout: `IPY_MODEL_${layout}`, value: html },
+      state: { layout: `IPY_MODEL_${layout}`, value: `${html}${NO_BROKEN_LINK}` },
     };
     state[layout] = {
       model_module: "@jupyter-widgets/base",

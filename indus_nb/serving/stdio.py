@@ -1,0 +1,68 @@
+"""Tools served over standard input and output, to the program that has started this one.
+
+What this module promises: once that program closes its end, or is killed, calls that go on are ended, and this process
+ends too. Where it can ask its user, it is asked what the session asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from indus_nb.serving.asking import ClientDialogs
+from indus_nb.serving.tools import ServedTools
+from indus_nb.session.session import AgentSession
+
+
+async def serve_stdio(
+    session: AgentSession,
+    offered: Sequence[str],
+    descriptors: tuple[int, int],
+    on_signals: Callable[[Callable[[int], None]], None],
+) -> int:
+    """Serve tools of a session until the client hangs up.
+
+    Args:
+        session: The session; it is ended here.
+        offered: The names of the tools.
+        descriptors: Where to read from and write to.
+        on_signals: Has a function called with an exit status when the process is to end.
+
+    Returns:
+        The exit status.
+    """
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    read, write = descriptors
+    server = ServedTools(session, offered, ClientDialogs(session.ui).meet).server()
+    ended: list[int] = []
+
+    async def serve() -> None:
+        # Not closed: a thread may still read it, and the process ends with it.
+        source = anyio.wrap_file(os.fdopen(read, encoding="utf-8", errors="replace", closefd=False))
+        sink = anyio.wrap_file(os.fdopen(write, "w", encoding="utf-8", closefd=False))
+        async with stdio_server(source, sink) as streams:
+            await server.run(*streams, server.create_initialization_options())
+
+    serving = asyncio.create_task(serve())
+
+    def end(status: int) -> None:
+        ended.append(status)
+        serving.cancel()
+
+    on_signals(end)
+    await asyncio.wait([serving])
+    await session.end()
+    if not serving.cancelled() and (error := serving.exception()) is not None and not _is_broken(error):
+        raise error
+    return max(ended, default=0)
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Whether the client has closed its end."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_broken, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    return isinstance(error, OSError)

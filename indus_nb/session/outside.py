@@ -1,0 +1,91 @@
+"""Tool calls that come from other programs, without a model: over MCP, for one.
+
+What this module promises:
+
+- **They take the way of the model's calls**: hooks are asked, so that the permission gate, undo and whatever else
+  watches over tools sees them; secrets are put back and hidden; the same events are published. `SessionState.callers`
+  names who has made a call.
+- **One at a time**, in the order in which they came, whoever makes them; those of tools that only read do not wait.
+- The conversation does not hold them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection
+
+from indus_nb.images import Admission
+from indus_nb.loop.abort import AbortSignal
+from indus_nb.loop.loop import Calling, Outcome, run_tool_call
+from indus_nb.messages import ToolCall
+from indus_nb.session.publisher import Publisher
+from indus_nb.session.state import SessionState
+from indus_nb.session.toolbox import Toolbox
+from indus_nb.wire import JsonObject, random_hex
+
+
+class OutsideCalls:
+    """Carries out tool calls of other programs in one session.
+
+    Args:
+        state: the session's shared state.
+        toolbox: has the tools.
+        publisher: publishes the events.
+        images: what images a result may have.
+        start: starts the session, which is done once.
+    """
+
+    def __init__(
+        self,
+        state: SessionState,
+        toolbox: Toolbox,
+        publisher: Publisher,
+        images: Admission,
+        start: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._state = state
+        self._toolbox = toolbox
+        self._publisher = publisher
+        self._images = images
+        self._start = start
+        self._aborts: set[AbortSignal] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def call(self, name: str, arguments: JsonObject, *, caller: str, offered: Collection[str]) -> Outcome:
+        """Carry out one call; cancelling it ends the tool.
+
+        Args:
+            name: The tool.
+            arguments: Its arguments.
+            caller: Who makes the call, as the user knows it.
+            offered: The names of the tools that may be called.
+
+        Returns:
+            What it gave, and whether that is a failure.
+        """
+        await self._start()
+        tools = {each: tool for each, tool in self._toolbox.all.items() if each in offered}
+        tool = tools.get(name)
+        alone = tool is not None and not tool.read_only
+        call = ToolCall(id=f"outside_{random_hex(8)}", name=name, arguments=arguments)
+        calling = Calling(
+            tools=tools,
+            emit=self._publisher.emit,
+            hooks=self._state.hooks,
+            images=self._images,
+            vault=self._state.settings.vault,
+        )
+        self._aborts.add(calling.abort)
+        self._state.callers[call.id] = caller
+        try:
+            async with self._one_at_a_time if alone else contextlib.nullcontext():
+                return await run_tool_call(calling, call)
+        finally:
+            self._state.callers.pop(call.id, None)
+            self._aborts.discard(calling.abort)
+
+    def request_abort(self) -> None:
+        """Ask all calls to end."""
+        for abort in tuple(self._aborts):
+            abort.request()

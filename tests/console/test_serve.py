@@ -1,0 +1,161 @@
+"""`indusagi --mode mcp --kernel …`: a kernel's tools over real pipes, used by the official client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from kernels import Kernel, private_environment
+from mcp_clients import call, over_pipes
+from waiting import until, wait_until
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Here the settings say ``approve: never``."""
+    return private_environment(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, world: dict[str, str]) -> Iterator[Kernel]:
+    with Kernel(tmp_path_factory.mktemp("work"), world) as kernel:
+        kernel.run("import pathlib, time\nrows = [1, 2, 3]")
+        yield kernel
+
+
+async def test_another_agent_uses_the_variables_of_a_running_kernel(kernel: Kernel, world: dict[str, str]) -> None:
+    file = str(kernel.connection_file)
+    async with over_pipes("--kernel", file, "--approve", "never", world=world) as client:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == ["python", "variables", "notebook"]
+        assert tools[0].input_schema["required"] == ["code"]
+        assert await call(client, "python", code="rows.append(4); sum(rows)") == ("10\n", False)
+        assert (await call(client, "variables", pattern="rows"))[0].startswith("rows")
+        text, failed = await call(client, "python", cod="1")
+        assert failed
+        assert text == "Invalid arguments for python:\n- code: Field required\nNothing was done."
+    assert kernel.run("print(rows)").streams == "[1, 2, 3, 4]\n"
+
+
+async def test_a_client_that_can_ask_its_user_is_asked_whatever_the_settings_say(
+    kernel: Kernel, world: dict[str, str]
+) -> None:
+    questions: list[str] = []
+    answers = iter(["No", "Yes, once", None])
+
+    def asked(question: str, options: list[str]) -> str | None:
+        questions.append(question)
+        assert options[0] == "Yes, once"
+        return next(answers)
+
+    file = str(kernel.connection_file)
+    async with over_pipes("--kernel", file, world=world, asked=asked) as client:
+        outcomes = [await call(client, "python", code="allowed = 'yes'") for _ in range(3)]
+    assert [failed for _, failed in outcomes] == [True, False, True]
+    assert "did not allow" in outcomes[0][0]
+    assert all("asks: Run this code in the kernel of" in question for question in questions)
+    assert "allowed = 'yes'" in questions[0]
+
+
+async def test_a_client_that_cannot_ask_is_told_how_calls_are_allowed(kernel: Kernel, world: dict[str, str]) -> None:
+    async with over_pipes("--kernel", str(kernel.connection_file), world=world) as client:
+        text, failed = await call(client, "python", code="unasked = 1")
+    assert failed
+    assert "--approve never" in text
+    assert kernel.run("print('unasked' in globals())").streams == "False\n"
+
+
+async def test_a_kernel_that_is_killed_is_reported_as_gone(tmp_path: Path, world: dict[str, str]) -> None:
+    with Kernel(tmp_path, world) as kernel:
+        file = str(kernel.connection_file)
+        async with over_pipes("--kernel", file, "--approve", "never", world=world) as client:
+            code = "import time, pathlib; pathlib.Path('begun').touch(); time.sleep(1000)"
+            waiting = asyncio.create_task(call(client, "python", code=code))
+            await until((tmp_path / "begun").exists)
+            kernel.kill()
+            text, failed = await waiting
+            assert failed
+            assert "is gone: it was shut down, restarted or killed" in text
+            text, failed = await call(client, "variables")
+            assert failed
+            assert "is gone" in text
+
+
+def test_when_its_client_is_killed_the_program_ends_and_so_does_the_code(
+    kernel: Kernel, world: dict[str, str], tmp_path: Path
+) -> None:
+    begun = kernel.folder / "begun"
+    client = tmp_path / "client.py"
+    client.write_text(
+        "import asyncio, os, sys\n"
+        "from mcp_clients import call, over_pipes\n"
+        "async def work():\n"
+        "    async with over_pipes(*sys.argv[1:], world=os.environ) as client:\n"
+        "        code = 'pathlib.Path(\"begun\").touch()\\nwhile True: time.sleep(0.01)'\n"
+        "        await call(client, 'python', code=code)\n"
+        "asyncio.run(work())\n"
+    )
+    arguments = [str(client), "--kernel", str(kernel.connection_file), "--approve", "never"]
+    tests = str(Path(__file__).parents[1])
+    process = subprocess.Popen([sys.executable, *arguments], env={**world, "PYTHONPATH": tests})
+    wait_until(begun.exists)
+    (program,) = psutil.Process(process.pid).children()
+    process.kill()
+    process.wait()
+    program.wait(timeout=20)
+    assert kernel.run("print('free')").streams == "free\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "In MCP mode say which running kernel is served: --kernel auto, or its connection file."),
+        (("--kernel", "auto", "do it"), "In MCP mode prompts come as commands on standard input"),
+        (("--kernel", "nothing-like-it"), "nothing-like-it"),
+    ],
+)
+def test_what_cannot_be_served_is_said_on_standard_error(
+    world: dict[str, str], tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "indus_nb", "--mode", "mcp", *arguments],
+        env=world,
+        cwd=tmp_path,
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_nothing_but_messages_is_written_to_standard_output(kernel: Kernel, world: dict[str, str]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "indus_nb", "--mode", "mcp", "--kernel", str(kernel.connection_file)],
+        env=world,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    first = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"no json\n{first}\n")
+    process.stdin.flush()
+    answers = [json.loads(process.stdout.readline())]
+    while answers[-1].get("id") != 1:
+        answers.append(json.loads(process.stdout.readline()))
+    assert answers[-1]["result"]["serverInfo"]["name"] == "indus"
+    rest, _ = process.communicate(timeout=30)
+    assert rest == ""
+    assert process.returncode == 0
