@@ -304,6 +304,7 @@ NAMES: dict[str, Any] = {
         *("many.units / many.units.sum()", "many.units.isna().sum() / len(many)", "many[many.units > 3].describe()"),
         *("(many.units > 1) & (many.units < 5)", "many.units - many.units.mean()", "many.shape[0] * 2"),
         *("many[['units', 'city']]", "many[~(many.units > 3) & many.city.isna()]", "long[long > 3]", "sales.corr()"),
+        *("sales.groupby('city').units.mean()", "sales.groupby('city').units.describe().round(1)"),
         *("groups.groupby(['a', 'b'], observed=True).count()", "number", "round(number, 2)", "sales.round(-1)"),
         *("flags[flags.yes]", "flags[~flags['yes']]", "flags.n[flags.yes]"),
         *("row[0]", "many.iloc[[0, 1, -1]]", "wide.describe()", "groups.head()"),
@@ -389,6 +390,8 @@ def test_expressions_that_only_look_are_known(code: str) -> None:
             "flags.loc[flags.n]",
         ),
         *("row[[0, 0, 0, 0, 0" + ", 0" * 100 + "]]", "repeated.loc[many.units]", "wide.corr()", "wide.cov()"),
+        *("sales.groupby('city').apply", "sales.groupby('city').pipe.mean()"),
+        *("sales.groupby('city')._obj", "array.groupby('city').units"),
         *("wide.groupby(0).corr()", "groups.groupby(['a', 'b']).count()", "groups[['a', 'b']].value_counts()"),
         *("groups.groupby(['a', 'b'], observed=False)['c'].sum()", "round(1, -1000000000)", "round(number, -number)"),
         *(
