@@ -42,6 +42,7 @@ from indus_nb.loop import AbortSignal, RunAborted, Verdict
 from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
 from indus_nb.redaction import hide
 from indus_nb.session.compaction import CompactionResult, Preparation
+from indus_nb.session.dialogs import caller
 from indus_nb.session.hooks import (
     BranchChange,
     BranchPlan,
@@ -482,8 +483,7 @@ class Extensions(SessionHooks):
         return event.message
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
-        caller = self.session.state.callers.get(call.id, "")
-        event = ev.ToolCallEvent(call.id, call.name, arguments, caller=caller)
+        event = ev.ToolCallEvent(call.id, call.name, arguments, caller=caller.get())
         for extension, handler in self._handlers(event.type):
             try:
                 answer = await self._call(handler, event, Context(self))

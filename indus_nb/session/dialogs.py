@@ -12,7 +12,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from indus_nb.loop import AbortSignal, RunAborted
@@ -159,6 +159,10 @@ def asked_in(host: Host) -> Generator[None]:
         yield
     finally:
         _asked_in.reset(token)
+
+
+caller: ContextVar[str] = ContextVar("indus_nb caller", default="")
+"""The program that has made the tool call which goes on, by its name; empty where it is the model."""
 
 
 @dataclass(slots=True)
@@ -326,7 +330,7 @@ class Ui(_TerminalUi):
         Returns:
             The chosen option; ``None`` when the dialog was dismissed.
         """
-        frame = Select(id=_new_id(), title=title, options=list(options), timeout=_milliseconds(timeout))
+        frame = Select(id=_new_id(), title=_by_caller(title), options=list(options), timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) and answer in frame.options else None
 
@@ -340,6 +344,7 @@ class Ui(_TerminalUi):
         Returns:
             What the user chose.
         """
+        question = replace(question, heading=_by_caller(question.heading))
         frame = Select(id=_new_id(), title=question.text(), options=question.options)
         dialog = _Open(frame, question)
         answer = await self._wait(dialog, None, signal)
@@ -365,7 +370,7 @@ class Ui(_TerminalUi):
         Returns:
             Whether the user agreed.
         """
-        frame = Confirm(id=_new_id(), title=title, message=message, timeout=_milliseconds(timeout))
+        frame = Confirm(id=_new_id(), title=_by_caller(title), message=message, timeout=_milliseconds(timeout))
         return await self._ask(frame, timeout, signal) is True
 
     async def input(
@@ -387,7 +392,7 @@ class Ui(_TerminalUi):
         Returns:
             The line; ``None`` when the dialog was dismissed.
         """
-        frame = Input(id=_new_id(), title=title, placeholder=placeholder, timeout=_milliseconds(timeout))
+        frame = Input(id=_new_id(), title=_by_caller(title), placeholder=placeholder, timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) else None
 
@@ -402,7 +407,7 @@ class Ui(_TerminalUi):
         Returns:
             The text; ``None`` when the dialog was dismissed.
         """
-        answer = await self._ask(Editor(id=_new_id(), title=title, prefill=prefill), None, signal)
+        answer = await self._ask(Editor(id=_new_id(), title=_by_caller(title), prefill=prefill), None, signal)
         return answer if isinstance(answer, str) else None
 
     def answer(self, dialog_id: str, answer: Answer, reason: str | None = None) -> bool:
@@ -553,6 +558,11 @@ class Ui(_TerminalUi):
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _by_caller(title: str) -> str:
+    """A question with the name of the program for whose call it is asked."""
+    return f"{caller.get()} asks: {title}" if caller.get() else title
 
 
 def _new_id() -> str:
