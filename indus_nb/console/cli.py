@@ -22,6 +22,7 @@ _MAX_NAME_CHARACTERS = 200
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
+`indusagi map DATA --prompt TEXT --out FILE` asks one question about each row: see `indusagi map --help`.
 Without a key, --provider offline answers: it needs no network and is no language model.
 
 exit status: 0 the answer ended well, 1 it failed, 2 wrong usage, 128+N ended by signal N"""
@@ -122,9 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from indus_nb.textcut import one_line
 
     try:
-        options, others = _parser().parse_known_args(arguments)
-        options.flags = _extension_flags(others)
-        status = _main(options)
+        status = _run_with(sys.argv[1:] if arguments is None else arguments)
     except ModelNotFoundError as error:
         complain(f"{error} `indusagi --list-models` shows the known ones.")
         status = 2
@@ -156,6 +155,16 @@ def _open_standard_descriptors() -> None:
     os.close(descriptor)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - it stays open
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - it stays open
+
+
+def _run_with(arguments: Sequence[str]) -> int:
+    if arguments[:1] == ["map"]:
+        from indus_nb.console.rows import ask_rows
+
+        return ask_rows(arguments[1:])
+    options, others = _parser().parse_known_args(arguments)
+    options.flags = _extension_flags(others)
+    return _main(options)
 
 
 def _main(options: argparse.Namespace) -> int:

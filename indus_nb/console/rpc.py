@@ -24,7 +24,7 @@ from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.providers import Model
 from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session.conversation import ContextUsage
-from indus_nb.session.dialogs import Cancel, Host, SetWorkingMessage, UiFrame
+from indus_nb.session.dialogs import Cancel, DialogChanged, Host, SetWorkingMessage, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import list_sessions, user_text
 from indus_nb.vault import preload
@@ -520,7 +520,8 @@ def _host(writer: FrameWriter) -> Host:
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def show(frame: UiFrame) -> None:
-        if isinstance(frame, SetWorkingMessage) or (isinstance(frame, Cancel) and writer.wire == "strict"):
+        left_out = (SetWorkingMessage, DialogChanged, *([Cancel] if writer.wire == "strict" else []))
+        if isinstance(frame, left_out):
             return
         line = dump(frame)
         if threading.get_ident() == thread:

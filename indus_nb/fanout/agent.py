@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from time import strftime
 from typing import Any, TypedDict, Unpack
 
 from indus_nb.extensions.definitions import Definitions
 from indus_nb.extensions.definitions import agent as definitions
-from indus_nb.fanout.reporting import Reporter, Silent, usual_reporter
-from indus_nb.fanout.results import Answers, RowAnswer
+from indus_nb.fanout.mapping import Map, new_directory
+from indus_nb.fanout.reporting import Silent, usual_reporter
+from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
-from indus_nb.fanout.work import MAX_TOKENS, Question, Work, bare, question
-from indus_nb.files import current_directory
-from indus_nb.resources.settings import agent_directory
+from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, Question, question
 from indus_nb.start import SessionOptions
-from indus_nb.storage import session_directory
-from indus_nb.wire import random_hex
-
-_SLICE_SECONDS = 0.1
 
 
 class MapOptions(TypedDict, total=False):
@@ -60,7 +51,7 @@ class Agent(Definitions):
         thinking: str = "off",
         tools: Sequence[str] = (),
         system_prompt: str | None = None,
-        parallel: int = 8,
+        parallel: int = PARALLEL,
         rpm: float | None = None,
         max_cost: float | None = None,
         max_tokens: int | None = MAX_TOKENS,
@@ -112,7 +103,7 @@ class Agent(Definitions):
             progress=progress,
         )
         shown = usual_reporter() if progress else Silent()
-        return _Map(data, self._question(template, data, options)).here(shown)
+        return Map(data, self._question(template, data, options)).here(shown)
 
     async def map_async(self, template: str, data: object, **options: Unpack[MapOptions]) -> Answers:
         """``map`` for programs with an event loop; cancelling it cuts off the rows that are asked.
@@ -128,7 +119,7 @@ class Agent(Definitions):
         Raises:
             IndusError: As for ``map``.
         """
-        return await _Map(data, self._question(template, data, options)).on_loop()
+        return await Map(data, self._question(template, data, options)).on_loop()
 
     def _question(self, template: str, data: object, options: MapOptions) -> Question:
         session = SessionOptions(
@@ -145,82 +136,13 @@ class Agent(Definitions):
             template,
             table_of(data),
             result=options.get("result"),
-            session=session if session.tools else replace(session, **bare(session)),
-            parallel=options.get("parallel", 8),
+            session=session,
+            parallel=options.get("parallel", PARALLEL),
             rpm=options.get("rpm"),
             max_cost=options.get("max_cost"),
             max_tokens=options.get("max_tokens", MAX_TOKENS),
             journal=options.get("journal"),
-            definable=bool(session.tools),
         )
-
-
-def new_directory() -> Path:
-    """Return a directory of their own for the sessions of rows, so that they are not listed among the others."""
-    usual = session_directory(current_directory(), agent_directory())
-    return usual / "rows" / f"{strftime('%Y-%m-%dT%H-%M-%S')}-{random_hex(4)}"
-
-
-class _Map:
-    """One question about certain data, which may be asked again for rows without an answer."""
-
-    def __init__(self, data: object, asked: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0) -> None:
-        self._data = data
-        self._question = asked
-        self._work = Work(asked, known, spent)
-
-    def here(self, reporter: Reporter) -> Answers:
-        """Ask from plain synchronous code, also where an event loop runs: in a thread with a loop of its own."""
-        work = self._work
-        rows: list[RowAnswer] = []
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                rows.extend(asyncio.run(work.run()))
-            except BaseException as error:  # noqa: BLE001 - raised again where it was called
-                errors.append(error)
-            ended.set()
-
-        ended = threading.Event()  # for an interrupted Thread.join takes the thread for ended
-        threading.Thread(target=run, name="indus_nb rows", daemon=True).start()
-        while not ended.is_set():
-            try:
-                ended.wait(_SLICE_SECONDS)
-                reporter.show(work.progress)
-            except KeyboardInterrupt:
-                if work.stopped:
-                    work.cancel()
-                work.stop()
-        if errors:
-            raise errors[0]
-        reporter.end(work.progress)
-        return self._answers(rows)
-
-    async def on_loop(self) -> Answers:
-        """Ask on the loop that runs."""
-        return self._answers(await self._work.run())
-
-    def _answers(self, rows: Sequence[RowAnswer]) -> Answers:
-        asked, work = self._question, self._work
-        return Answers(
-            self._data,
-            asked.table,
-            rows,
-            asked.kind,
-            cost=work.cost,
-            problems=work.problems,
-            again=lambda known, changes: self._again(known, changes).here(
-                usual_reporter() if changes.get("progress", True) else Silent()
-            ),
-            again_async=lambda known, changes: self._again(known, changes).on_loop(),
-        )
-
-    def _again(self, known: Answers, changes: dict[str, Any]) -> _Map:
-        changed = {name: value for name, value in changes.items() if name != "progress"}
-        if unknown := sorted(changed.keys() - {"parallel", "rpm", "max_cost", "max_tokens"}):
-            raise TypeError(f"retry() takes parallel, rpm, max_cost, max_tokens and progress, not {unknown[0]!r}")
-        return _Map(self._data, replace(self._question, **changed), known.rows, known.cost)
 
 
 agent = Agent(definitions)

@@ -21,6 +21,7 @@ from indus_nb.fanout.limiter import Limiter
 from indus_nb.loop.retry import RetrySettings, asked_delay
 from indus_nb.messages import AssistantMessage
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.start.opening import text_or_file
 
 if TYPE_CHECKING:
     from indus_nb.providers.registry import ModelRegistry
@@ -98,7 +99,7 @@ class Asked:
                 "form": _FORM,
                 "model": f"{model.provider}/{model.id}",
                 "thinking": session.thinking_level,
-                "system": self.options.system_prompt,
+                "system": None if (text := self.options.system_prompt) is None else text_or_file(text),
                 "tools": list(self.options.tools or ()),
                 "schema": None if self.kind is None else self.kind.schema,
                 "max_tokens": self.max_tokens,

@@ -130,12 +130,17 @@ class Answers(Sequence[Any]):
         return await self._again_async(self, changes)
 
     @property
+    def columns(self) -> list[str]:
+        """The names of the columns that ``records`` and ``frame`` have besides those of the data."""
+        return list(self._added())
+
+    @property
     def records(self) -> list[JsonObject]:
         """The rows as dictionaries: their columns, those of the answers, ``error`` and ``session``.
 
         A column whose name is taken by the data has ``answer_`` before it.
         """
-        added = self._columns()
+        added = self._added()
         return [
             {**row, **{name: values[number] for name, values in added.items()}}
             for number, row in enumerate(self._table.rows)
@@ -155,7 +160,7 @@ class Answers(Sequence[Any]):
         data: Any = self._data
         if library == "polars" and hasattr(data, "with_columns"):
             polars = sys.modules["polars"]
-            added = self._columns().items()
+            added = self._added().items()
             return data.with_columns([polars.Series(name, values, strict=False) for name, values in added])
         try:
             import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
@@ -165,14 +170,14 @@ class Answers(Sequence[Any]):
             frame = data.copy()
         else:
             frame = pd.DataFrame({name: self._values(name) for name in self._table.columns}, index=range(len(self)))
-        for name, values in self._columns().items():
+        for name, values in self._added().items():
             frame[name] = pd.Series(values, index=frame.index, dtype=None if any(map(_is_there, values)) else object)
         return frame
 
     def _values(self, column: str) -> list[Any]:
         return [row.get(column) for row in self._table.rows]
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def _added(self) -> dict[str, list[Any]]:
         taken = set(self._table.columns)
         columns: dict[str, list[Any]] = {}
 

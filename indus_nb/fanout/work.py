@@ -12,9 +12,8 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from indus_nb.answers import AnswerKind, InvalidValueError, answer_kind
 from indus_nb.errors import UsageError
@@ -28,6 +27,8 @@ from indus_nb.fanout.template import Template
 from indus_nb.fanout.words import duration
 from indus_nb.start import SessionOptions
 
+PARALLEL = 8
+"""How many rows are asked at once unless another number is asked for."""
 MAX_PARALLEL = 1000
 MAX_TOKENS = 4096
 """The longest answer of a row unless another is asked for, so that little money is reserved for each request."""
@@ -41,7 +42,7 @@ class Question:
     table: Table
     kind: AnswerKind | None
     session: SessionOptions
-    parallel: int = 8
+    parallel: int = PARALLEL
     rpm: float | None = None
     max_cost: float | None = None
     max_tokens: int | None = MAX_TOKENS
@@ -54,13 +55,12 @@ def question(  # noqa: PLR0913 - each is an option of its own
     table: Table,
     *,
     result: object = None,
-    session: SessionOptions | None = None,
-    parallel: int = 8,
+    session: SessionOptions,
+    parallel: int = PARALLEL,
     rpm: float | None = None,
     max_cost: float | None = None,
     max_tokens: int | None = MAX_TOKENS,
     journal: Path | str | None = None,
-    definable: bool = False,
 ) -> Question:
     """Check what is asked before anything is.
 
@@ -74,7 +74,6 @@ def question(  # noqa: PLR0913 - each is an option of its own
         max_cost: US dollars for all of it, what a journal says of earlier processes included.
         max_tokens: The longest answer; ``None`` for the model's own limit.
         journal: The file of what is done.
-        definable: Whether rows have tools that this process has defined.
 
     Returns:
         The question.
@@ -96,25 +95,27 @@ def question(  # noqa: PLR0913 - each is an option of its own
         template=parsed,
         table=table,
         kind=None if result is None else answer_kind(result),
-        session=session or SessionOptions(),
+        session=session if session.tools else _bare(session),
         parallel=parallel,
         rpm=rpm,
         max_cost=max_cost,
         max_tokens=max_tokens,
         journal=None if journal is None else Path(journal),
-        definable=definable,
+        definable=bool(session.tools),
     )
 
 
-def bare(options: SessionOptions) -> dict[str, Any]:
-    """Return what is different for rows without tools: they read nothing but their prompt."""
-    return {
-        "system_prompt": options.system_prompt or SYSTEM_PROMPT,
-        "use_extensions": False,
-        "use_skills": False,
-        "use_prompt_templates": False,
-        "use_context_files": False,
-    }
+def _bare(options: SessionOptions) -> SessionOptions:
+    """Options of rows without tools, which read nothing but their prompt."""
+    return replace(
+        options,
+        tools=(),
+        system_prompt=options.system_prompt or SYSTEM_PROMPT,
+        use_extensions=False,
+        use_skills=False,
+        use_prompt_templates=False,
+        use_context_files=False,
+    )
 
 
 @dataclass(slots=True)

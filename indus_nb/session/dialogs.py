@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from indus_nb.loop import AbortSignal, RunAborted
@@ -76,6 +77,13 @@ class Cancel(UiFrame):
 
     method: Literal["cancel"] = "cancel"
     target_id: str
+
+
+class DialogChanged(UiFrame):
+    """An open dialog has other options now. No method of RPC: it is not sent to clients."""
+
+    method: Literal["dialogChanged"] = "dialogChanged"
+    dialog: Select
 
 
 class Notify(UiFrame):
@@ -334,22 +342,47 @@ class Ui(_TerminalUi):
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) and answer in frame.options else None
 
-    async def choose(self, question: Question, *, signal: AbortSignal | None = None) -> Decision:
+    async def choose(
+        self,
+        question: Question,
+        *,
+        signal: AbortSignal | None = None,
+        later: asyncio.Task[Question | None] | None = None,
+    ) -> Decision:
         """Ask a question that is made of parts; hosts that know nothing of parts are sent a ``Select``.
 
         Args:
             question: its parts.
             signal: dismisses it when an abort is requested.
+            later: finds out, while the question is open, the same question with more choices, or that there are no
+                more. It is cancelled with the question.
 
         Returns:
             What the user chose.
         """
         question = replace(question, heading=_by_caller(question.heading))
-        frame = Select(id=_new_id(), title=question.text(), options=question.options)
-        dialog = _Open(frame, question)
-        answer = await self._wait(dialog, None, signal)
-        chosen = answer if isinstance(answer, str) and answer in frame.options else None
+        dialog = _Open(Select(id=_new_id(), title=question.text(), options=question.options), question)
+        if later is not None:
+            later.add_done_callback(partial(self._change, dialog))
+        try:
+            answer = await self._wait(dialog, None, signal)
+        finally:
+            if later is not None:
+                later.cancel()
+        chosen = answer if isinstance(answer, str) and answer in (dialog.question or question).options else None
         return Decision(chosen, dialog.reason if question.takes_reason and chosen is not None else "")
+
+    def _change(self, dialog: _Open, later: asyncio.Task[Question | None]) -> None:
+        """Give an open dialog the choices that were found out meanwhile."""
+        question = None if later.cancelled() or later.exception() is not None else later.result()
+        if question is None or dialog.frame.id not in self._open or dialog.answer.done():
+            return
+        question = replace(question, heading=_by_caller(question.heading))  # in the context of the one who asked
+        dialog.question = question
+        dialog.frame = Select(id=dialog.frame.id, title=question.text(), options=question.options)
+        changed = DialogChanged(id=_new_id(), dialog=dialog.frame)
+        for host in self._hosts_of(dialog):
+            host(changed)
 
     async def confirm(
         self,

@@ -195,8 +195,8 @@ def open_session(
         plan.choose_tools(problems)
         plan.confine(directory, problems)
         _check_tools(options.tools or (), [*BUILTIN_TOOLS, TODO, *options.more_tools])
-        base = _text_or_file(options.system_prompt) if options.system_prompt is not None else None
-        appended = [_text_or_file(text) for text in options.append_system_prompt]
+        base = text_or_file(options.system_prompt) if options.system_prompt is not None else None
+        appended = [text_or_file(text) for text in options.append_system_prompt]
 
         def equip(cwd: Path) -> Equipment:
             settings, shell = plan.settings, plan.confined_shell(cwd)
@@ -460,7 +460,8 @@ def _check_tools(names: Sequence[str], known: Sequence[str]) -> None:
             raise UsageError(f"Unknown tool: {name}. Known tools: {', '.join(known)}.")
 
 
-def _text_or_file(text: str) -> str:
+def text_or_file(text: str) -> str:
+    """Return what the file of that path holds, or the text itself if there is none."""
     try:
         path = Path(text).expanduser()
         return path.read_text(encoding="utf-8") if path.is_file() else text

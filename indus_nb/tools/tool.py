@@ -196,7 +196,8 @@ class FunctionTool(Generic[ArgumentsT]):
             problems = "\n".join(
                 f"- {problem.path or 'arguments'}: {problem.reason}" for problem in field_problems(error)
             )
-            raise ToolError(f"Invalid arguments for {self.name}:\n{problems}\nNothing was done.") from error
+            message = f"Nothing was done. Invalid arguments for {self.name}:\n{problems}"
+            raise ToolError(message) from error
 
     def describe_call(self, arguments: JsonObject) -> CallDescription:
         """Describe a call as ``describe`` does, else by its arguments; the question has the tool's warning."""

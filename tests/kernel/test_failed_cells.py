@@ -123,6 +123,7 @@ def test_context_shows_what_goes_along_and_how_long_the_parts_are(kernel: Kernel
     assert "tokens  python" in shown or "python, " in shown
     assert "sales = [1, 2, 3]" in shown
     assert "sales: list of 3" in shown
+    assert max(map(len, shown.split("With your next message")[0].split("\n"))) <= 84
     assert api.requests == []
     api.add(Reply("Seen."))
     kernel.run("%agent go")

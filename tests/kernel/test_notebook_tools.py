@@ -34,10 +34,15 @@ def insert_below(text):
 def host(frame):
     if frame.method == "notify":
         notes.append(frame.message)
+    elif frame.method == "dialogChanged":
+        offered.append(frame.dialog.options)
+        asyncio.get_running_loop().call_soon(session.ui.answer, frame.dialog.id, answers.pop(0))
     elif frame.method != "cancel":
         questions.append(frame.title)
         offered.append(getattr(frame, "options", None))
         given = answers.pop(0)
+        if given == "(wait for more)":
+            return
         answer, _, reason = (None, "", "") if given is None else given.partition(": ")
         asyncio.get_running_loop().call_soon(session.ui.answer, frame.id, answer, reason)
 
@@ -333,6 +338,20 @@ def test_where_it_cannot_be_run_that_is_not_offered(book: Book, arguments: dict[
     (result,), _ = book.call(("propose_cell", arguments), before=f"offered[:] = []\n{before}", answers=("Accept",))
     assert "It was not run." in text_of(result)
     assert book.seen("offered") == [["Accept", "No"]]
+
+
+def test_a_page_that_answers_late_has_the_choice_added_to_the_open_question(book: Book) -> None:
+    before = f"""offered[:] = []
+{RUNS}
+class Late(dict):
+    def get(self, what, default=None):
+        return None if what == 'run_cells' and not questions else super().get(what, default)
+front = Late(front)"""
+    answers = ("(wait for more)", "Accept and run")
+    (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=before, answers=answers)
+    assert "It runs as soon as the kernel is free" in text_of(result)
+    assert book.seen("offered") == [["Accept", "No"], ["Accept", "Accept and run", "No"]]
+    assert book.seen("asked")[-1] == ("run_cells", {"cells": ["new-cell"]})
 
 
 def test_a_page_that_does_not_run_it_after_all_is_said(book: Book) -> None:

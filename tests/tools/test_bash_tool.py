@@ -281,7 +281,7 @@ async def failure_of(shell: Shell, cwd: Path) -> str:
 @pytest.mark.parametrize("arguments", [{}, {"command": 17}, {"command": "true", "timeout": 0}, {"command": None}])
 def test_wrong_arguments_are_named(tmp_path: Path, arguments: dict[str, Any]) -> None:
     field = "timeout" if "timeout" in arguments else "command"
-    with pytest.raises(ToolError, match=f"Invalid arguments for bash:\n- {field}: "):
+    with pytest.raises(ToolError, match=f"^Nothing was done. Invalid arguments for bash:\n- {field}: [^\n]+$"):
         builtin_tools(tmp_path)["bash"].check(arguments)
 
 

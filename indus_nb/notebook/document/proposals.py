@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -39,6 +39,9 @@ _ACCEPT_AND_RUN, _ACCEPT, _NO = "Accept and run", "Accept", "No"
 _RUNS = "It runs as soon as the kernel is free; you are told what it gave with the user's next message."
 _NOT_RUN = "It was not run."
 _AND_RUN = ", to run"
+_PROMPT_REPLY_SECONDS = 0.25
+"""Within which a page that is not busy has answered: then the question has all its choices from the beginning."""
+_ASK_AGAIN_SECONDS = 0.5
 
 
 class ProposedCell(BaseModel):
@@ -209,7 +212,7 @@ class CellProposals:
         async with self._one_at_a_time:
             plans = await self._planned(wanted)
             runnable = any(plan.type == "code" and not _asks_us(plan.source) for plan in plans)
-            run = await _ask(ctx, _question(plans), plans, can_run=runnable and await self._can_run())
+            run = await _ask(ctx, _question(plans), plans, self._can_run if runnable else None)
             note = partial(self._note_cell, call.call_id, ctx.session.session_id)
             return await self._carry_out(plans, ctx, note, run=run)
 
@@ -301,7 +304,12 @@ class CellProposals:
         )
 
     async def _can_run(self) -> bool:
-        return await self._run([])
+        """Ask until a page answers, for one that is busy, or was just opened, does so late."""
+        while True:
+            answer = await self._ask_page("run_cells", {"cells": []})
+            if answer is not None:
+                return "error" not in answer
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
 
     async def _run(self, ids: Sequence[str]) -> bool:
         answer = await self._ask_page("run_cells", {"cells": [*ids]})
@@ -487,11 +495,30 @@ def _asks_us(source: str) -> bool:
     return any(line.lstrip().startswith(OUR_MAGICS) for line in source.split("\n"))
 
 
-async def _ask(ctx: Context, question: Question, plans: Sequence[_New | _Change], *, can_run: bool) -> bool:
+async def _ask(
+    ctx: Context,
+    question: Question,
+    plans: Sequence[_New | _Change],
+    can_run: Callable[[], Coroutine[Any, Any, bool]] | None,
+) -> bool:
     """Return when the user accepts, whether the cells shall be run; raises ``ToolError`` when they do not."""
-    accepting = [Choice(answer, "yes") for answer in ([_ACCEPT_AND_RUN] if can_run else []) + [_ACCEPT]]
-    asked = replace_fields(question, choices=[*accepting, Choice(_NO, "no")], takes_reason=True)
-    decision = await ctx.ui.choose(asked, signal=ctx.signal)
+
+    def with_choices(*accepting: str) -> Question:
+        choices = [*(Choice(answer, "yes") for answer in accepting), Choice(_NO, "no")]
+        return replace_fields(question, choices=choices, takes_reason=True)
+
+    async def find_out() -> Question | None:
+        # Behind the other, whose key and place stay as the user has seen them.
+        return with_choices(_ACCEPT, _ACCEPT_AND_RUN) if can_run is not None and await can_run() else None
+
+    later = asyncio.ensure_future(find_out())
+    try:
+        await asyncio.wait([later], timeout=_PROMPT_REPLY_SECONDS)
+        is_known = later.done() and later.result() is not None
+        asked = with_choices(_ACCEPT_AND_RUN, _ACCEPT) if is_known else with_choices(_ACCEPT)
+        decision = await ctx.ui.choose(asked, signal=ctx.signal, later=None if later.done() else later)
+    finally:
+        later.cancel()
     if decision.option in (_ACCEPT, _ACCEPT_AND_RUN):
         return decision.option == _ACCEPT_AND_RUN
     if decision.option is None:

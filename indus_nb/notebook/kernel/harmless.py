@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
+import sys
 from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType
 from typing import Any, cast
@@ -37,6 +38,9 @@ _KEYWORDS = words(
 _FUNCTIONS = words("abs len max min round sorted sum")
 _NO_NUMBERS = words("idxmax idxmin reset_index item keys to_list tolist unique first last mode")
 """Methods whose result may be more than numbers where all values are numbers, or a list."""
+_SAME_COLUMNS = words("drop_duplicates dropna groupby head sort_index sort_values tail")
+"""Methods of frames after which a column has the name that it had."""
+_AGGREGATES = words("all any count first last max mean median min nunique prod std sum var")
 _ELEMENTWISE = words("abs cumsum diff duplicated isna isnull notna notnull pct_change round")
 _REDUCTIONS = words("all any count max mean median min nunique n_unique null_count prod std sum var")
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr)
@@ -106,6 +110,10 @@ class _Look:
                 if not self.value(owner):
                     raise _UnknownError
                 self._key(key, owner)
+                return True
+            case ast.Call(func=ast.Attribute(value=owner, attr="agg"), args=args, keywords=named):
+                if not self.value(owner) or named or len(args) != 1 or not _is_aggregate(args[0]):
+                    raise _UnknownError  # it calls what is named
                 return True
             case ast.Call():
                 return self._call(node)
@@ -267,11 +275,26 @@ class _Look:
         if not self.value(owner):
             raise _UnknownError
         if name not in ATTRIBUTES:
-            held = self._namespace[owner.id] if isinstance(owner, ast.Name) else None
+            held = self._frame(owner)
             columns: Any = getattr(held, "columns", ()) if library_of(type(held)) == "pandas" else ()
-            if hasattr(type(held), name) or name not in cast("list[object]", list(columns)):
+            groups: Any = getattr(sys.modules.get("pandas.core.groupby.generic"), "DataFrameGroupBy", None)
+            if name not in cast("list[object]", list(columns)) or any(
+                hasattr(kind, name) for kind in (type(held), groups)
+            ):
                 raise _UnknownError
         return True
+
+    def _frame(self, node: ast.expr) -> object:
+        """The user's frame that rows or groups are taken of, with all its columns; ``None`` if it is not known."""
+        match node:
+            case ast.Name(id=name):
+                return self._namespace[name]
+            case ast.Subscript(value=owner, slice=key) if isinstance(key, ast.Slice) or self._is_mask(key):
+                return self._frame(owner)
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _SAME_COLUMNS:
+                return self._frame(owner)
+            case _:
+                return None
 
     def _key(self, key: ast.expr, owner: ast.expr) -> None:
         match key:
@@ -365,6 +388,19 @@ def _is_small(node: ast.expr) -> bool:
     """Whether it is a number of digits to which rounding takes no time."""
     digits = node.operand if isinstance(node, ast.UnaryOp) else node
     return isinstance(digits, ast.Constant) and type(digits.value) is int and digits.value < _MAX_DIGITS
+
+
+def _is_aggregate(node: ast.expr) -> bool:
+    """Whether it names methods that make one number of many, for all columns or for each."""
+    match node:
+        case ast.Constant(value=name):
+            return name in _AGGREGATES
+        case ast.List(elts=parts):
+            return bool(parts) and all(map(_is_aggregate, parts))
+        case ast.Dict(keys=keys, values=parts):
+            return all(isinstance(key, ast.Constant) for key in keys) and all(map(_is_aggregate, parts))
+        case _:
+            return False
 
 
 def _holds_truth(data: Any) -> bool:

@@ -42,7 +42,7 @@ _PLAIN_OBJECTS: Mapping[str, frozenset[str]] = {
     "pandas": words("Timestamp Timedelta Period NaTType NAType"),
 }
 METHODS = words(
-    "abs all any argmax argmin corr count cov cumsum describe diff drop_duplicates dropna duplicated first groupby "
+    "abs agg all any argmax argmin corr count cov cumsum describe diff drop_duplicates dropna duplicated first groupby "
     "head idxmax idxmin isna isnull item keys last max mean median memory_usage min mode n_unique nlargest notna "
     "notnull nsmallest null_count nunique pct_change prod quantile reset_index round sort_index sort_values std sum "
     "tail to_list tolist unique value_counts var"

@@ -294,7 +294,7 @@ def lines(report: Report) -> str:
 
     >>> lines(Report(printed="42\n", changed="x 5 → 6", files=["writes out.csv"]))
     'Preview — not run yet: prints 42; changes x 5 → 6; writes out.csv'
-    >>> print(lines(Report("failed", "KeyError: 'a'", printed="one\ntwo\n", shown=["a figure"])))
+    >>> print(lines(Report("failed", "KeyError: 'a'", printed="one  \ntwo\n", shown=["a figure"])))
     Preview — not run yet: shows a figure; raises KeyError: 'a'; prints:
         one
         two
@@ -310,7 +310,7 @@ def lines(report: Report) -> str:
     if report.how == "none":
         return f"No preview: {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}."
     printed = textcut.middle_lines(report.printed.strip("\n"), _MAX_LINES, "… {left} lines …").split("\n")
-    printed = [textcut.head(line, _MAX_LINE_CHARACTERS) for line in printed]
+    printed = [textcut.head(line.rstrip(), _MAX_LINE_CHARACTERS) for line in printed]
     parts: list[str] = []
     if len(printed) == 1 and printed[0].strip():
         parts.append(f"prints {printed[0].strip()}")

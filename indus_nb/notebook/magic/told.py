@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from indus_nb.render import markup
 from indus_nb.session.compaction import estimated_text_tokens, estimated_tokens
 from indus_nb.session.session import AgentSession
@@ -9,6 +11,8 @@ from indus_nb.wire import dump
 
 _MAX_LINES = 60
 _MAX_CHARACTERS = 8_000
+_LINE_CHARACTERS = 84
+"""What a cell shows of a line before it wraps, where a file browser stands beside the notebook."""
 
 
 async def told(session: AgentSession, going_along: str) -> str:
@@ -35,7 +39,12 @@ async def told(session: AgentSession, going_along: str) -> str:
             "new cells and variables" if going_along else "nothing",
         ),
     ]
-    rows = [f"{name:14} {tokens:>9,} tokens  {note}".rstrip() for name, tokens, note in parts]
+    rows = [
+        textwrap.fill(note, _LINE_CHARACTERS, initial_indent=label, subsequent_indent=" " * len(label))
+        or label.rstrip()
+        for name, tokens, note in parts
+        for label in [f"{name:14} {tokens:>9,} tokens  "]
+    ]
     total = f"{'together':14} {sum(tokens for _, tokens, _ in parts):>9,} tokens, estimated"
     shown = markup.cut(going_along, lines=_MAX_LINES, characters=_MAX_CHARACTERS)
     text = ["", "With your next message goes along:", "", shown] if going_along else []

@@ -384,7 +384,7 @@ class DialogLayout(TypedDict):
 
 
 class OpenDialog(NamedTuple):
-    """Show a dialog until it is answered or closed."""
+    """Show a dialog until it is answered or closed; one with the id of an open one takes its place."""
 
     op: Literal["ask"]
     dialog: Annotated[JsonObject, "PageDialog"]

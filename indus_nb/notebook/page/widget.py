@@ -178,6 +178,8 @@ class AgentWidget:
         match frame.get("method"):
             case "select" | "confirm" | "input" | "editor":
                 self._signals.append(self._opened(frame, frame.get("timeout")))
+            case "dialogChanged":
+                self._signals.append(self._opened(frame["dialog"], None))
             case "cancel":
                 self._signals.append(protocol.CloseDialog("unask", str(frame.get("targetId"))))
             case "notify":

@@ -716,6 +716,15 @@ function cancelButton(id, answer) {
   return h("button", { ...props, "data-k": `${id} cancel`, onclick: () => answer(null) });
 }
 
+function nextOption(box, step) {
+  const options = [...(box?.querySelectorAll(".ia-option") ?? [])].filter(
+    (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
+  );
+  const at = options.findIndex((option) => option === focusedElement());
+  const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
+  return next instanceof HTMLElement ? next : undefined;
+}
+
 function secondsUntil(until) {
   return Math.max(0, Math.ceil((until - Date.now()) / 1000));
 }
@@ -877,7 +886,7 @@ class Dialogs {
   show() {
     const { dialogs } = this.store;
     const [first] = dialogs.values();
-    if (first?.frame.id !== this.shown?.id) {
+    if (first?.frame.id !== this.shown?.id || JSON.stringify(first?.layout?.choices) !== this.shown?.offers) {
       const hadFocus = this.node.contains(focusedElement());
       this.node.replaceChildren();
       this.forget();
@@ -952,7 +961,7 @@ class Dialogs {
     };
     const timer = setTimeout(arm, ARM_DELAY_MS);
     const shown = {
-      ...{ id, box, left, more, first, choices, reading, arm, timer },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, first, choices, reading, arm, timer },
       ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined },
     };
     this.shown = shown;
@@ -1122,12 +1131,7 @@ class Dialogs {
       reading.focus();
       return;
     }
-    const options = [...(box?.querySelectorAll(".ia-option") ?? [])].filter(
-      (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
-    );
-    const at = options.findIndex((option) => option === focusedElement());
-    const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
-    if (next instanceof HTMLElement) next.focus();
+    nextOption(box, step)?.focus();
   }
 }
 

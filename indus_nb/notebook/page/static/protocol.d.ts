@@ -317,7 +317,7 @@ export type Drop = [op: "drop", key: string];
 /** Change some values of the state; the others stay. */
 export type SetState = [op: "set", state: PanelState];
 
-/** Show a dialog until it is answered or closed. */
+/** Show a dialog until it is answered or closed; one with the id of an open one takes its place. */
 export type OpenDialog = [op: "ask", dialog: PageDialog, left: number | null, layout: DialogLayout | null];
 
 /** Remove a dialog, which is over. */

@@ -7,6 +7,7 @@
 
 import { parseSanitised } from "./blocks.js";
 import { h } from "./dom.js";
+import { focusedElement } from "./focus.js";
 import { diffLines, markWords, splitTitle } from "./text.js";
 
 /** @import { DialogLayout, PageDialog } from "../protocol.d.ts" */
@@ -163,6 +164,22 @@ export function row(...nodes) {
 export function cancelButton(id, answer) {
   const props = { class: "ia-quiet", type: "button", title: "Esc", text: "Cancel" };
   return h("button", { ...props, "data-k": `${id} cancel`, onclick: () => answer(null) });
+}
+
+/**
+ * The answer after the one that has the focus, or before it, round and round; the first one if none has it.
+ *
+ * @param {HTMLElement | null} box
+ * @param {1 | -1} step
+ * @returns {HTMLElement | undefined}
+ */
+export function nextOption(box, step) {
+  const options = [...(box?.querySelectorAll(".ia-option") ?? [])].filter(
+    (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
+  );
+  const at = options.findIndex((option) => option === focusedElement());
+  const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
+  return next instanceof HTMLElement ? next : undefined;
 }
 
 /**

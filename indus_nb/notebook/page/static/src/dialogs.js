@@ -17,6 +17,7 @@ import {
   detailsOf,
   foldButton,
   headingOf,
+  nextOption,
   row,
   secondsUntil,
 } from "./dialog_parts.js";
@@ -39,6 +40,7 @@ const TAKEN_DELAY_MS = 500;
 /** The dialog that is shown.
  * @typedef {object} Shown
  * @property {string} id
+ * @property {string | undefined} offers its choices, as they came
  * @property {HTMLElement} box
  * @property {HTMLElement} left
  * @property {HTMLElement} more
@@ -73,7 +75,7 @@ export class Dialogs {
   show() {
     const { dialogs } = this.store;
     const [first] = dialogs.values();
-    if (first?.frame.id !== this.shown?.id) {
+    if (first?.frame.id !== this.shown?.id || JSON.stringify(first?.layout?.choices) !== this.shown?.offers) {
       const hadFocus = this.node.contains(focusedElement());
       this.node.replaceChildren();
       this.forget();
@@ -160,7 +162,7 @@ export class Dialogs {
     const timer = setTimeout(arm, ARM_DELAY_MS);
     /** @type {Shown} */
     const shown = {
-      ...{ id, box, left, more, first, choices, reading, arm, timer },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, first, choices, reading, arm, timer },
       ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined },
     };
     this.shown = shown;
@@ -388,11 +390,6 @@ export class Dialogs {
       reading.focus();
       return;
     }
-    const options = [...(box?.querySelectorAll(".ia-option") ?? [])].filter(
-      (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
-    );
-    const at = options.findIndex((option) => option === focusedElement());
-    const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
-    if (next instanceof HTMLElement) next.focus();
+    nextOption(box, step)?.focus();
   }
 }

@@ -1,0 +1,205 @@
+"""``indusagi map``: one question for each row of a file, and the answers in another.
+
+What this module promises: standard output stays empty. The file of answers is written once, at the end, wholly or not
+at all, also after a signal; the exit status says whether each row has an answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import io
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from indus_nb.console.stdio import complain
+from indus_nb.errors import UsageError
+from indus_nb.files import expand_user, read_file, write_atomically
+from indus_nb.wire import JsonObject, dump, from_json
+
+_EPILOG = """\
+DATA and the file of answers are CSV or JSON lines, as their names end: .csv, .tsv, .jsonl, .ndjson.
+A line that is no object is a row with the one column `item`.
+
+exit status: 0 every row has an answer, 1 some have none, 2 wrong usage, 128+N ended by signal N"""
+_JSON_LINES = (".jsonl", ".ndjson")
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[0].upper()}{message[1:]}. `indusagi map --help` shows all options.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="indusagi map",
+        description="Ask one question about each row of a file.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("data", metavar="DATA", help="the rows")
+    parser.add_argument("--prompt", required=True, metavar="TEXT", help="the question; {column} is a value of the row")
+    parser.add_argument("--out", required=True, metavar="FILE", help="where the rows go with their answers")
+    parser.add_argument("--schema", metavar="FILE|TYPE", help="answer with a value, as in `indusagi --schema`")
+    parser.add_argument("--journal", metavar="FILE", help="keep what is done: the next call asks for what is missing")
+    limits = parser.add_argument_group("limits")
+    limits.add_argument("--parallel", type=int, metavar="N", help="how many rows are asked at once (8)")
+    limits.add_argument("--rpm", type=float, metavar="N", help="how many requests may begin in a minute")
+    limits.add_argument("--max-cost", type=float, metavar="USD", help="for all of it, the journal's rows included")
+    limits.add_argument("--max-tokens", type=int, metavar="N", help="the longest answer to one request (4096)")
+    model = parser.add_argument_group("model")
+    model.add_argument("--provider", metavar="NAME", help="anthropic, openai, …, or offline")
+    model.add_argument("--model", metavar="ID", help="an id, provider/id or part of a name")
+    model.add_argument("--thinking", default="off", metavar="LEVEL", help="off, minimal, low, medium, high or xhigh")
+    model.add_argument("--api-key", metavar="KEY", help="the provider's key, instead of the environment's")
+    model.add_argument("--system-prompt", metavar="TEXT|FILE", help="replaces the built-in system prompt")
+    model.add_argument("-t", "--tools", metavar="A,B", help="the tools that rows may use; by default none")
+    return parser
+
+
+def ask_rows(arguments: Sequence[str]) -> int:
+    """Run ``indusagi map``.
+
+    Args:
+        arguments: What stands behind ``map`` on the command line.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        IndusError: Nothing could be asked, or the answers could not be written.
+    """
+    options = _parser().parse_args(arguments)
+    gc.enable()
+    from indus_nb.answers.naming import kind_of_option
+    from indus_nb.fanout import table_of
+    from indus_nb.fanout.mapping import Map, new_directory
+    from indus_nb.fanout.reporting import Lines
+    from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, question
+    from indus_nb.start import SessionOptions
+
+    source, out = expand_user(options.data), expand_user(options.out)
+    _check_place(out)
+    data = table_of(_rows_in(source))
+    kind = None
+    if options.schema is not None:
+        with redirect_stdout(sys.stderr):  # what a module prints that is imported for it
+            kind = kind_of_option(options.schema)
+    session = SessionOptions(
+        model=options.model,
+        provider=options.provider,
+        thinking=options.thinking,
+        api_key=options.api_key,
+        system_prompt=options.system_prompt,
+        tools=tuple(name.strip() for name in (options.tools or "").split(",") if name.strip()),
+        session_dir=new_directory(),
+        jobs_after=0,
+    )
+    asked = question(
+        options.prompt,
+        data,
+        result=kind,
+        session=session,
+        parallel=PARALLEL if options.parallel is None else options.parallel,
+        rpm=options.rpm,
+        max_cost=options.max_cost,
+        max_tokens=MAX_TOKENS if options.max_tokens is None else options.max_tokens,
+        journal=None if options.journal is None else expand_user(options.journal),
+    )
+    signals: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    asking = Map(data, asked)
+    answers = asking.here(Lines(sys.stderr))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what is paid for is written
+    for problem in answers.problems:
+        complain(problem)
+    _write(out, [*data.columns, *answers.columns], answers.records)
+    errors = dict.fromkeys(row.error for row in answers.rows if row.error is not None)
+    if answers.failed:
+        why = f" The first reason: {next(iter(errors))}" if errors else ""
+        again = "" if options.journal else " With --journal FILE the next call would ask only for what is missing."
+        complain(f"{len(answers.failed):,} of {len(answers):,} rows have no answer.{why}{again}")
+    return 128 + signals[0] if signals else int(bool(answers.failed))
+
+
+def _check_place(path: Path) -> None:
+    if path.suffix.lower() not in (*_JSON_LINES, *_DELIMITERS):
+        raise UsageError(f"--out {path}: the name ends with .csv, .tsv, .jsonl or .ndjson, which says what is written.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UsageError(f"--out {path}: there is no directory for it, or it is a directory itself.")
+
+
+def _rows_in(path: Path) -> list[Any]:
+    suffix = path.suffix.lower()
+    if suffix not in (*_JSON_LINES, *_DELIMITERS):
+        raise UsageError(f"{path}: the name ends with .csv, .tsv, .jsonl or .ndjson, which says how it is read.")
+    try:
+        text = read_file(path).decode()
+    except OSError as error:
+        raise UsageError(f"{path}: the file cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: the file is no text in UTF-8 (byte {error.start}).") from error
+    return _json_rows(path, text) if suffix in _JSON_LINES else _csv_rows(path, text, _DELIMITERS[suffix])
+
+
+def _json_rows(path: Path, text: str) -> list[Any]:
+    rows: list[Any] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                rows.append(from_json(line))
+            except ValueError as error:
+                raise UsageError(f"{path}: line {number} is no JSON ({error}).") from error
+    return rows
+
+
+def _csv_rows(path: Path, text: str, delimiter: str) -> list[Any]:
+    csv.field_size_limit(max(len(text), 1))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        names = next(reader, list[str]())
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UsageError(f"{path}: there is more than one column {twice!r}. Give them names of their own.")
+        rows: list[Any] = []
+        for values in reader:
+            if len(values) > len(names):
+                raise UsageError(f"{path}: line {reader.line_num} has {len(values)} values for {len(names)} columns.")
+            if values:
+                rows.append(dict(zip(names, values, strict=False)))
+    except csv.Error as error:
+        raise UsageError(f"{path}: line {reader.line_num} is no CSV ({error}).") from error
+    return rows
+
+
+def _write(path: Path, columns: Iterable[str], records: Sequence[JsonObject]) -> None:
+    if path.suffix.lower() in _JSON_LINES:
+        content = b"".join(dump(record) + b"\n" for record in records)
+    else:
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, delimiter=_DELIMITERS[path.suffix.lower()], lineterminator="\n")
+        names = list(columns)
+        writer.writerow(names)
+        writer.writerows([_cell(record.get(name)) for name in names] for record in records)
+        content = text.getvalue().encode()
+    write_atomically(path, content, in_place=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else dump(value).decode()

@@ -1,0 +1,114 @@
+"""``indusagi map``: rows of a file in, the same with answers out, and an exit status that tells how it went."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
+
+MAP = [sys.executable, "-m", "indus_nb", "map"]
+
+
+def asked(request: Recorded) -> str:
+    """What the first message of a request holds."""
+    content = request.body["messages"][0]["content"]
+    return content if isinstance(content, str) else content[0]["text"]
+
+
+@pytest.fixture
+def work(home: Path) -> Path:
+    """The directory of the project, with rows."""
+    (home / "work" / "rows.csv").write_text('name,age\nAda,36\n"Grace, H.",85\n', encoding="utf-8")
+    return home / "work"
+
+
+def run(work: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``indusagi map`` to its end."""
+    return subprocess.run([*MAP, *arguments], check=False, cwd=work, capture_output=True, text=True, timeout=60)
+
+
+def test_a_csv_file_gets_columns_for_the_answers(work: Path, messages_api: MessagesApi) -> None:
+    messages_api.default = lambda request: Reply(f"of {asked(request)}, \u00fc")  # type: ignore[assignment]
+    done = run(work, "rows.csv", "--prompt", "{name} {age}", "--out", "out.csv", "--model", "claude-haiku-4-5")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "2 of 2 rows" in done.stderr
+    with (work / "out.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["answer"] for row in rows] == ["of Ada 36, \u00fc", "of Grace, H. 85, \u00fc"]
+    assert rows[1]["name"] == "Grace, H."
+    assert Path(rows[0]["session"]).exists()
+
+
+def test_typed_answers_go_into_json_lines_and_failed_rows_are_said(work: Path, messages_api: MessagesApi) -> None:
+    (work / "rows.jsonl").write_text('{"n": 1}\n\n{"n": 2}\n')
+    (work / "kind.py").write_text("from dataclasses import dataclass\n@dataclass\nclass Kind:\n    twice: int\n")
+
+    def answer(request: Recorded) -> Reply | HttpError:
+        if asked(request) == "2":
+            return HttpError(400, "invalid_request_error", "not two")
+        return Reply(ToolUse("answer", {"twice": 2}))
+
+    messages_api.default = answer  # type: ignore[assignment]
+    command = ["rows.jsonl", "--prompt", "{n}", "--out", "out.jsonl", "--schema", "kind.py:Kind", "--journal", "j"]
+    done = run(work, *command)
+    assert done.returncode == 1
+    assert "1 of 2 rows have no answer" in done.stderr
+    assert "not two" in done.stderr
+    rows = [json.loads(line) for line in (work / "out.jsonl").read_text().splitlines()]
+    assert [(row["n"], row["twice"], row["error"] is None) for row in rows] == [(1, 2, True), (2, None, False)]
+    messages_api.default = Reply(ToolUse("answer", {"twice": 4}))
+    asked_before = len(messages_api.requests)
+    assert run(work, *command).returncode == 0
+    assert len(messages_api.requests) == asked_before + 1
+
+
+def test_a_signal_keeps_what_was_answered(work: Path, messages_api: MessagesApi) -> None:
+    gate = Gate()
+    (work / "many.jsonl").write_text("".join(f"{number}\n" for number in range(50)))
+
+    def answer(request: Recorded) -> Reply:
+        return Reply(Text("late", gate)) if asked(request) == "3" else Reply("ok", at_once=True)
+
+    messages_api.default = answer  # type: ignore[assignment]
+    command = [*MAP, "many.jsonl", "--prompt", "{item}", "--out", "out.jsonl", "--parallel", "1"]
+    running = subprocess.Popen(command, cwd=work, stderr=subprocess.PIPE, text=True)
+    assert gate.reached.wait(30)
+    os.kill(running.pid, signal.SIGTERM)
+    gate.open()
+    _, errors = running.communicate(timeout=30)
+    assert (running.returncode, "have no answer" in errors) == (128 + signal.SIGTERM, True)
+    answers = [json.loads(line)["answer"] for line in (work / "out.jsonl").read_text().splitlines()]
+    assert answers[:4] == ["ok", "ok", "ok", "late"]
+    assert (len(answers), answers[-1]) == (50, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rows.csv", "--prompt", "{naem}", "--out", "o.csv"], "Its columns are: name, age"),
+        (["rows.csv", "--prompt", "{name}"], "required: --out"),
+        (["rows.csv", "--prompt", "{name}", "--out", "o.xlsx"], "--out o.xlsx"),
+        (["rows.csv", "--prompt", "{name}", "--out", "nowhere/o.csv"], "no directory"),
+        (["none.csv", "--prompt", "{name}", "--out", "o.csv"], "cannot be read"),
+        (["bad.csv", "--prompt", "{a}", "--out", "o.csv"], "line 2 has 2 values for 1 columns"),
+        (["bad.jsonl", "--prompt", "{a}", "--out", "o.csv"], "line 1 is no JSON"),
+        (["rows.csv", "--prompt", "{name}", "--out", "o.csv", "--parallel", "0"], "parallel"),
+    ],
+)
+def test_what_cannot_be_asked_is_wrong_usage(work: Path, arguments: list[str], said: str) -> None:
+    (work / "bad.csv").write_text("a\n1,2\n")
+    (work / "bad.jsonl").write_text("{\n")
+    done = run(work, *arguments)
+    assert (done.returncode, said in done.stderr, list(work.glob("o.*"))) == (2, True, [])
+
+
+def test_the_offline_assistant_answers_rows_too(work: Path) -> None:
+    done = run(work, "rows.csv", "--prompt", "{age}", "--out", "o.tsv", "--schema", "int", "--provider", "offline")
+    assert (done.returncode, (work / "o.tsv").read_text().split("\n")[0]) == (0, "name\tage\tanswer\terror\tsession")
