@@ -42,7 +42,6 @@ from indus_nb.loop import AbortSignal, RunAborted, Verdict
 from indus_nb.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
 from indus_nb.redaction import hide
 from indus_nb.session.compaction import CompactionResult, Preparation
-from indus_nb.session.dialogs import caller
 from indus_nb.session.hooks import (
     BranchChange,
     BranchPlan,
@@ -54,6 +53,7 @@ from indus_nb.session.hooks import (
     StartReason,
     UserPrompt,
 )
+from indus_nb.session.questions import caller
 from indus_nb.session.session import AgentSession
 from indus_nb.storage.entries import Entry
 from indus_nb.tools import Shell, ShellResult, Tool

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from indus_nb.loop import AbortSignal, RunAborted
-from indus_nb.session.questions import Decision, Question
+from indus_nb.session.questions import Decision, Question, by_caller
 from indus_nb.wire import JsonObject, WireModel
 
 NotifyType = Literal["info", "warning", "error"]
@@ -167,10 +167,6 @@ def asked_in(host: Host) -> Generator[None]:
         yield
     finally:
         _asked_in.reset(token)
-
-
-caller: ContextVar[str] = ContextVar("indus_nb caller", default="")
-"""The program that has made the tool call which goes on, by its name; empty where it is the model."""
 
 
 @dataclass(slots=True)
@@ -338,7 +334,7 @@ class Ui(_TerminalUi):
         Returns:
             The chosen option; ``None`` when the dialog was dismissed.
         """
-        frame = Select(id=_new_id(), title=_by_caller(title), options=list(options), timeout=_milliseconds(timeout))
+        frame = Select(id=_new_id(), title=by_caller(title), options=list(options), timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) and answer in frame.options else None
 
@@ -360,7 +356,7 @@ class Ui(_TerminalUi):
         Returns:
             What the user chose.
         """
-        question = replace(question, heading=_by_caller(question.heading))
+        question = replace(question, heading=by_caller(question.heading))
         dialog = _Open(Select(id=_new_id(), title=question.text(), options=question.options), question)
         if later is not None:
             later.add_done_callback(partial(self._change, dialog))
@@ -377,7 +373,7 @@ class Ui(_TerminalUi):
         question = None if later.cancelled() or later.exception() is not None else later.result()
         if question is None or dialog.frame.id not in self._open or dialog.answer.done():
             return
-        question = replace(question, heading=_by_caller(question.heading))  # in the context of the one who asked
+        question = replace(question, heading=by_caller(question.heading))  # in the context of the one who asked
         dialog.question = question
         dialog.frame = Select(id=dialog.frame.id, title=question.text(), options=question.options)
         changed = DialogChanged(id=_new_id(), dialog=dialog.frame)
@@ -403,7 +399,7 @@ class Ui(_TerminalUi):
         Returns:
             Whether the user agreed.
         """
-        frame = Confirm(id=_new_id(), title=_by_caller(title), message=message, timeout=_milliseconds(timeout))
+        frame = Confirm(id=_new_id(), title=by_caller(title), message=message, timeout=_milliseconds(timeout))
         return await self._ask(frame, timeout, signal) is True
 
     async def input(
@@ -425,7 +421,7 @@ class Ui(_TerminalUi):
         Returns:
             The line; ``None`` when the dialog was dismissed.
         """
-        frame = Input(id=_new_id(), title=_by_caller(title), placeholder=placeholder, timeout=_milliseconds(timeout))
+        frame = Input(id=_new_id(), title=by_caller(title), placeholder=placeholder, timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) else None
 
@@ -440,7 +436,7 @@ class Ui(_TerminalUi):
         Returns:
             The text; ``None`` when the dialog was dismissed.
         """
-        answer = await self._ask(Editor(id=_new_id(), title=_by_caller(title), prefill=prefill), None, signal)
+        answer = await self._ask(Editor(id=_new_id(), title=by_caller(title), prefill=prefill), None, signal)
         return answer if isinstance(answer, str) else None
 
     def answer(self, dialog_id: str, answer: Answer, reason: str | None = None) -> bool:
@@ -591,11 +587,6 @@ class Ui(_TerminalUi):
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _by_caller(title: str) -> str:
-    """A question with the name of the program for whose call it is asked."""
-    return f"{caller.get()} asks: {title}" if caller.get() else title
 
 
 def _new_id() -> str:

@@ -41,7 +41,7 @@ async def test_another_agent_uses_the_variables_of_a_running_kernel(kernel: Kern
         assert (await call(client, "variables", pattern="rows"))[0].startswith("rows")
         text, failed = await call(client, "python", cod="1")
         assert failed
-        assert text == "Invalid arguments for python:\n- code: Field required\nNothing was done."
+        assert text == "Nothing was done. Invalid arguments for python:\n- code: Field required"
     assert kernel.run("print(rows)").streams == "[1, 2, 3, 4]\n"
 
 

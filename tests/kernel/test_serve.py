@@ -142,7 +142,7 @@ async def test_arguments_that_are_not_valid_give_an_error_that_says_so(served: S
     async with over_http(served.url, served.token) as client:
         text, failed = await call(client, "python", cod="1")
         assert failed
-        assert text == "Invalid arguments for python:\n- code: Field required\nNothing was done."
+        assert text == "Nothing was done. Invalid arguments for python:\n- code: Field required"
         text, failed = await call(client, "bash", command="ls")
         assert failed
         assert "no tool named bash. Tools that can be called: python, variables" in text

@@ -38,7 +38,7 @@ from indus_nb.notebook.kernel.watch import Watch
 from indus_nb.redaction import hide_known, labelled_secrets
 from indus_nb.render.context import CONTEXT_TYPE
 from indus_nb.resources.settings import NotebookSettings, Settings, agent_directory, load_settings
-from indus_nb.session.dialogs import caller
+from indus_nb.session.questions import caller
 from indus_nb.storage.entries import Entry
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.jobs import Jobs
