@@ -294,8 +294,8 @@ def lines(report: Report) -> str:
 
     >>> lines(Report(printed="42\n", changed="x 5 → 6", files=["writes out.csv"]))
     'Preview — not run yet: prints 42; changes x 5 → 6; writes out.csv'
-    >>> lines(Report(changed="sales changed, x new"))
-    'Preview — not run yet: changes sales, x new'
+    >>> lines(Report(changed="sales changed, x 5 → 6"))
+    'Preview — not run yet: changes sales, x 5 → 6'
     >>> print(lines(Report("failed", "KeyError: 'a'", printed="one  \ntwo\n", shown=["a figure"])))
     Preview — not run yet: shows a figure; raises KeyError: 'a'; prints:
         one
