@@ -67,7 +67,7 @@ summary{cursor:pointer}
 .error{color:#d1242f}
 img{max-width:100%;height:auto}
 pre{max-width:100%}
-math[display="block"]{margin:.75rem 0;overflow-x:auto}
+math[display="block"]{margin:.75rem 0;overflow-x:auto;overflow-y:hidden;padding-block:.25em}
 table{border-collapse:collapse}td,th{border:1px solid var(--line);padding:.2rem .5rem}
 @media print{body{max-width:none;padding:0;font-size:11pt}pre{max-height:none!important;white-space:pre-wrap!important}
 article{break-inside:avoid-page}details.branch{display:none}}

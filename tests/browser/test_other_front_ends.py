@@ -143,6 +143,73 @@ def test_marimo_shows_a_panel_that_asks_stops_survives_a_reload_and_closes(
         expect(panel.button("Send")).to_be_disabled()
 
 
+RERUN = """\
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import marimo as mo
+    from indus_nb import ChatPanel, SessionOptions, open_session
+
+    session = open_session(SessionOptions(approve="writes"))
+    again = mo.ui.button(label="Run again", value=0, on_click=lambda times: times + 1)
+    again
+    return ChatPanel, again, mo, session
+
+
+@app.cell
+def _(ChatPanel, again, mo, session):
+    again
+    panel = ChatPanel(session)
+    mo.ui.anywidget(panel.widget)
+    return (panel,)
+
+
+@app.cell
+def _(ChatPanel, again, mo, panel):
+    import gc
+
+    def count(_):
+        gc.collect()
+        panels = sum(isinstance(each, ChatPanel) for each in gc.get_objects())
+        return f"replaced {again.value}, left {panels}"
+
+    look = mo.ui.button(label="Count", value="not counted", on_click=count)
+    look
+    return (look,)
+
+
+@app.cell
+def _(look, mo):
+    mo.md(look.value)
+    return
+"""
+
+
+def test_a_marimo_cell_that_runs_again_closes_the_panel_that_it_replaces(
+    panel: Panel, environment: dict[str, str], tmp_path: Path, api: MessagesApi
+) -> None:
+    notebook = tmp_path / "work" / "notebook.py"
+    notebook.write_text(RERUN)
+    (tmp_path / "work" / "pyproject.toml").write_text("[tool.marimo.runtime]\nauto_instantiate = true\n")
+    page = panel.page
+    with marimo(notebook, environment) as server:
+        page.goto(server.url)
+        for replaced, prompt in enumerate(("one", "two", "three")):
+            expect(panel.composer).to_be_visible(timeout=90_000)
+            api.add(f"Answer to {prompt}.")
+            panel.write(prompt)
+            expect(panel.root.locator(".indus-answer").last).to_contain_text(f"Answer to {prompt}.")
+            page.get_by_role("button", name="Count").click()
+            expect(page.locator(".output-area", has_text=f"replaced {replaced}, left 1").first).to_be_visible()
+            page.get_by_role("button", name="Run again").click()
+            expect(page.locator(".output-area", has_text="not counted").first).to_be_visible()
+        keep_screenshot(page, "marimo-ran-again")
+
+
 def notebook_of(tmp_path: Path, *cells: str) -> Path:
     """A notebook with these cells."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

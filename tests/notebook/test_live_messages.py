@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.widget import AgentWidget
-from indus_nb.session.dialogs import Ui
+from indus_nb.session.dialogs import Ui, UiFrame
 from indus_nb.wire import JsonObject
 
 
@@ -91,8 +91,12 @@ def test_only_the_end_of_a_growing_block_is_sent_and_nothing_twice() -> None:
 async def test_a_late_page_is_shown_everything_that_stands() -> None:
     live, page = live_and_page()
     ui = Ui()
-    ui.attach(lambda shown: live.signal(shown.to_wire()))
-    live.open_dialogs = ui.open_dialogs_with_time
+
+    def show(shown: UiFrame) -> None:
+        live.signal(shown.to_wire())
+
+    ui.attach(show)
+    live.open_dialogs = lambda: ui.open_dialogs_with_time(show)
     asked = asyncio.create_task(ui.select("?", ["a"], timeout=60))
     answered = asyncio.create_task(ui.confirm("?", ""))
     await asyncio.sleep(0)

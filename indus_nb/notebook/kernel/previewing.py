@@ -294,6 +294,8 @@ def lines(report: Report) -> str:
 
     >>> lines(Report(printed="42\n", changed="x 5 → 6", files=["writes out.csv"]))
     'Preview — not run yet: prints 42; changes x 5 → 6; writes out.csv'
+    >>> lines(Report(changed="sales changed, x 5 → 6"))
+    'Preview — not run yet: changes sales, x 5 → 6'
     >>> print(lines(Report("failed", "KeyError: 'a'", printed="one  \ntwo\n", shown=["a figure"])))
     Preview — not run yet: shows a figure; raises KeyError: 'a'; prints:
         one
@@ -315,7 +317,8 @@ def lines(report: Report) -> str:
     if len(printed) == 1 and printed[0].strip():
         parts.append(f"prints {printed[0].strip()}")
     if report.changed:
-        parts.append(f"changes {textcut.one_line(report.changed, 2 * _MAX_LINE_CHARACTERS)}")
+        changed = ", ".join(part.removesuffix(" changed") for part in report.changed.split(", "))
+        parts.append(f"changes {textcut.one_line(changed, 2 * _MAX_LINE_CHARACTERS)}")
     done = report.files[:_MAX_FILES]
     parts += [textcut.one_line(what, _MAX_LINE_CHARACTERS) for what in done]
     if len(report.files) > len(done):

@@ -119,6 +119,7 @@ class ChatPanel:
         self._drawer: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self.page.on_ready = self._changed.set
+        self.page.on_closed = self.close
         self._surroundings = surroundings
         self._requests = PanelRequests(
             self.page, self._transcript, self._show, self._show_problems, self._changed.set, surroundings

@@ -64,6 +64,7 @@ class AgentWidget:
         ready: Set once a page shows the widget and can answer.
         reloaded: Whether another page came after the first one.
         on_ready: Called on the agent's thread whenever a page shows the widget.
+        on_closed: Called, on any thread, when another than `close` removed the widget: the front end, for instance.
         pages: The names of the pages that have shown it.
         open_dialogs: Returns the session's open dialogs that are shown here, with the seconds until each answers
             itself. The session keeps them; the widget only passes on what opens and closes.
@@ -90,6 +91,7 @@ class AgentWidget:
         self.ready = threading.Event()
         self.reloaded = False
         self.on_ready: Callable[[], None] = lambda: None
+        self.on_closed: Callable[[], None] = lambda: None
         self.pages: dict[str, None] = {}
         self.open_dialogs: Callable[[], Iterable[tuple[Dialog, float | None]]] = tuple
         self.question_of: Callable[[str], Question | None] = lambda _: None
@@ -122,6 +124,7 @@ class AgentWidget:
         self._images: dict[str, list[ImageContent | None]] = {}
         """By page, for its next prompt; ``None`` is one that was rejected."""
         self._widget.on_msg(self._on_message)
+        self._watch_comm()
         self.set(widget=self.comm_id)
 
     def set_fallback(self, shown: Mapping[str, str]) -> None:
@@ -291,11 +294,26 @@ class AgentWidget:
     def close(self) -> None:
         """Remove the widget from every page."""
         self._closed = True
+        self._widget.on_msg(self._on_message, remove=True)  # front ends may keep the widget
         self._widget.layout.close()
         self._widget.close()
 
+    def _watch_comm(self) -> None:
+        """Notice the comm's end: marimo closes it when the cell runs again, and calls nobody."""
+        comm = self._widget.comm
+        close: Callable[..., None] = comm.close
+
+        def closing(*given: Any, **named: Any) -> None:
+            close(*given, **named)
+            if not self._closed:
+                self._closed = True
+                self.on_closed()
+
+        comm.close = closing
+
     def _post(self, message: protocol.ToPage) -> None:
-        self._widget.send(message)
+        if not self._closed:
+            self._widget.send(message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         """Pass a message of a page on to the agent's thread, from whatever thread the kernel reads it on."""
