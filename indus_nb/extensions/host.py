@@ -53,6 +53,7 @@ from indus_nb.session.hooks import (
     StartReason,
     UserPrompt,
 )
+from indus_nb.session.questions import caller
 from indus_nb.session.session import AgentSession
 from indus_nb.storage.entries import Entry
 from indus_nb.tools import Shell, ShellResult, Tool
@@ -482,8 +483,7 @@ class Extensions(SessionHooks):
         return event.message
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
-        caller = self.session.state.callers.get(call.id, "")
-        event = ev.ToolCallEvent(call.id, call.name, arguments, caller=caller)
+        event = ev.ToolCallEvent(call.id, call.name, arguments, caller=caller.get())
         for extension, handler in self._handlers(event.type):
             try:
                 answer = await self._call(handler, event, Context(self))

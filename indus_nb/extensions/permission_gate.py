@@ -113,9 +113,7 @@ class _Gate:
             reason = f"This call needs the user's approval, and nobody can be asked. {_INSTEAD[bool(event.caller)]}"
             return ToolCallAnswer(block=True, reason=f"{reason} {self._kept.problem}".rstrip())
         if event.caller:  # which is not part of any answer of the model's
-            question = f"{visible(event.caller)} asks: {approval.question}"
-            scopes = tuple(scope for scope in approval.scopes if scope != "answer")
-            approval = replace(approval, question=question, scopes=scopes)
+            approval = replace(approval, scopes=tuple(scope for scope in approval.scopes if scope != "answer"))
         refusal = await self._ask(approval, ctx)
         if refusal is None:
             vault.release(event.tool_call_id, mentions)
@@ -204,9 +202,10 @@ def _rules(approval: Approval) -> dict[Choice, str]:
     rule = approval.rule
     if not _is_readable(rule):
         return {}
-    if "answer" in approval.scopes:
-        again = {"answer": "this answer", "session": "this conversation"}
-        labels = {scope: f"don't ask again for {approval.means} in {where}" for scope, where in again.items()}
+    if "directory" not in approval.scopes:
+        session = "this conversation" if "answer" in approval.scopes else "calls of other programs"
+        again = {"answer": "this answer", "session": session}
+        labels = {scope: f"don't ask again for {approval.means} in {again[scope]}" for scope in approval.scopes}
         return {Choice(f"Yes, and {label}", "again", label): scope for scope, label in labels.items()}
     label = f"{rule} ({approval.covers})" if approval.covers else rule
     meant = visible(approval.means or label)

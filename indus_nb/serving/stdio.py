@@ -34,6 +34,7 @@ async def serve_stdio(
         The exit status.
     """
     import anyio
+    from mcp.server.runner import serve_loop
     from mcp.server.stdio import stdio_server
 
     read, write = descriptors
@@ -44,8 +45,9 @@ async def serve_stdio(
         # Not closed: a thread may still read it, and the process ends with it.
         source = anyio.wrap_file(os.fdopen(read, encoding="utf-8", errors="replace", closefd=False))
         sink = anyio.wrap_file(os.fdopen(write, "w", encoding="utf-8", closefd=False))
-        async with stdio_server(source, sink) as streams:
-            await server.run(*streams, server.create_initialization_options())
+        async with stdio_server(source, sink) as streams, server.lifespan(server) as state:
+            # By the handshake, and not by the protocol of 2026-07-28, in which a server cannot ask its client.
+            await serve_loop(server, *streams, lifespan_state=state)
 
     serving = asyncio.create_task(serve())
 

@@ -12,12 +12,12 @@ import contextlib
 import itertools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from indus_nb.loop import AbortSignal, RunAborted
-from indus_nb.session.questions import Decision, Question
+from indus_nb.session.questions import Decision, Question, by_caller
 from indus_nb.wire import JsonObject, WireModel
 
 NotifyType = Literal["info", "warning", "error"]
@@ -334,7 +334,7 @@ class Ui(_TerminalUi):
         Returns:
             The chosen option; ``None`` when the dialog was dismissed.
         """
-        frame = Select(id=_new_id(), title=title, options=list(options), timeout=_milliseconds(timeout))
+        frame = Select(id=_new_id(), title=by_caller(title), options=list(options), timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) and answer in frame.options else None
 
@@ -356,6 +356,7 @@ class Ui(_TerminalUi):
         Returns:
             What the user chose.
         """
+        question = replace(question, heading=by_caller(question.heading))
         dialog = _Open(Select(id=_new_id(), title=question.text(), options=question.options), question)
         if later is not None:
             later.add_done_callback(partial(self._change, dialog))
@@ -372,6 +373,7 @@ class Ui(_TerminalUi):
         question = None if later.cancelled() or later.exception() is not None else later.result()
         if question is None or dialog.frame.id not in self._open or dialog.answer.done():
             return
+        question = replace(question, heading=by_caller(question.heading))  # in the context of the one who asked
         dialog.question = question
         dialog.frame = Select(id=dialog.frame.id, title=question.text(), options=question.options)
         changed = DialogChanged(id=_new_id(), dialog=dialog.frame)
@@ -397,7 +399,7 @@ class Ui(_TerminalUi):
         Returns:
             Whether the user agreed.
         """
-        frame = Confirm(id=_new_id(), title=title, message=message, timeout=_milliseconds(timeout))
+        frame = Confirm(id=_new_id(), title=by_caller(title), message=message, timeout=_milliseconds(timeout))
         return await self._ask(frame, timeout, signal) is True
 
     async def input(
@@ -419,7 +421,7 @@ class Ui(_TerminalUi):
         Returns:
             The line; ``None`` when the dialog was dismissed.
         """
-        frame = Input(id=_new_id(), title=title, placeholder=placeholder, timeout=_milliseconds(timeout))
+        frame = Input(id=_new_id(), title=by_caller(title), placeholder=placeholder, timeout=_milliseconds(timeout))
         answer = await self._ask(frame, timeout, signal)
         return answer if isinstance(answer, str) else None
 
@@ -434,7 +436,7 @@ class Ui(_TerminalUi):
         Returns:
             The text; ``None`` when the dialog was dismissed.
         """
-        answer = await self._ask(Editor(id=_new_id(), title=title, prefill=prefill), None, signal)
+        answer = await self._ask(Editor(id=_new_id(), title=by_caller(title), prefill=prefill), None, signal)
         return answer if isinstance(answer, str) else None
 
     def answer(self, dialog_id: str, answer: Answer, reason: str | None = None) -> bool:

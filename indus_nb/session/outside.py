@@ -3,8 +3,8 @@
 What this module promises:
 
 - **They take the way of the model's calls**: hooks are asked, so that the permission gate, undo and whatever else
-  watches over tools sees them; secrets are put back and hidden; the same events are published. `SessionState.callers`
-  names who has made a call.
+  watches over tools sees them; secrets are put back and hidden; the same events are published. Whatever the user is
+  asked meanwhile names who has made the call (``indus_nb.session.questions.caller``).
 - **One at a time**, in the order in which they came, whoever makes them; those of tools that only read do not wait.
 - The conversation does not hold them.
 """
@@ -19,6 +19,7 @@ from indus_nb.images import Admission
 from indus_nb.loop.abort import AbortSignal
 from indus_nb.loop.loop import Calling, Outcome, run_tool_call
 from indus_nb.messages import ToolCall
+from indus_nb.session import questions
 from indus_nb.session.publisher import Publisher
 from indus_nb.session.state import SessionState
 from indus_nb.session.toolbox import Toolbox
@@ -77,12 +78,12 @@ class OutsideCalls:
             vault=self._state.settings.vault,
         )
         self._aborts.add(calling.abort)
-        self._state.callers[call.id] = caller
+        token = questions.caller.set(caller)
         try:
             async with self._one_at_a_time if alone else contextlib.nullcontext():
                 return await run_tool_call(calling, call)
         finally:
-            self._state.callers.pop(call.id, None)
+            questions.caller.reset(token)
             self._aborts.discard(calling.abort)
 
     def request_abort(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,6 +59,15 @@ class Question:
         """
         head = "\n".join([self.heading, *self.warnings])
         return "\n\n".join([head, *([self.outcome] if self.outcome else []), self.body])
+
+
+caller: ContextVar[str] = ContextVar("indus_nb caller", default="")
+"""The program that has made the tool call which goes on, by its name; empty where it is the model."""
+
+
+def by_caller(title: str) -> str:
+    """Return a question with the name of the program for whose call it is asked."""
+    return f"{caller.get()} asks: {title}" if caller.get() else title
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,6 @@ class SessionState:
     hooks: SessionHooks = field(default_factory=SessionHooks)
     run: Run | None = None
     """The run that goes on, waits between attempts included."""
-    callers: dict[str, str] = field(default_factory=dict[str, str])
-    """Who has made the tool calls that go on, by their ids; the model's are not among them."""
     problems: list[str] = field(default_factory=list[str])
     """Sentences for the user about what is wrong with settings, files and models."""
 

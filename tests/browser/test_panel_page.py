@@ -226,6 +226,33 @@ def test_a_list_opens_in_the_view_in_which_it_was_asked_for(panel: Panel, notebo
             expect(view.composer).to_be_focused()
 
 
+OUTSIDE = """node => [...node.querySelectorAll("button, select, input, textarea")]
+    .filter(each => each.checkVisibility() && !each.closest(".ia-scroll"))
+    .filter(each => each.getBoundingClientRect().right > node.getBoundingClientRect().right)
+    .map(each => each.textContent || each.ariaLabel)"""
+
+
+def test_a_narrow_panel_has_all_of_its_buttons_and_one_that_is_too_narrow_says_so(
+    panel: Panel, api: MessagesApi
+) -> None:
+    gate = Gate()
+    api.add(Reply(Text("It ", gate, "goes.")))
+    panel.write("go")
+    assert gate.reached.wait(20)
+    expect(panel.root.get_by_role("button", name="Stop")).to_be_visible()
+    widen = "(node, width) => { node.closest('.ia-root').style.width = `${width}px` }"
+    for width in (900, 733, 460, 250, 182):
+        panel.root.evaluate(widen, width)
+        assert panel.root.evaluate(OUTSIDE) == [], width
+        expect(panel.composer).to_be_visible()
+    panel.root.evaluate(widen, 95)
+    expect(panel.composer).to_be_hidden()
+    assert "Too narrow" in panel.root.evaluate("node => getComputedStyle(node, '::before').content")
+    gate.open()
+    panel.root.evaluate("node => { node.closest('.ia-root').style.width = '' }")
+    expect(panel.answers).to_have_text("It goes.")
+
+
 def test_a_docked_panel_has_all_of_its_height(panel: Panel, notebook: Notebook) -> None:
     page = panel.page
     notebook.cell(1).locator(".jp-InputPrompt").click()

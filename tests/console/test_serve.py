@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import mcp_types
 import psutil
 import pytest
 from kernels import Kernel, private_environment
+from mcp import Client, StdioServerParameters
 from mcp_clients import call, over_pipes
 from waiting import until, wait_until
 
@@ -39,7 +41,7 @@ async def test_another_agent_uses_the_variables_of_a_running_kernel(kernel: Kern
         assert (await call(client, "variables", pattern="rows"))[0].startswith("rows")
         text, failed = await call(client, "python", cod="1")
         assert failed
-        assert text == "Invalid arguments for python:\n- code: Field required\nNothing was done."
+        assert text == "Nothing was done. Invalid arguments for python:\n- code: Field required"
     assert kernel.run("print(rows)").streams == "[1, 2, 3, 4]\n"
 
 
@@ -61,6 +63,30 @@ async def test_a_client_that_can_ask_its_user_is_asked_whatever_the_settings_say
     assert "did not allow" in outcomes[0][0]
     assert all("asks: Run this code in the kernel of" in question for question in questions)
     assert "allowed = 'yes'" in questions[0]
+
+
+async def test_the_newest_client_finds_the_protocol_in_which_it_can_be_asked(
+    kernel: Kernel, world: dict[str, str]
+) -> None:
+    async def elicit(_: object, _params: object) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(action="accept", content={"answer": "Yes, once"})
+
+    arguments = ["-m", "indus_nb", "--mode", "mcp", "--kernel", str(kernel.connection_file)]
+    program = StdioServerParameters(command=sys.executable, args=arguments, env=world)
+    async with Client(program, elicitation_callback=elicit) as client:
+        result = await client.call_tool("python", {"code": "newest = 1; print(newest)"})
+    assert not result.is_error
+    assert kernel.run("print(newest)").streams == "1\n"
+
+
+async def test_undo_in_the_notebook_takes_back_what_came_over_pipes(kernel: Kernel, world: dict[str, str]) -> None:
+    kernel.run("%load_ext indus_nb\nkept = [1]")
+    async with over_pipes("--kernel", str(kernel.connection_file), "--approve", "never", world=world) as client:
+        assert not (await call(client, "python", code="kept.append(2)"))[1]
+        assert kernel.run("print(kept)").streams == "[1, 2]\n"
+        undone = kernel.run("%agent --provider offline undo")
+        assert undone.status == "ok", undone.error
+        assert kernel.run("print(kept)").streams == "[1]\n"
 
 
 async def test_a_client_that_cannot_ask_is_told_how_calls_are_allowed(kernel: Kernel, world: dict[str, str]) -> None:

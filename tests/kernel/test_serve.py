@@ -16,6 +16,7 @@ import pytest
 from kernels import Cell, Kernel, private_environment
 from mcp import MCPError
 from mcp_clients import call, over_http
+from messages_api import Gate, MessagesApi, Reply, ToolUse
 from panel_pages import Page, Wire
 from waiting import until
 
@@ -37,9 +38,10 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def world(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> dict[str, str]:
     root = tmp_path_factory.mktemp("served")
-    return private_environment(root, JPY_SESSION_NAME=str(root / "seen.ipynb"))  # a page may show widgets
+    model = {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test-key"}
+    return private_environment(root, JPY_SESSION_NAME=str(root / "seen.ipynb"), **model)  # a page may show widgets
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,13 @@ def serve(kernel: Kernel, line: str = "%agent serve") -> Served:
 async def served(kernel: Kernel) -> AsyncGenerator[Served]:
     yield serve(kernel, "%agent serve --approve never")
     assert kernel.run("%agent serve stop").status == "ok"
+
+
+def panel_of(served: Served) -> str:
+    """The widget below what is to be pasted."""
+    kind = "application/vnd.jupyter.widget-view+json"
+    (shown,) = [bundles[-1][kind] for bundles in served.cell.displays.values() if kind in bundles[-1]]
+    return shown["model_id"]
 
 
 def ask(served: Served, **headers: str) -> tuple[int, bytes]:
@@ -133,7 +142,7 @@ async def test_arguments_that_are_not_valid_give_an_error_that_says_so(served: S
     async with over_http(served.url, served.token) as client:
         text, failed = await call(client, "python", cod="1")
         assert failed
-        assert text == "Invalid arguments for python:\n- code: Field required\nNothing was done."
+        assert text == "Nothing was done. Invalid arguments for python:\n- code: Field required"
         text, failed = await call(client, "bash", command="ls")
         assert failed
         assert "no tool named bash. Tools that can be called: python, variables" in text
@@ -144,12 +153,10 @@ async def test_arguments_that_are_not_valid_give_an_error_that_says_so(served: S
 
 async def test_the_user_is_asked_in_the_notebook_whatever_the_settings_allow_the_agent(kernel: Kernel) -> None:
     served = serve(kernel)  # in this world the settings say `approve: never`
-    (bundle,) = [
-        shown[-1] for shown in served.cell.displays.values() if "application/vnd.jupyter.widget-view+json" in shown[-1]
-    ]
     wire = Wire(kernel)
     try:
-        page = await asyncio.to_thread(Page, wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
+        page = await asyncio.to_thread(Page, wire, panel_of(served))
+        await asyncio.to_thread(page.settle)  # it shows dialogs from now on
         async with over_http(served.url, served.token, "Claude <b>Code</b>") as client:
             for answer, outcome in (("No", "The user did not allow this call."), ("Yes, once", "asked for\n")):
                 calling = asyncio.create_task(call(client, "python", code="told = 'asked for'; print(told)"))
@@ -165,6 +172,14 @@ async def test_the_user_is_asked_in_the_notebook_whatever_the_settings_allow_the
             await asyncio.to_thread(page.wait_for, lambda: "told = 'asked for'" in page.text)
             text, failed = await call(client, "python", code="told")  # which only looks
             assert not failed
+            calling = asyncio.create_task(call(client, "python", code="again = 1"))
+            await asyncio.to_thread(page.wait_for, lambda: page.dialogs)
+            ((dialog_id, opened),) = page.dialogs.items()
+            again = "Yes, and don't ask again for Python in calls of other programs"
+            assert opened.dialog["options"] == ["Yes, once", again, "No"]
+            page.tell("answer", id=dialog_id, value=again)
+            assert not (await calling)[1]
+            assert not (await call(client, "python", code="again = 2"))[1]
     finally:
         wire.close()
         kernel.run("%agent serve stop")
@@ -186,6 +201,51 @@ async def test_where_no_page_is_open_a_call_that_needs_an_answer_is_rejected(ker
             assert (await call(client, "variables", pattern="never"))[0].startswith("No variable matches")
     finally:
         kernel.run("%agent serve stop")
+
+
+async def test_a_cell_that_another_agent_proposes_is_shown_with_the_name_of_that_agent(kernel: Kernel) -> None:
+    served = serve(kernel)
+    wire = Wire(kernel)
+    try:
+        page = await asyncio.to_thread(Page, wire, panel_of(served))
+        await asyncio.to_thread(page.settle)  # it shows dialogs from now on
+        async with over_http(served.url, served.token, "codex") as client:
+            calling = asyncio.create_task(call(client, "propose_cell", source="1 + 1"))
+            await asyncio.to_thread(page.wait_for, lambda: page.dialogs, 30)
+            ((dialog_id, opened),) = page.dialogs.items()
+            assert opened.dialog["title"].startswith("codex asks: ")
+            page.tell("answer", id=dialog_id, value="No")
+            text, failed = await calling
+            assert failed
+            assert "The user did not accept the cell." in text
+    finally:
+        wire.close()
+        kernel.run("%agent serve stop")
+
+
+async def test_unloading_the_extension_ends_what_is_served(tmp_path: Path, world: dict[str, str]) -> None:
+    with Kernel(tmp_path, world) as kernel:
+        kernel.run("%load_ext indus_nb")
+        served = serve(kernel, "%agent serve --approve never")
+        token = served.token
+        assert kernel.run("%unload_ext indus_nb").status == "ok"
+        assert token
+        assert not served.token_file.exists()
+        with pytest.raises(ConnectionRefusedError):
+            ask(served)
+
+
+async def test_calls_come_in_between_those_of_an_agent_that_works_for_a_cell(served: Served, api: MessagesApi) -> None:
+    gate = Gate()
+    api.add(Reply(gate, ToolUse("python", {"code": "order.append('agent')"})), "Done.")
+    served.kernel.run("order = []")
+    cell = served.kernel.begin("%agent --new --approve never add yourself to the order")
+    await asyncio.to_thread(gate.reached.wait, 20)
+    async with over_http(served.url, served.token) as client:
+        assert await call(client, "python", code="order.append('other'); order") == ("['other']\n", False)
+        gate.open()
+        await asyncio.to_thread(cell.finish)
+        assert await call(client, "python", code="order") == ("['other', 'agent']\n", False)
 
 
 async def test_the_code_of_a_client_that_is_killed_ends_and_others_go_on(served: Served) -> None:

@@ -38,6 +38,7 @@ from indus_nb.notebook.kernel.watch import Watch
 from indus_nb.redaction import hide_known, labelled_secrets
 from indus_nb.render.context import CONTEXT_TYPE
 from indus_nb.resources.settings import NotebookSettings, Settings, agent_directory, load_settings
+from indus_nb.session.questions import caller
 from indus_nb.storage.entries import Entry
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.jobs import Jobs
@@ -223,7 +224,7 @@ class UserKernel:
             routes=self._routes,
             on_text=wake,
             on_start=lambda execution: self.before_code(context.call_id, execution.code),
-            on_end=partial(self._keep, context.call_id),
+            on_end=partial(self._keep, context.call_id, for_agent=not caller.get()),
         )
         seconds = arguments.timeout or self._limit(goes_on=not limited)
         began = time.monotonic()
@@ -330,10 +331,11 @@ class UserKernel:
         found = touched(code, self._namespace(), self._shell.transform_cell)
         return [*found.deleted, *found.overwritten, *found.changed]
 
-    def _keep(self, call: str, execution: Execution) -> None:
-        """Note what the code changed and which names are the agent's."""
+    def _keep(self, call: str, execution: Execution, *, for_agent: bool) -> None:
+        """Note what the code changed and which names are the agent's; those of another program are not."""
         execution.changed, execution.not_undoable = self.steps.end(call)
-        self.note_names(execution.before, execution.after)
+        if for_agent:
+            self.note_names(execution.before, execution.after)
 
     def note_names(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
         """Note which names are the agent's.
