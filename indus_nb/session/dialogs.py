@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from indus_nb.loop import AbortSignal, RunAborted
 from indus_nb.session.questions import Decision, Question, by_caller
+from indus_nb.session.terminal_ui import TerminalUi
 from indus_nb.wire import JsonObject, WireModel
 
 NotifyType = Literal["info", "warning", "error"]
@@ -182,61 +183,7 @@ class _Open:
     """When it answers itself, in seconds of the event loop's clock."""
 
 
-class _TerminalUi:
-    """Methods for programs that own a terminal. Extensions written for one call them, so each has a harmless answer."""
-
-    async def custom(self, factory: Callable[..., Any] | None = None, **_: Any) -> None:
-        """Show a component of one's own in the terminal; here nothing is shown."""
-
-    def set_footer(self, factory: Callable[..., Any] | None = None) -> None:
-        """Without effect, as the other setters here."""
-
-    set_header = set_editor_component = set_footer
-
-    def set_working_visible(self, visible: bool) -> None:  # noqa: FBT001 - as everywhere in this family of programs
-        """Without effect."""
-
-    set_tools_expanded = set_working_visible
-
-    def set_working_indicator(self, options: Any = None) -> None:
-        """Without effect."""
-
-    set_hidden_thinking_label = set_working_indicator
-
-    def add_autocomplete_provider(self, factory: Callable[..., Any]) -> None:
-        """Without effect; commands have ``complete``."""
-
-    def on_terminal_input(self, _handler: Callable[..., Any]) -> Callable[[], None]:
-        """Never call it; returns what would end that."""
-        return lambda: None
-
-    def get_editor_text(self) -> str:
-        """Always empty: no front end reports what the user is writing."""
-        return ""
-
-    def get_tools_expanded(self) -> bool:
-        """Always false."""
-        return False
-
-    @property
-    def theme(self) -> None:
-        """There are no themes."""
-
-    def get_all_themes(self) -> list[JsonObject]:
-        """Always empty."""
-        return []
-
-    def get_theme(self, name: str) -> None:
-        """Always ``None``."""
-
-    def set_theme(self, _theme: Any) -> JsonObject:
-        """Return that it cannot be done."""
-        return {"success": False, "error": f"Theme switching not supported in {self._place}"}
-
-    _place = "this interface"
-
-
-class Ui(_TerminalUi):
+class Ui(TerminalUi):
     """One session's dialogs and signs. Without a host dialogs are dismissed at once.
 
     ``timeout`` is in seconds; out of time, aborted by ``signal`` or with the run, a dialog answers ``None`` (a
