@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
+from waiting import wait_until
 
 REPLACES = "replaces the answer before, which %agent tree has"
 BEGIN = "%agent --model anthropic/claude-sonnet-4-5 --thinking off begin"
@@ -182,6 +183,8 @@ def test_a_turn_that_was_steered_is_replaced_as_a_whole_after_a_restart(tmp_path
         kernel.run("%agent steer and three", cell_id="cell-c")
         held.open()
         cell.wait_for(lambda cell: any("Three." in text for text in cell.shown) and "tokens" in cell.shown[-1])
+        (file,) = tmp_path.rglob("sessions/**/*.jsonl")
+        wait_until(lambda: file.read_text().count('"over":true') == 2)  # behind the last line of the cell
     with started(tmp_path, api) as kernel:
         assert kernel.run(CONTINUE + "count", cell_id="cell-b").shown[-1].endswith(REPLACES)
         assert asked(api) == ["begin", "Zero.", "count"]
