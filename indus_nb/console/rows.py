@@ -100,7 +100,6 @@ def ask_rows(arguments: Sequence[str]) -> int:
         api_key=options.api_key,
         system_prompt=options.system_prompt,
         tools=tuple(name.strip() for name in (options.tools or "").split(",") if name.strip()),
-        session_dir=new_directory(),
         jobs_after=0,
     )
     asked = question(
@@ -108,6 +107,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
         data,
         result=kind,
         session=session,
+        directory=new_directory(),
         parallel=PARALLEL if options.parallel is None else options.parallel,
         rpm=options.rpm,
         max_cost=options.max_cost,

@@ -129,7 +129,6 @@ class Agent(Definitions):
             tools=tuple(options.get("tools", ())),
             more_tools=self.tool_names,
             system_prompt=options.get("system_prompt"),
-            session_dir=new_directory(),
             jobs_after=0,
         )
         return question(
@@ -137,6 +136,7 @@ class Agent(Definitions):
             table_of(data),
             result=options.get("result"),
             session=session,
+            directory=new_directory(),
             parallel=options.get("parallel", PARALLEL),
             rpm=options.get("rpm"),
             max_cost=options.get("max_cost"),

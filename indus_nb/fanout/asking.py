@@ -6,6 +6,7 @@ session; only cancelling it raises. Its session passes the limits that all rows 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from indus_nb import textcut
 from indus_nb.answers import AnswerKind, FinalAnswer
-from indus_nb.errors import IndusError
+from indus_nb.errors import IndusError, SessionFileError
 from indus_nb.fanout.budget import Budget
 from indus_nb.fanout.gate import Gate
 from indus_nb.fanout.journal import Done, key_of
@@ -21,11 +22,13 @@ from indus_nb.fanout.limiter import Limiter
 from indus_nb.loop.retry import RetrySettings, asked_delay
 from indus_nb.messages import AssistantMessage
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.start.opening import text_or_file
+from indus_nb.start.opening import Shared, text_or_file
 
 if TYPE_CHECKING:
+    from indus_nb.providers import Model
     from indus_nb.providers.registry import ModelRegistry
     from indus_nb.session.session import AgentSession
+    from indus_nb.storage import SessionStore
 
 SYSTEM_PROMPT = (
     "You answer one question about one row of data. The other rows are answered elsewhere, and nobody can be asked "
@@ -64,6 +67,7 @@ class Asked:
 
     Attributes:
         options: What is requested of each session.
+        directory: Where their files lie.
         kind: The type of the answers; ``None`` for texts.
         limiter: When a request may begin.
         budget: What requests may cost.
@@ -72,12 +76,14 @@ class Asked:
     """
 
     options: SessionOptions
+    directory: Path
     kind: AnswerKind | None
     limiter: Limiter
     budget: Budget
     max_tokens: int | None
     definable: bool = False
     registry: ModelRegistry | None = None
+    model: Model | None = None
     identity: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the answers depend on besides the prompt."""
     open_sessions: set[AgentSession] = field(default_factory=set["AgentSession"])
@@ -91,10 +97,10 @@ class Asked:
         Raises:
             IndusError: No row could be asked: there is no model, no key, or an option cannot be used.
         """
-        with self._open(replace(self.options, no_session=True)) as session:
+        with open_session(replace(self.options, no_session=True), definable=self.definable) as session:
             model = session.models.required
             session.registry.key_for(model)
-            self.registry = session.registry
+            self.registry, self.model = session.registry, model
             self.identity = {
                 "form": _FORM,
                 "model": f"{model.provider}/{model.id}",
@@ -128,9 +134,9 @@ class Asked:
             The answer, ``None`` if there is none; and what is kept of it.
         """
         costs: list[float] = []
-        session = None
+        session = value = plain = error = None
         try:
-            session = self._open(self.options, costs)
+            session = self._open(costs)
             self.open_sessions.add(session)
             session.settings.retry = _retry(session.settings.retry)
             answer = None if self.kind is None else FinalAnswer(self.kind)
@@ -138,22 +144,24 @@ class Asked:
             await session.prompt(prompt, source="extension", answer=answer)
             value = _value(session.answer_or_raise(), answer)
             plain = value if self.kind is None else self.kind.to_json(value)
-            return value, Done(plain, None, sum(costs), _path(session))
-        except IndusError as error:
-            return None, Done(None, _sentence(str(error)), sum(costs), _path(session))
-        except Exception as error:  # noqa: BLE001 - a validator or a tool of the user's: never the end of the others
-            return None, Done(None, _sentence(f"{type(error).__name__}: {error}"), sum(costs), _path(session))
+        except IndusError as problem:
+            error = _sentence(str(problem))
+        except Exception as problem:  # noqa: BLE001 - a validator or a tool of the user's: never the end of the others
+            error = _sentence(f"{type(problem).__name__}: {problem}")
         finally:
             if session is not None:
                 self.open_sessions.discard(session)
                 await session.end()
+        path = None if session is None else await asyncio.to_thread(_saved, session.store, self.directory)
+        return (None if error else value), Done(None if error else plain, error, sum(costs), path)
 
-    def _open(self, options: SessionOptions, costs: list[float] | None = None) -> AgentSession:
-        registry = self.registry
-        if registry is not None and costs is not None:
-            gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append)
-            registry = registry.behind(gate.provider_for)
-        return open_session(options, definable=self.definable, registry=registry, lasting=False)
+    def _open(self, costs: list[float]) -> AgentSession:
+        if self.registry is None or self.model is None:
+            raise RuntimeError("check() comes first")
+        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append)
+        registry = self.registry.behind(gate.provider_for)
+        shared = Shared(registry, self.model, self.identity["thinking"], bare=not self.options.tools)
+        return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
 
 
 def _retry(usual: RetrySettings) -> RowRetry:
@@ -175,9 +183,13 @@ def _value(message: AssistantMessage, answer: FinalAnswer | None) -> Any:
     return message.text
 
 
-def _path(session: AgentSession | None) -> str | None:
-    path: Path | None = session.store.path if session is not None else None
-    return str(path) if path is not None and path.exists() else None
+def _saved(store: SessionStore, directory: Path) -> str | None:
+    """Write what was said into a session file: at the end and in a thread, for a slow disk would hold up all rows."""
+    try:
+        with store.copy(store.cwd, directory) as kept:
+            return str(kept.path) if kept.path is not None and kept.path.exists() else None
+    except SessionFileError:
+        return None
 
 
 def _sentence(text: str) -> str:

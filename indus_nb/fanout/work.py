@@ -42,6 +42,7 @@ class Question:
     table: Table
     kind: AnswerKind | None
     session: SessionOptions
+    directory: Path
     parallel: int = PARALLEL
     rpm: float | None = None
     max_cost: float | None = None
@@ -56,6 +57,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
     *,
     result: object = None,
     session: SessionOptions,
+    directory: Path,
     parallel: int = PARALLEL,
     rpm: float | None = None,
     max_cost: float | None = None,
@@ -68,6 +70,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
         template: The prompt, with ``{column}`` for values of the row.
         table: The rows.
         result: What is answered with; see ``answer_kind``. ``None`` for texts.
+        directory: Where the files of their sessions lie.
         session: What is requested of each session; without tools it also has no instructions of the project.
         parallel: How many rows are asked at once.
         rpm: How many requests may begin in a minute.
@@ -96,6 +99,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
         table=table,
         kind=None if result is None else answer_kind(result),
         session=session if session.tools else _bare(session),
+        directory=directory,
         parallel=parallel,
         rpm=rpm,
         max_cost=max_cost,
@@ -188,7 +192,15 @@ class Work:
         self._loop = asyncio.get_running_loop()
         question = self._question
         limiter, budget = Limiter(question.parallel, question.rpm), Budget(question.max_cost)
-        asked = Asked(question.session, question.kind, limiter, budget, question.max_tokens, question.definable)
+        asked = Asked(
+            question.session,
+            question.directory,
+            question.kind,
+            limiter,
+            budget,
+            question.max_tokens,
+            question.definable,
+        )
         self.problems += asked.check()
         journal = None if question.journal is None else Journal(question.journal)
         try:

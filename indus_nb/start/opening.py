@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from indus_nb import own_imports
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.files import current_directory, expand_user, keep_private
+from indus_nb.providers import Model
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
     LoadedSettings,
@@ -146,12 +147,30 @@ class _Plan:
         self.shell = Shell(self.settings.shell_path, self.settings.shell_command_prefix, environment, self.vault)
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What many short sessions have in common, so that it is not looked up for each of them.
+
+    What is said in them does not wait for the disk, and may be lost in a power cut.
+
+    Attributes:
+        registry: the models, and how they are reached.
+        model: the one that answers.
+        thinking: how much it thinks.
+        bare: whether no extension looks at them, for they have no tools.
+    """
+
+    registry: ModelRegistry
+    model: Model
+    thinking: str
+    bare: bool
+
+
 def open_session(
     options: SessionOptions | None = None,
     *,
     definable: bool = True,
-    registry: ModelRegistry | None = None,
-    lasting: bool = True,
+    shared: Shared | None = None,
 ) -> AgentSession:
     """Open a session, new or resumed.
 
@@ -159,8 +178,7 @@ def open_session(
         options: what is requested of it; without them everything is as the settings have it.
         definable: whether this process may come to define tools and handlers (``indus_nb.agent``) while the session is
             open. If not, what extensions need is imported for those that there are.
-        registry: the models and how they are reached, shared with other sessions; by default one of its own.
-        lasting: whether what was said survives a power cut too; else a message does not wait for the disk.
+        shared: what it has in common with many others that are opened the same way.
 
     Returns:
         The session; what is wrong and does no harm is in its ``problems``. A missing key is reported by the first
@@ -179,15 +197,19 @@ def open_session(
     plan = _Plan(options, cwd, agent_dir)
     loaded, settings = plan.loaded, plan.settings
     directory = _session_directory(options, settings, cwd, agent_dir)
-    store = _open_store(options, directory, cwd, lasting=lasting)
+    store = _open_store(options, directory, cwd, lasting=shared is None)
     opened = _keep_private(agent_dir, directory, store)
     try:
         store.check_cwd()
-        registry = registry or model_registry(agent_dir)
+        registry = model_registry(agent_dir) if shared is None else shared.registry
         problems = [*opened, *own_imports.problems(), *map(str, loaded.problems), *registry.problems]
         stored = store.context()
         cycled = choose_cycled(options.models, loaded, registry, problems)
-        model, level = choose_model(options, loaded, stored.model, registry, cycled or (), problems)
+        model, level = (
+            choose_model(options, loaded, stored.model, registry, cycled or (), problems)
+            if shared is None
+            else (shared.model, shared.thinking)
+        )
         if model is not None and options.api_key:
             registry.api_keys[model.provider] = options.api_key
         level = level or options.thinking or stored.thinking_level or settings.default_thinking_level
@@ -248,7 +270,9 @@ def open_session(
             thinking_level=thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
             new_store=lambda cwd, parent: _new_store(options, directory, cwd, parent),
-            hooks=lambda session: _hooks(session, plan, definable=definable),
+            hooks=lambda session: (
+                SessionHooks() if shared is not None and shared.bare else _hooks(session, plan, definable=definable)
+            ),
         )
     except BaseException:
         store.close()

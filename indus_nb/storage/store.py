@@ -436,6 +436,7 @@ class SessionStore:
         parent = str(self.path) if self.path is not None and self.path.exists() else None
         header = _header(cwd, parent)
         new = type(self)(header, None if directory is None else _path(header, directory), entries)
+        new.lasting = self.lasting
         if any(entry.type == "message" for entry in entries):
             new.save()
         return new

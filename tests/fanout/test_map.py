@@ -299,6 +299,13 @@ def test_what_cannot_be_asked_is_said_before_anything_is(
     assert messages_api.requests == []
 
 
+def test_the_thinking_level_may_stand_behind_the_model(messages_api: MessagesApi) -> None:
+    answer_with(messages_api, echo)
+    agent.map("{item}", ["a"], model="claude-haiku-4-5:low")
+    agent.map("{item}", ["a"], model="claude-haiku-4-5")
+    assert ["budget_tokens" in json.dumps(request.body) for request in messages_api.requests] == [True, False]
+
+
 def test_no_rows_are_no_mistake() -> None:
     done = agent.map("hello", [])
     assert (list(done), done.failed, done.frame.shape[0], done.cost) == ([], [], 0, 0)
