@@ -63,28 +63,26 @@ def text_to_paste(kernel: Path | None, url: str, token: Path) -> str:
     parts: list[str] = []
     if kernel is not None:
         line = f"indusagi --mode mcp --kernel {in_shell(kernel)}"
-        server = {"type": "stdio", "command": "indusagi", "args": program(kernel)[1:]}
+        server = {"name": "indus", "command": "indusagi", "args": program(kernel)[1:]}
         parts += [
-            "Without a token; the other agent starts a program that goes on to this kernel. Claude Code:",
-            _fenced(f"claude mcp add indus -- {line}", "sh"),
-            "Codex:",
-            _fenced(f"codex mcp add indus -- {line}", "sh"),
-            "VS Code, in `.vscode/mcp.json`:",
-            _fenced(json.dumps({"servers": {"indus": server}}, indent=2), "json"),
+            "Without a token: the other agent starts a program that uses this kernel. Claude Code, Codex, VS Code:",
+            _fenced(
+                f"claude mcp add indus -- {line}",
+                f"codex mcp add indus -- {line}",
+                f"code --add-mcp {shlex.quote(json.dumps(server))}",
+            ),
         ]
     secret = f"$(cat {in_shell(token)})"
     parts += [
-        "Over HTTP, with questions in this notebook, as long as this kernel serves. Claude Code:",
-        _fenced(f'claude mcp add --transport http indus {url} --header "Authorization: Bearer {secret}"', "sh"),
-        "Codex:",
+        "Over HTTP, with questions in this notebook, as long as this kernel serves. Claude Code, Codex:",
         _fenced(
-            f'export {TOKEN_VARIABLE}="{secret}"\ncodex mcp add indus --url {url} --bearer-token-env-var '
-            f"{TOKEN_VARIABLE}",
-            "sh",
+            f'claude mcp add --transport http indus {url} --header "Authorization: Bearer {secret}"',
+            f'export {TOKEN_VARIABLE}="{secret}"',
+            f"codex mcp add indus --url {url} --bearer-token-env-var {TOKEN_VARIABLE}",
         ),
     ]
     return "\n\n".join(parts)
 
 
-def _fenced(text: str, language: str) -> str:
-    return f"```{language}\n{text}\n```"
+def _fenced(*commands: str) -> str:
+    return "\n".join(["```sh", *commands, "```"])
