@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -253,6 +254,15 @@ def test_all_rows_wait_when_one_is_told_to(messages_api: MessagesApi) -> None:
     assert (done, len(messages_api.requests)) == ([], 1)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C reaches this process, which a shell that started it in the background has switched off."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_keeps_what_is_done_and_lets_what_was_asked_end(messages_api: MessagesApi) -> None:
     gate = Gate()
 
