@@ -135,6 +135,7 @@ class Progress:
     started: float = field(default_factory=time.monotonic)
     paused_until: float = 0.0
     stopping: bool = False
+    ended: bool = False
 
     @property
     def per_minute(self) -> float:
@@ -152,7 +153,7 @@ class Progress:
         parts += [f"{self.failed:,} failed"] if self.failed else []
         parts += [f"${self.cost:.4f}", f"{self.per_minute:,.0f} rows/min"]
         if self.stopping:
-            parts.append("stopping: rows that were asked come to their end")
+            parts.append("stopped" if self.ended else "stopping: rows that were asked come to their end")
         elif self.done < self.total:
             wait = self.paused_until - time.monotonic()
             parts += [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
@@ -226,6 +227,7 @@ class Work:
             self.cost = budget.spent if journal is None else journal.cost
             self.progress.cost = self.cost
         finally:
+            self.progress.ended = True
             if journal is not None:
                 journal.close()
         return rows
