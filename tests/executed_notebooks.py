@@ -24,6 +24,7 @@ NAMES = (
     "dialogs_and_gates",
     "branches",
     "replay_in_ci",
+    "many_rows",
     "embedding_rpc",
 )
 
