@@ -113,7 +113,7 @@ def test_a_panel_shows_commands_that_go_on_and_stops_each(lab: Lab, page: Page, 
 
 
 def test_a_command_that_goes_on_says_so_to_the_user_and_how_to_stop_it(lab: Lab, page: Page, api: MessagesApi) -> None:
-    lab.write("job-command.ipynb", "%load_ext indus_nb", SESSION + "serve", "%agent jobs stop 1")
+    lab.write("job-command.ipynb", "%load_ext indus_nb", SESSION + "serve the files", "%agent jobs stop 1")
     notebook = lab.open(page, "job-command.ipynb")
     notebook.run(0)
     notebook.wait_until_run(0)
