@@ -43,6 +43,8 @@ class Definitions:
         self._handlers: dict[str, _Handler] = {}
         self._renderers: dict[str, Callable[..., Any]] = {}
         self._apis: list[ExtensionApi] = []
+        self.front_end: Callable[[], Any] | None = None
+        """Makes what shows how far many rows are where the user looks, if this program has set it."""
 
     @property
     def tool_names(self) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack
 from indus_nb.extensions.definitions import Definitions
 from indus_nb.extensions.definitions import agent as definitions
 from indus_nb.fanout.mapping import Map, new_directory
-from indus_nb.fanout.reporting import Silent, usual_reporter
+from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
 from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, Question, question
@@ -102,7 +102,7 @@ class Agent(Definitions):
             journal=journal,
             progress=progress,
         )
-        shown = usual_reporter() if progress else Silent()
+        shown = usual_reporter() if progress else Reporter()
         return Map(data, self._question(template, data, options)).here(shown)
 
     async def map_async(self, template: str, data: object, **options: Unpack[MapOptions]) -> Answers:

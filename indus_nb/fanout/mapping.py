@@ -10,7 +10,7 @@ from pathlib import Path
 from time import strftime
 from typing import Any
 
-from indus_nb.fanout.reporting import Reporter, Silent, usual_reporter
+from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
 from indus_nb.fanout.work import Question, Work
 from indus_nb.files import current_directory
@@ -73,19 +73,25 @@ class Map:
                 errors.append(error)
             ended.set()
 
+        def stop() -> None:
+            if work.stopped:
+                work.cancel()
+            work.stop()
+
         ended = threading.Event()  # for an interrupted Thread.join takes the thread for ended
-        threading.Thread(target=run, name="indus_nb rows", daemon=True).start()
-        while not ended.is_set():
-            try:
-                ended.wait(_SLICE_SECONDS)
-                reporter.show(work.progress)
-            except KeyboardInterrupt:
-                if work.stopped:
-                    work.cancel()
-                work.stop()
+        reporter.begin(stop)
+        try:
+            threading.Thread(target=run, name="indus_nb rows", daemon=True).start()
+            while not ended.is_set():
+                try:
+                    ended.wait(_SLICE_SECONDS)
+                    reporter.show(work.progress)
+                except KeyboardInterrupt:
+                    stop()
+        finally:
+            reporter.end(None if errors else work.progress)
         if errors:
             raise errors[0]
-        reporter.end(work.progress)
         return self._answers(rows)
 
     async def on_loop(self) -> Answers:
@@ -102,7 +108,7 @@ class Map:
             cost=work.cost,
             problems=work.problems,
             again=lambda known, changes: self._again(known, changes).here(
-                usual_reporter() if changes.get("progress", True) else Silent()
+                usual_reporter() if changes.get("progress", True) else Reporter()
             ),
             again_async=lambda known, changes: self._again(known, changes).on_loop(),
         )

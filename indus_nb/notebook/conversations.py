@@ -27,17 +27,17 @@ from indus_nb.notebook.kernel.main_thread import work_here
 from indus_nb.notebook.kernel.namespace import UserNamespace
 from indus_nb.notebook.kernel.tools import UserKernel
 from indus_nb.notebook.kernel.watch import Watch
-from indus_nb.notebook.magic import HELP, Command, Request, parse
+from indus_nb.notebook.magic import HELP, MAP_HELP, Command, Request, parse
 from indus_nb.notebook.notebook_sessions import NotebookSessions
 from indus_nb.notebook.page.comm_gate import CommGate
 from indus_nb.notebook.run_as_cells import cells_of_run, insert_in
+from indus_nb.notebook.session_options import session_options
 from indus_nb.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.notebook.typed_answers import outcome, typed_answer
 from indus_nb.notebook.values import filled_in
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.output import Screen, asks_for_input, can_update, is_dashboard, screen_of
 from indus_nb.session.session import AgentSession, ApproveMode
-from indus_nb.session.state import SandboxMode
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.wire import JsonObject
 
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from indus_nb.notebook.page.panel import ChatPanel
     from indus_nb.notebook.page.protocol import PanelRequest
     from indus_nb.notebook.page.widget import AgentWidget
+    from indus_nb.notebook.rows_in_cell import RowsInCell
     from indus_nb.notebook.served import Served
 
 T = TypeVar("T")
 FIRST = "main"
 """The name of a conversation that is given no other one."""
 _ABORT_SECONDS = 5.0
-_JOBS_AFTER = 120.0
 _TAB_SECONDS = 2.0
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
 
@@ -91,6 +91,7 @@ class Conversations:
         self._known = NotebookSessions(shell, cells)
         self._turns = CellTurns(cells)
         self._served: Served | None = None
+        agent.front_end = self._reporter
 
     @property
     def session(self) -> AgentSession | None:
@@ -123,12 +124,16 @@ class Conversations:
             raise UsageError("The agent's own code cannot talk to the agent: say it in the answer instead.")
         self._screen = screen_of(self._shell)
         request = parse(line, cell)
-        if request.empty or (request.command is not None and request.command.name == "help"):
-            self._screen.show(blocks.listing(HELP), final=True)
+        if request.empty or (request.command is not None and request.command.name in ("help", "map")):
+            self._screen.show(blocks.listing(MAP_HELP if request.command == Command("map") else HELP), final=True)
             return None
         if request.command is not None and request.command.name == "serve":
             self.serve_tools(request.command.argument)
             return None
+        if request.rows is not None:
+            from indus_nb.notebook.rows_in_cell import ask_rows
+
+            return ask_rows(request.rows, self._chosen_session(request), self._shell)
         answer = typed_answer(request, self._shell.user_ns)
         text, images = self._filled_in(request, evaluates=cell is None or request.values)
         session = self._chosen_session(request)
@@ -188,6 +193,7 @@ class Conversations:
             self._close_session(name)
         if self._gate is not None:
             self._gate.close()
+        agent.front_end = None
         self.thread.close()
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
@@ -314,6 +320,12 @@ class Conversations:
         if self._gate is None and self._front is not None:
             self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
+
+    def _reporter(self) -> RowsInCell | None:
+        """What shows how far rows are, in the cell that asks for them."""
+        from indus_nb.notebook.rows_in_cell import reporter_for
+
+        return reporter_for(self._shell, self._live, self.comm_gate, self.thread.call)
 
     def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
         gate = self._gate
@@ -490,31 +502,13 @@ class Conversations:
             raise SessionBusyError(
                 "The agent still works in this conversation. `%agent abort` stops it; --name NAME starts another one."
             )
-        notebooks = self._known.last() if request.continue_last else None
-        options = SessionOptions(
-            provider=request.provider,
-            model=request.model,
-            thinking=request.thinking,
-            session=request.session if notebooks is None else str(notebooks),
-            continue_last=request.continue_last and notebooks is None,
-            no_session=request.no_session,
-            tools=None if request.tools is None else request.tools.replace(",", " ").split(),
-            approve=cast("ApproveMode | None", request.approve),
-            sandbox=cast("SandboxMode | None", request.sandbox),
-            usual_approve="writes",
-            usual_jobs_after=_JOBS_AFTER,
-            trust=request.trust,
-            extensions=[self.kernel, self._notebook],
-            more_tools=(*self.kernel.tools, *self._notebook.tools, *agent.tool_names),
+        options = session_options(
+            request,
+            self._known.last() if request.continue_last else None,
+            like,
+            [self.kernel, self._notebook],
+            [*self.kernel.tools, *self._notebook.tools, *agent.tool_names],
         )
-        if like is not None:
-            options = replace(options, tools=like.chosen_tools if options.tools is None else options.tools)
-            options = replace(options, approve=options.approve or like.settings.approve)
-            options = replace(options, sandbox=options.sandbox or like.settings.sandbox)
-            if request.session is None and not request.continue_last:
-                if request.provider is None and request.model is None and like.model is not None:
-                    options = replace(options, provider=like.model.provider, model=like.model.id)
-                options = replace(options, thinking=request.thinking or like.thinking_level)
         session = self._opened(name, options)
         if session.settings.jobs is not None:
             session.settings.jobs.starts_turn = lambda: session in self._panels or session in self._followed

@@ -33,3 +33,44 @@ def test_the_cell_shows_how_far_it_is_and_an_interruption_keeps_what_is_done(tmp
         assert '<progress max="40" value="5"' in bundles[-1]["text/html"]
         kept = kernel.run("print([*done][:6], done.failed == [*range(5, 40)])").streams
         assert kept == "['0', '1', '2', 'late 3', 'late 4', None] True\n"
+
+
+def test_map_of_the_magic_asks_the_conversations_model_and_puts_the_answers_into_a_variable(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    api.default, before = Reply("seven"), len(api.requests)
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb\nrows = [{'text': '3 bolts'}, {'text': '{text}'}]")
+        kernel.run("%agent --model claude-haiku-4-5 --no-session")
+        cell = kernel.run('%agent map -o kinds --parallel 1 "What is {text}?" over rows')
+        assert cell.status == "ok"
+        progress, summary = cell.shown
+        assert progress.startswith("2 of 2 rows, $0.00")
+        assert summary.startswith("2 rows, 2 answered, $0.00")
+        assert summary.endswith(": kinds has the answers, kinds.frame the data with them.")
+        assert kernel.run("print(list(kinds))").streams == "['seven', 'seven']\n"
+        below = kernel.run("%%agent map -o first over rows[:1]\nSay of\n{text}")
+        assert below.status == "ok"
+        asked = [request.body for request in api.requests[before:]]
+        assert [body["model"] for body in asked] == ["claude-haiku-4-5"] * 3
+        prompts = [body["messages"][0]["content"][0]["text"] for body in asked]
+        assert prompts == ["What is 3 bolts?", "What is {text}?", "Say of\n3 bolts"]
+
+
+def test_map_of_the_magic_names_what_is_wrong_and_asks_nothing(tmp_path: Path, api: MessagesApi) -> None:
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    before = len(api.requests)
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb\nrows = [{'text': 'a'}]")
+        for line, said in (
+            ('%agent map -o k "{text}" over missing', "over missing: NameError: name 'missing' is not defined"),
+            ('%agent map -o k "{txt}" over rows', "txt"),
+            ('%agent map -o k --result Order "{text}" over rows', "--result Order: there is no type Order here"),
+        ):
+            cell = kernel.run(line)
+            assert cell.status == "error"
+            assert said in cell.error["evalue"]
+        assert kernel.run("%agent map").shown[0].startswith("%agent map [options] -o NAME")
+        assert "k" not in kernel.run("print(sorted(name for name in globals() if len(name) == 1))").streams
+        assert len(api.requests) == before

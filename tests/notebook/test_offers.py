@@ -281,3 +281,18 @@ def test_the_users_classes_may_be_the_type_of_an_answer(
     offers = complete(text, Sources({**VARIABLES, "Frame": Frame}, session, registry, folder))
     assert offers is not None
     assert (offers.fragment, list(offers.texts)) == ("Fra", ["Frame"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("%agent map --par", ["--parallel"]),
+        ("%agent map -o kinds --thinking lo", ["low"]),
+        ('%agent map -o kinds "What is {x}?" over d', ["data", "date", "df"]),
+        ("%%agent map -o kinds over da", ["data", "date"]),
+    ],
+)
+def test_map_has_options_of_its_own_and_variables_for_its_data(offered: Complete, typed: str, first: list[str]) -> None:
+    found = offered(typed)
+    assert found is not None
+    assert list(found.texts) == first

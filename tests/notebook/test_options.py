@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from dataclasses import MISSING, fields
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from indus_nb.errors import UsageError
+from indus_nb.fanout.agent import Agent
 from indus_nb.notebook.magic.completion import Sources, complete
-from indus_nb.notebook.magic.options import HELP, OPTIONS, SUBCOMMANDS, Kind, find_option
+from indus_nb.notebook.magic.options import HELP, MAP_HELP, MAP_OPTIONS, OPTIONS, SUBCOMMANDS, Kind, find_option
 from indus_nb.notebook.magic.request import Command, Request, parse
 from indus_nb.providers.registry import ModelRegistry
 
@@ -65,7 +67,7 @@ def test_names_are_unique() -> None:
 
 def test_every_option_sets_a_field_and_every_field_has_its_option() -> None:
     declared = {option.field for option in OPTIONS}
-    assert sorted([*declared, "text", "command"]) == sorted(field.name for field in fields(Request))
+    assert sorted([*declared, "text", "command", "rows"]) == sorted(field.name for field in fields(Request))
     for option in OPTIONS:
         value = option.choices[0] if option.choices else VALUES.get(option.kind, "x")
         line = f"--{option.name} {value if option.value else ''}"
@@ -74,6 +76,16 @@ def test_every_option_sets_a_field_and_every_field_has_its_option() -> None:
         assert getattr(parse(line), option.field) != default
         if option.short:
             assert parse(line.replace(f"--{option.name}", f"-{option.short}")) == parse(line)
+
+
+def test_every_option_of_map_is_one_of_the_function_and_in_its_help() -> None:
+    taken = inspect.signature(Agent.map).parameters
+    for option in MAP_OPTIONS:
+        assert option.field in taken or option.name == "output"
+        assert f"\n{option.usage} " in MAP_HELP
+    left_out = {"self", "template", "data", "system_prompt", "progress"}
+    assert {option.field for option in MAP_OPTIONS} - {"output"} == taken.keys() - left_out
+    assert max(map(len, MAP_HELP.splitlines())) <= 120
 
 
 def test_every_sub_command_is_parsed_by_its_name_and_some_as_options() -> None:

@@ -10,7 +10,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from indus_nb.errors import UsageError
 from indus_nb.notebook.magic import literal_lines
 from indus_nb.notebook.magic.options import COMMANDS
-from indus_nb.notebook.magic.request import Command, Request, parse
+from indus_nb.notebook.magic.request import Command, Request, Rows, parse
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,70 @@ def test_options_stand_in_front_and_the_rest_is_the_prompt(line: str, request_: 
 def test_a_cells_prompt_is_its_lines_and_what_stands_behind_the_options() -> None:
     assert parse("--new", "\n  a\n\n  b\n") == Request(new=True, text="  a\n\n  b")
     assert parse("--new explain", "x = 1\n") == Request(new=True, text="explain\nx = 1")
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        ('map -o k "What is {a}?" over df', Rows("What is {a}?", "df", "k")),
+        ("-o k map 'a \"b\" {c}' over df.head(3)", Rows('a "b" {c}', "df.head(3)", "k")),
+        ('map -o k --result "list[int]" "x" over [1, 2]', Rows("x", "[1, 2]", "k", "list[int]")),
+        ('map --output=k --parallel 4 "x" over over', Rows("x", "over", "k", None, {"parallel": 4})),
+        (
+            'map -o k --rpm 2.5 --max-cost $1 --journal "my file" --tools read,ls "x" over df',
+            Rows("x", "df", "k", None, {"rpm": 2.5, "max_cost": 1.0, "journal": "my file", "tools": "read,ls"}),
+        ),
+    ],
+)
+def test_map_asks_a_question_over_data(line: str, rows: Rows) -> None:
+    assert parse(line) == Request(rows=rows)
+
+
+def test_the_question_of_map_may_stand_in_the_lines_below() -> None:
+    assert parse("map -o k over df", "\n  What is\n{a}?\n") == Request(rows=Rows("  What is\n{a}?", "df", "k"))
+
+
+def test_in_front_of_map_stand_options_of_the_conversation_whose_model_answers() -> None:
+    request = parse('--name big --model opus --new map -o k "x" over df')
+    assert request == Request(name="big", model="opus", new=True, rows=Rows("x", "df", "k"))
+
+
+@pytest.mark.parametrize(
+    ("line", "cell"),
+    [
+        ("map the sales over the years", None),
+        ('map "a" to "b"', None),
+        ('map "a" over the top', None),
+        ("mapping -o x", None),
+        ("map over the sales", "below"),
+        ("map the sales over df", "below"),
+        ('-- map -o k "x" over df', None),
+    ],
+)
+def test_what_only_sounds_like_map_is_a_prompt(line: str, cell: str | None) -> None:
+    request = parse(line, cell)
+    assert request.rows is None
+    assert request.text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('map "{a}" over df', "needs a variable for the answers, which are paid for: -o NAME"),
+        ("map -o k what is it", 'Behind the options of `map` comes "QUESTION" over DATA'),
+        ('map -o k "x" over a b', 'comes "QUESTION" over DATA'),
+        ('map --paralel 2 "x" over df', "Did you mean --parallel?"),
+        ('map --parallel no "x" over df', "--parallel no: give a number above zero"),
+        ('map --rpm 0 "x" over df', "--rpm 0: give a number above zero"),
+        ('--image a.png map -o k "x" over df', "`%agent map` cannot do with --image."),
+        ('--no-wait map -o k "x" over df', "`%agent map` cannot do with --no-wait"),
+        ('--new --continue map -o k "x" over df', "exclude each other"),
+    ],
+)
+def test_a_mistake_in_map_is_named_and_nothing_is_asked(line: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(line)
+    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 from indus_nb.notebook.magic.shell import QuietStatements, help_text, install_completion, literal_lines
 
 if TYPE_CHECKING:
-    from indus_nb.notebook.magic.options import HELP
-    from indus_nb.notebook.magic.request import Command, Request, parse
+    from indus_nb.notebook.magic.options import HELP, MAP_HELP
+    from indus_nb.notebook.magic.request import Command, Request, Rows, parse
 
 __all__ = [
     "HELP",
+    "MAP_HELP",
     "Command",
     "QuietStatements",
     "Request",
+    "Rows",
     "help_text",
     "install_completion",
     "literal_lines",
@@ -24,8 +26,10 @@ __all__ = [
 
 _HOMES = {
     "HELP": "options",
+    "MAP_HELP": "options",
     "Command": "request",
     "Request": "request",
+    "Rows": "request",
     "parse": "request",
 }
 

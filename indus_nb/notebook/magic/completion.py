@@ -14,7 +14,18 @@ from typing import Any, Literal
 
 from indus_nb import textcut
 from indus_nb.answers.naming import PLAIN
-from indus_nb.notebook.magic.options import COMMANDS, OPTION, OPTION_NAMES, OPTIONS, VALUE, Kind, Option, find_option
+from indus_nb.notebook.magic.options import (
+    COMMANDS,
+    MAP_OPTIONS,
+    OPTION,
+    OPTION_NAMES,
+    OPTIONS,
+    VALUE,
+    Kind,
+    Option,
+    find_map_option,
+    find_option,
+)
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.resources.settings import agent_directory, model_registry
 from indus_nb.session.session import AgentSession
@@ -26,6 +37,8 @@ _MAX_NAME_CHARACTERS = 200
 _SHORT_OPTIONS = tuple(f"-{option.short}" for option in OPTIONS if option.short)
 _CELL = re.compile(r"\s*%%agent(?=\s|$)")
 _LINE = re.compile(r"[ \t]*%agent[ \t]")
+_MAP = re.compile(r"map\s+")
+_OVER = re.compile(r"(?:^|[\"']\s+)over\s+((?:[^\W\d]\w*)?)$")
 _DOLLAR = re.compile(r"(?<![\w\\$])\$([^\W\d]\w*)?$")
 _NAMED = re.compile(r"(?<![\w.\"'])(?:(?P<owner>[^\W\d]\w*)\.)?(?P<part>(?:[^\W\d]\w*)?)$")
 _CALLED = re.compile(r"\s*/(?P<name>\S+) (?P<typed>.*)")
@@ -107,7 +120,7 @@ def complete(text: str, sources: Sources) -> Offers | None:
 class _Options:
     """The options in front of ``rest``; ``unfinished`` is the one whose value is still being typed."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, find: Callable[[str], Option | None] = find_option) -> None:
         self.rest = line
         self.unfinished: Option | None = None
         self.ended = False
@@ -121,7 +134,7 @@ class _Options:
             if name is None:
                 self.ended = True
                 break
-            known = find_option(name)
+            known = find(name)
             if known is None or not known.value:
                 continue
             value = VALUE.match(behind)
@@ -139,6 +152,8 @@ def _behind_magic(line: str, sources: Sources, *, commands: bool) -> Offers | No
         typed = options.rest.lstrip("= \t").lstrip("\"'")
         return _values(options.unfinished, typed, options.provider, sources)
     typed = options.rest.lstrip()
+    if not options.ended and (mapped := _MAP.match(typed)):
+        return _behind_map(typed[mapped.end() :], sources)
     if not options.ended and typed.startswith("-") and " " not in typed:
         return _fitting(typed, [*_SHORT_OPTIONS, *(f"--{name}" for name in OPTION_NAMES)])
     if commands and not options.ended:
@@ -149,6 +164,17 @@ def _behind_magic(line: str, sources: Sources, *, commands: bool) -> Offers | No
         if not blank and (offers := _fitting(typed, COMMANDS, part=False)).texts:
             return offers
     return _in_prompt(typed, sources, begins=True)
+
+
+def _behind_map(line: str, sources: Sources) -> Offers | None:
+    options = _Options(line, find_map_option)
+    typed = options.rest.lstrip()
+    if options.unfinished is not None:
+        return _values(options.unfinished, typed.lstrip("= ").lstrip("\"'"), options.provider, sources)
+    if typed.startswith("-") and " " not in typed:
+        return _fitting(typed, [f"-{each.short}" if each.short else f"--{each.name}" for each in MAP_OPTIONS])
+    over = _OVER.search(typed)
+    return None if over is None else _variables(over[1], sources)
 
 
 def _arguments(command: str, typed: str, sources: Sources) -> Offers | None:

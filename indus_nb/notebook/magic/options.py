@@ -44,6 +44,10 @@ class Kind(Enum):
     """A type of answers: an expression in the user's variables, or `frame`."""
     DOLLARS = auto()
     """An amount above zero."""
+    NUMBER = auto()
+    """A number above zero."""
+    PATH = auto()
+    """A path of any file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +367,13 @@ SUBCOMMANDS = (
         "outputs",
     ),
     Subcommand(
+        "map",
+        "ask one question about each row of DATA; alone: its options",
+        '-o NAME "{column} …" over DATA',
+        manual="ask one question about each row of a frame, list or other variable; the answers come into the variable "
+        "NAME ([map.md](map.md#in-a-cell)). In a line by itself it shows its options",
+    ),
+    Subcommand(
         "serve",
         "offer the kernel's tools to other agents over MCP",
         "[stop|status|--approve MODE]",
@@ -375,6 +386,22 @@ SUBCOMMANDS = (
     Subcommand("doctor", "what is set up, and what is wrong with it", as_option=True),
     Subcommand("help", "this text", as_option=True, manual="all options and commands"),
 )
+
+_ALSO_OF_MAP = ("provider", "model", "thinking")
+MAP_OPTIONS = (
+    Option(
+        "output", "output", "the variable that the answers go into (also --output)", "NAME", Kind.VARIABLE, short="o"
+    ),
+    Option("result", "result", "answer with values: int, Invoice, list[str] …", "TYPE", Kind.TYPE),
+    *(option for option in OPTIONS if option.name in _ALSO_OF_MAP),
+    Option("max-cost", "max_cost", "US dollars for all of it, what the journal says included", "USD", Kind.DOLLARS),
+    Option("tools", "tools", "the tools that rows may use; none unless they are named", "NAMES", Kind.TOOLS),
+    Option("parallel", "parallel", "how many rows are asked at once (8)", "N", Kind.NUMBER),
+    Option("rpm", "rpm", "how many requests may begin in a minute", "N", Kind.NUMBER),
+    Option("max-tokens", "max_tokens", "the longest answer to one request (4096)", "N", Kind.NUMBER),
+    Option("journal", "journal", "a file of what is done: the next call asks for what is missing", "FILE", Kind.PATH),
+)
+"""Those behind ``%agent map``; in it ``--model`` and the like hold for the rows alone."""
 
 COMMANDS: Mapping[str, Subcommand] = {command.name: command for command in SUBCOMMANDS}
 """The sub-commands by their names."""
@@ -405,7 +432,26 @@ def find_option(name: str) -> Option | None:
     return _BY_NAME.get(name)
 
 
-_OPTION_LINES = "\n".join(f"{option.usage:<19} {option.help}" for option in OPTIONS)
+def find_map_option(name: str) -> Option | None:
+    """Return the option of ``%agent map`` of that name, long or short."""
+    return next((option for option in MAP_OPTIONS if name in (option.name, option.short)), None)
+
+
+def _lines(options: Sequence[Option]) -> str:
+    return "\n".join(f"{option.usage:<19} {option.help}" for option in options)
+
+
+_OPTION_LINES = _lines(OPTIONS)
+MAP_HELP = f"""\
+%agent map [options] -o NAME "QUESTION" over DATA
+%%agent map [options] -o NAME over DATA     the same, with the question in the lines below
+
+{_lines(MAP_OPTIONS)}
+
+In the question {{column}} stands for a value of the row; {{{{ and }}}} are braces. DATA is any expression: a frame, a
+list of rows, or anything to iterate over. NAME holds the answers: NAME.frame, NAME.failed, NAME.cost, NAME.retry().
+Stop, or an interruption, lets no more rows begin; what is done is kept. `indus_nb.agent.map` is the same in Python."""
+
 _COMMAND_LINES = "\n".join(f"%agent {f'{each.name} {each.usage}':<20} {each.help}" for each in SUBCOMMANDS)
 HELP = f"""\
 %agent [options] PROMPT     ask the agent
