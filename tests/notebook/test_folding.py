@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -259,6 +260,18 @@ def test_calls_side_by_side_fold_as_they_end() -> None:
         run.end(call_id, output)
     assert ["<details open" in html(run, number) for number in range(3)] == [False, False, True]
     assert run.close()[0] == "3 steps · 3.0 s"
+
+
+@pytest.mark.parametrize("ends", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
+def test_calls_side_by_side_keep_the_order_of_the_answer_whichever_ends_first(ends: tuple[int, ...]) -> None:
+    run = Run(live=False)
+    for _ in range(4):
+        ids = run.begin("one", "two", "three")
+        for number in ends:
+            run.end(ids[number], f"{ids[number]} out")
+    run.close()
+    shown = "\n".join(bundle["text/plain"] for bundle in run.sheet.displays)
+    assert re.findall(r"one|two|three", shown) == ["one", "two", "three"] * 4
 
 
 def test_the_widget_keeps_its_place_when_there_is_room_above_it() -> None:

@@ -369,9 +369,9 @@ SUBCOMMANDS = (
     Subcommand(
         "map",
         "ask one question about each row of DATA; alone: its options",
-        '-o NAME "{column} …" over DATA',
-        manual="ask one question about each row of a frame, list or other variable; the answers come into the variable "
-        "NAME ([map.md](map.md#in-a-cell)). In a line by itself it shows its options",
+        "… over DATA",
+        manual="ask one question about each row of a frame, list or other variable: "
+        '`%agent map -o NAME "{column} …" over df` ([map.md](map.md#in-a-cell)). By itself it shows its options',
     ),
     Subcommand(
         "serve",

@@ -96,6 +96,13 @@ class StaticDrawing:
         if drawn.outputs:
             self._go_below(drawn.outputs[-1][0])
 
+    def draw_ahead(self, card: Card) -> None:
+        """Draw a finished card that one before it, which still runs, has to precede in their row."""
+        drawn = self._drawn.setdefault(card.key, _Drawn())
+        if drawn.version != card.version:
+            drawn.version = card.version
+            self._put(drawn, card.bundle(), final=False)
+
     def draw_outputs(self, card: Card) -> None:
         """Draw what a call shows, below all that was drawn before."""
         drawn = self._drawn.setdefault(card.key, _Drawn())
@@ -330,10 +337,14 @@ class CellView:
     def _draw_static(self) -> None:
         unfinished: list[Block] = []
         for block in self._transcript.blocks:
-            if not (unfinished and _shows_outputs(unfinished[-1])):  # else it would stand above those
-                self._static.draw(block)
-            if not block.finished or (unfinished and _shows_outputs(unfinished[-1])):
+            if unfinished and _shows_outputs(unfinished[-1]):  # it would stand above those
                 unfinished.append(block)
+            elif unfinished and _has_to_wait(block, unfinished[-1]):
+                self._static.draw_ahead(cast("Card", block))
+                unfinished.append(block)
+            else:
+                self._static.draw(block)
+                unfinished += [] if block.finished else [block]
         self._transcript.blocks[:] = unfinished
         self._static.fold()
         self._draw_waiting()
@@ -388,6 +399,13 @@ class CellView:
 
 def _shows_outputs(block: Block) -> bool:
     return isinstance(block, Card) and bool(block.outputs) and not block.finished
+
+
+def _has_to_wait(block: Block, before: Block) -> bool:
+    """Whether a card has ended before the one in front of it, a call of the same answer that still runs."""
+    if not (isinstance(block, Card) and block.finished and isinstance(before, Card)):
+        return False
+    return before.shows is None or before.shows.job is None
 
 
 def _finished_first(growing: Sequence[Block]) -> list[Block]:
