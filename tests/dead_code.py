@@ -45,6 +45,9 @@ USED_UNSEEN = {
     "fields of frames and files, for those who read these": (
         *("auth_header", "status_key", "widget_key", "total_messages"),
     ),
+    "called by asyncio on a protocol": (
+        *("connection_made", "data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),
+    ),
     "called by the parser of HTML": ["handle_data", "handle_endtag", "handle_starttag"],
 }
 
