@@ -30,6 +30,7 @@ class MapOptions(TypedDict, total=False):
     max_cost: float | None
     max_tokens: int | None
     journal: Path | str | None
+    batch: bool
     progress: bool
 
 
@@ -56,6 +57,7 @@ class Agent(Definitions):
         max_cost: float | None = None,
         max_tokens: int | None = MAX_TOKENS,
         journal: Path | str | None = None,
+        batch: bool = False,
         progress: bool = True,
     ) -> Answers:
         """Ask one question about each row, and wait for the answers.
@@ -79,6 +81,8 @@ class Agent(Definitions):
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
             journal: A file of what is done: the next call with it asks for nothing that was answered.
+            batch: Whether Anthropic may take up to a day for the answers, for half the price. ``parallel`` does not
+                count then. Interrupted, it is left to the next call with the same journal; without one it is cancelled.
             progress: Whether to show how far it is, on a terminal or in a notebook.
 
         Returns:
@@ -100,6 +104,7 @@ class Agent(Definitions):
             max_cost=max_cost,
             max_tokens=max_tokens,
             journal=journal,
+            batch=batch,
             progress=progress,
         )
         shown = usual_reporter() if progress else Reporter()
@@ -142,6 +147,7 @@ class Agent(Definitions):
             max_cost=options.get("max_cost"),
             max_tokens=options.get("max_tokens", MAX_TOKENS),
             journal=options.get("journal"),
+            batch=options.get("batch", False),
         )
 
 

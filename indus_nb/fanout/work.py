@@ -12,8 +12,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indus_nb.answers import AnswerKind, InvalidValueError, answer_kind
 from indus_nb.errors import UsageError
@@ -26,6 +28,9 @@ from indus_nb.fanout.words import duration
 from indus_nb.limits.budget import Budget
 from indus_nb.limits.limiter import Limiter
 from indus_nb.start import SessionOptions
+
+if TYPE_CHECKING:
+    from indus_nb.fanout.batches import Batches
 
 PARALLEL = 8
 """How many rows are asked at once unless another number is asked for."""
@@ -49,6 +54,15 @@ class Question:
     max_tokens: int | None = MAX_TOKENS
     journal: Path | None = None
     definable: bool = False
+    batch: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch and self.session.tools:
+            raise UsageError(
+                "Rows of a batch have no tools, for each of their turns would wait for one: leave out tools or batch."
+            )
+        if self.batch and self.rpm is not None:
+            raise UsageError("Within a batch Anthropic chooses the rate: leave out rpm or batch.")
 
 
 def question(  # noqa: PLR0913 - each is an option of its own
@@ -63,6 +77,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
     max_cost: float | None = None,
     max_tokens: int | None = MAX_TOKENS,
     journal: Path | str | None = None,
+    batch: bool = False,
 ) -> Question:
     """Check what is asked before anything is.
 
@@ -77,6 +92,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
         max_cost: US dollars for all of it, what a journal says of earlier processes included.
         max_tokens: The longest answer; ``None`` for the model's own limit.
         journal: The file of what is done.
+        batch: Whether requests are collected and sent together, for half the price.
 
     Returns:
         The question.
@@ -106,6 +122,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
         max_tokens=max_tokens,
         journal=None if journal is None else Path(journal),
         definable=bool(session.tools),
+        batch=batch,
     )
 
 
@@ -134,6 +151,8 @@ class Progress:
     cost: float = 0.0
     started: float = field(default_factory=time.monotonic)
     paused_until: float = 0.0
+    waiting: str = ""
+    """What is waited for, if requests wait in batches."""
     stopping: bool = False
     ended: bool = False
 
@@ -155,6 +174,8 @@ class Progress:
         if self.stopping:
             parts.append("stopped" if self.ended else "stopping: rows that were asked come to their end")
         elif self.done < self.total:
+            if self.waiting:
+                return ", ".join([*parts, self.waiting])
             wait = self.paused_until - time.monotonic()
             parts += [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
             parts += [f"{duration(self.seconds_left)} left"] if self.seconds_left is not None else []
@@ -176,7 +197,8 @@ class Work:
         self._spent = spent
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: list[asyncio.Task[None]] = []
-        self._stopping = False
+        self._stopping = self._cancelled = False
+        self._batches: Batches | None = None
         self.progress = Progress(len(question.table.rows))
         self.problems: list[str] = []
         self.cost = spent
@@ -192,7 +214,12 @@ class Work:
         """
         self._loop = asyncio.get_running_loop()
         question = self._question
-        limiter, budget = Limiter(question.parallel, question.rpm), Budget(question.max_cost)
+        parallel, budget = question.parallel, Budget(question.max_cost)
+        if question.batch:
+            from indus_nb.fanout.batches import MAX_ROWS, Batches
+
+            parallel, self._batches = MAX_ROWS, Batches(lambda: budget.waiting)
+        limiter = Limiter(parallel, question.rpm)
         asked = Asked(
             question.session,
             question.directory,
@@ -201,10 +228,13 @@ class Work:
             budget,
             question.max_tokens,
             question.definable,
+            self._batches,
         )
         self.problems += asked.check()
         journal = None if question.journal is None else Journal(question.journal)
         try:
+            if self._batches is not None and journal is not None:
+                self._batches.restore(journal)
             budget.charge(spent := self._spent if journal is None else journal.cost)
             self.progress.cost = spent
             rows, keys = self._rows(asked, journal)
@@ -212,18 +242,22 @@ class Work:
             writer = _Writer(journal)
 
             async def work() -> None:
-                for number in waiting:
-                    if self._stopping:
-                        return
-                    rows[number] = await self._row(asked, writer, keys[number])
-                    self._count(rows[number], limiter, budget)
+                with nullcontext() if self._batches is None else self._batches.worker():
+                    for number in waiting:
+                        if self._stopping:
+                            return
+                        rows[number] = await self._row(asked, writer, keys[number])
+                        self._count(rows[number], limiter, budget)
 
-            count = min(question.parallel, sum(not row.answered for row in rows))
+            count = min(parallel, sum(not row.answered for row in rows))
             self._workers = [asyncio.create_task(work()) for _ in range(count)]
             try:
                 await self._ended(asked)
             finally:
                 await writer.close()
+                if self._batches is not None:
+                    await self._batches.close(cancel=self._cancelled)
+                    self.problems += self._batches.problems
             self.cost = budget.spent if journal is None else journal.cost
             self.progress.cost = self.cost
         finally:
@@ -248,6 +282,7 @@ class Work:
         return self._stopping
 
     def _cut_off(self) -> None:
+        self._cancelled = True
         for worker in self._workers:
             worker.cancel()
 
@@ -260,6 +295,10 @@ class Work:
                 for worker in done:
                     if not worker.cancelled() and (error := worker.exception()) is not None:
                         raise error
+                if self._batches is not None:
+                    self.progress.waiting = self._batches.status
+                    if self._stopping:
+                        self._batches.stop()
                 if self._stopping:
                     for session in tuple(asked.open_sessions):
                         await session.abort_retry()
@@ -305,7 +344,9 @@ class Work:
         prompt, key = prompt_and_key
         if (sentence := asked.budget.exhausted) is not None:
             return RowAnswer(error=sentence)
-        value, done = await asked.ask(prompt)
+        value, done = await asked.ask(prompt, key)
+        if self._batches is not None and done.error is not None and self._batches.is_left(key):
+            return RowAnswer(error=None if self._stopping else done.error)
         if self._stopping and done.error is not None and done.cost == 0:
             return RowAnswer()  # it was only waiting for another attempt
         try:

@@ -32,12 +32,14 @@ class Gate:
         budget: What it may cost.
         max_tokens: The longest answer, thinking included; ``None`` for the model's own limit.
         on_cost: Called with what each request counts as, in US dollars.
+        name: Gives each request a name, see ``StreamOptions.request_name``.
     """
 
     limiter: Limiter
     budget: Budget
     max_tokens: int | None = None
     on_cost: Callable[[float], None] = lambda _: None
+    name: Callable[[], str] | None = None
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
@@ -59,6 +61,8 @@ class _Gated:
         if most is not None and most < model.max_tokens:
             model = model.model_copy(update={"max_tokens": most})
             options = replace(options, max_tokens=min(most, options.max_tokens or most))
+        if self.gate.name is not None:
+            options = replace(options, request_name=self.gate.name())
         try:
             # Money first: a request that waits for it holds no place of the limiter's.
             async with (
