@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from indus_nb import textcut
 from indus_nb.answers import AnswerKind, FinalAnswer
 from indus_nb.errors import IndusError, SessionFileError
-from indus_nb.fanout.budget import Budget
 from indus_nb.fanout.engines import Engine
-from indus_nb.fanout.gate import Gate
 from indus_nb.fanout.journal import Done, key_of
-from indus_nb.fanout.limiter import Limiter
+from indus_nb.limits.budget import Budget
+from indus_nb.limits.gate import Gate
+from indus_nb.limits.limiter import Limiter
 from indus_nb.loop.retry import RetrySettings, asked_delay
 from indus_nb.messages import AssistantMessage
 from indus_nb.start import SessionOptions, open_session

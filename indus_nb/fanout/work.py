@@ -20,14 +20,14 @@ from typing import Any
 from indus_nb.answers import AnswerKind, InvalidValueError, answer_kind
 from indus_nb.errors import UsageError
 from indus_nb.fanout.asking import SYSTEM_PROMPT, Asked
-from indus_nb.fanout.budget import Budget
 from indus_nb.fanout.engines import Engine, Functions
 from indus_nb.fanout.journal import Done, Journal
-from indus_nb.fanout.limiter import Limiter
 from indus_nb.fanout.results import RowAnswer
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.template import Template
 from indus_nb.fanout.words import duration
+from indus_nb.limits.budget import Budget
+from indus_nb.limits.limiter import Limiter
 from indus_nb.start import SessionOptions
 
 PARALLEL = 8

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from indus_nb.fanout.budget import Budget, BudgetExhaustedError, Reservation
-from indus_nb.fanout.limiter import Limiter
+from indus_nb.limits.budget import Budget, BudgetExhaustedError, Reservation
+from indus_nb.limits.limiter import Limiter
 from indus_nb.loop.retry import asked_delay, failed_status
 from indus_nb.messages import AssistantMessage
 from indus_nb.providers import Context, Model, Provider, StreamOptions
