@@ -7,7 +7,7 @@ session; only cancelling it raises. Its session passes the limits that all rows 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,7 @@ class Asked:
         budget: What requests may cost.
         max_tokens: The longest answer.
         definable: Whether rows have tools that this process has defined.
+        on_failure: Called with what is wrong when a request has failed, which may be asked for again.
         engine: What runs the functions of tools; ``None`` for this process.
     """
 
@@ -84,6 +85,7 @@ class Asked:
     budget: Budget
     max_tokens: int | None
     definable: bool = False
+    on_failure: Callable[[str], None] = lambda _: None
     engine: Engine | None = None
     registry: ModelRegistry | None = None
     model: Model | None = None
@@ -164,10 +166,13 @@ class Asked:
     def _open(self, costs: list[float]) -> AgentSession:
         if self.registry is None or self.model is None:
             raise RuntimeError("check() comes first")
-        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append)
+        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append, self._failed)
         registry = self.registry.behind(gate.provider_for)
         shared = Shared(registry, self.model, self.identity["thinking"], bare=not self.options.tools)
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
+
+    def _failed(self, answer: AssistantMessage) -> None:
+        self.on_failure(answer.error_message or answer.stop_reason)
 
 
 def _retry(usual: RetrySettings) -> RowRetry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, cast, overload
 
 from indus_nb.answers import AnswerKind
 from indus_nb.errors import IndusError
@@ -172,7 +172,7 @@ class Answers(Sequence[Any]):
         else:
             frame = pd.DataFrame({name: self._values(name) for name in self._table.columns}, index=range(len(self)))
         for name, values in self._added().items():
-            frame[name] = pd.Series(values, index=frame.index, dtype=None if any(map(_is_there, values)) else object)
+            frame[name] = pd.Series(values, index=frame.index, dtype=_pandas_type(values))
         return frame
 
     def _values(self, column: str) -> list[Any]:
@@ -199,5 +199,15 @@ class Answers(Sequence[Any]):
         return columns
 
 
-def _is_there(value: object) -> bool:
-    return value is not None
+def _pandas_type(values: Sequence[object]) -> Any:
+    """The type of a column of pandas; ``None`` for the one that it chooses, which makes inexact numbers of integers."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return object
+    if len(there) == len(values):
+        return None
+    if all(isinstance(value, bool) for value in there):
+        return "boolean"
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in there):
+        return "Int64" if all(-(2**63) <= value < 2**63 for value in cast("list[int]", there)) else object
+    return None

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from indus_nb import textcut
 from indus_nb.answers import AnswerKind, InvalidValueError, answer_kind
 from indus_nb.errors import UsageError
 from indus_nb.fanout.asking import SYSTEM_PROMPT, Asked
@@ -29,10 +30,12 @@ from indus_nb.fanout.words import duration
 from indus_nb.limits.budget import Budget
 from indus_nb.limits.limiter import Limiter
 from indus_nb.start import SessionOptions
+from indus_nb.terminal import plain
 
 PARALLEL = 8
 """How many rows are asked at once unless another number is asked for."""
 MAX_PARALLEL = 1000
+_MAX_FAILURE_CHARACTERS = 80
 MAX_TOKENS = 4096
 """The longest answer of a row unless another is asked for, so that little money is reserved for each request."""
 
@@ -147,6 +150,8 @@ class Progress:
     paused_until: float = 0.0
     stopping: bool = False
     ended: bool = False
+    failure: str = ""
+    """Why a request has failed, until one succeeds: rows that wait for another attempt show nothing else."""
 
     @property
     def per_minute(self) -> float:
@@ -169,6 +174,7 @@ class Progress:
             wait = self.paused_until - time.monotonic()
             parts += [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
             parts += [f"{duration(self.seconds_left)} left"] if self.seconds_left is not None else []
+            parts += [f"asking again after: {self.failure}"] if self.failure else []
         return ", ".join(parts)
 
 
@@ -212,7 +218,8 @@ class Work:
             budget,
             question.max_tokens,
             question.definable,
-            None if question.over is None else Engine(question.over, question.functions, self._engine_lost),
+            self._note_failure,
+            engine=None if question.over is None else Engine(question.over, question.functions, self._engine_lost),
         )
         self.problems += asked.check()
         if asked.engine is not None:
@@ -335,11 +342,15 @@ class Work:
             self.stop()
         return RowAnswer(value, done.error, done.cost, done.session, done.value, answered=done.is_good)
 
+    def _note_failure(self, why: str) -> None:
+        self.progress.failure = textcut.one_line(plain(why), _MAX_FAILURE_CHARACTERS)
+
     def _count(self, row: RowAnswer, limiter: Limiter, budget: Budget) -> None:
         progress = self.progress
         progress.done += row.answered or row.error is not None
         progress.failed += row.error is not None
         progress.cost = budget.spent
+        progress.failure = ""
         progress.paused_until = time.monotonic() + limiter.paused_for if math.isfinite(limiter.paused_for) else 0.0
 
 

@@ -32,12 +32,14 @@ class Gate:
         budget: What it may cost.
         max_tokens: The longest answer, thinking included; ``None`` for the model's own limit.
         on_cost: Called with what each request counts as, in US dollars.
+        on_failure: Called with the answer of each request that failed.
     """
 
     limiter: Limiter
     budget: Budget
     max_tokens: int | None = None
     on_cost: Callable[[float], None] = lambda _: None
+    on_failure: Callable[[AssistantMessage], None] = lambda _: None
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
@@ -72,6 +74,7 @@ class _Gated:
                             reservation.spend(event.message.usage.cost.total)
                         elif isinstance(event, StreamError):
                             self._failed(event.error, reservation)
+                            self.gate.on_failure(event.error)
                         yield event
                 finally:
                     self.gate.on_cost(reservation.charged)
