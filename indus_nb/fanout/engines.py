@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -314,9 +315,7 @@ def _pickled(name: str, function: Callable[..., Any]) -> bytes:
 
 def _pickler() -> ModuleType:
     with contextlib.suppress(ImportError):
-        import cloudpickle  # pyright: ignore[reportMissingTypeStubs] - what sends functions of a notebook
-
-        return cloudpickle
+        return import_module("cloudpickle")  # which sends functions of a notebook; type checkers need not find it
     return pickle
 
 
