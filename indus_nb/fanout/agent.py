@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -30,6 +31,7 @@ class MapOptions(TypedDict, total=False):
     max_cost: float | None
     max_tokens: int | None
     journal: Path | str | None
+    over: Executor | None
     progress: bool
 
 
@@ -56,6 +58,7 @@ class Agent(Definitions):
         max_cost: float | None = None,
         max_tokens: int | None = MAX_TOKENS,
         journal: Path | str | None = None,
+        over: Executor | None = None,
         progress: bool = True,
     ) -> Answers:
         """Ask one question about each row, and wait for the answers.
@@ -79,6 +82,8 @@ class Agent(Definitions):
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
             journal: A file of what is done: the next call with it asks for nothing that was answered.
+            over: An executor, such as ``ProcessPoolExecutor()``: its workers run the functions of ``tools``, and
+                this process does all the rest.
             progress: Whether to show how far it is, on a terminal or in a notebook.
 
         Returns:
@@ -100,6 +105,7 @@ class Agent(Definitions):
             max_cost=max_cost,
             max_tokens=max_tokens,
             journal=journal,
+            over=over,
             progress=progress,
         )
         shown = usual_reporter() if progress else Reporter()
@@ -142,6 +148,8 @@ class Agent(Definitions):
             max_cost=options.get("max_cost"),
             max_tokens=options.get("max_tokens", MAX_TOKENS),
             journal=options.get("journal"),
+            over=options.get("over"),
+            functions=self.plain_functions(session.tools or ()),
         )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from indus_nb import textcut
 from indus_nb.answers import AnswerKind, FinalAnswer
 from indus_nb.errors import IndusError, SessionFileError
+from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
 from indus_nb.limits.budget import Budget
 from indus_nb.limits.gate import Gate
@@ -74,6 +75,7 @@ class Asked:
         max_tokens: The longest answer.
         definable: Whether rows have tools that this process has defined.
         on_failure: Called with what is wrong when a request has failed, which may be asked for again.
+        engine: What runs the functions of tools; ``None`` for this process.
     """
 
     options: SessionOptions
@@ -84,6 +86,7 @@ class Asked:
     max_tokens: int | None
     definable: bool = False
     on_failure: Callable[[str], None] = lambda _: None
+    engine: Engine | None = None
     registry: ModelRegistry | None = None
     model: Model | None = None
     identity: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -141,9 +144,12 @@ class Asked:
             session = self._open(costs)
             self.open_sessions.add(session)
             session.settings.retry = _retry(session.settings.retry)
+            calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind)
             # As an extension's, for a row that begins with a slash is no command.
             await session.prompt(prompt, source="extension", answer=answer)
+            if calls is not None and calls.problem is not None:
+                raise IndusError(calls.problem)  # noqa: TRY301 - as for everything else that ends a row
             value = _value(session.answer_or_raise(), answer)
             plain = value if self.kind is None else self.kind.to_json(value)
         except IndusError as problem:

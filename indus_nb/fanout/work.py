@@ -12,13 +12,16 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from indus_nb import textcut
 from indus_nb.answers import AnswerKind, InvalidValueError, answer_kind
 from indus_nb.errors import UsageError
 from indus_nb.fanout.asking import SYSTEM_PROMPT, Asked
+from indus_nb.fanout.engines import Engine, Functions
 from indus_nb.fanout.journal import Done, Journal
 from indus_nb.fanout.results import RowAnswer
 from indus_nb.fanout.rows import Table
@@ -52,6 +55,8 @@ class Question:
     max_tokens: int | None = MAX_TOKENS
     journal: Path | None = None
     definable: bool = False
+    over: Executor | None = None
+    functions: Functions = field(default_factory=dict[str, Any])
 
 
 def question(  # noqa: PLR0913 - each is an option of its own
@@ -66,6 +71,8 @@ def question(  # noqa: PLR0913 - each is an option of its own
     max_cost: float | None = None,
     max_tokens: int | None = MAX_TOKENS,
     journal: Path | str | None = None,
+    over: Executor | None = None,
+    functions: Functions | None = None,
 ) -> Question:
     """Check what is asked before anything is.
 
@@ -80,6 +87,8 @@ def question(  # noqa: PLR0913 - each is an option of its own
         max_cost: US dollars for all of it, what a journal says of earlier processes included.
         max_tokens: The longest answer; ``None`` for the model's own limit.
         journal: The file of what is done.
+        over: What runs the functions of tools; ``None`` for this process.
+        functions: Those that it may run.
 
     Returns:
         The question.
@@ -109,6 +118,8 @@ def question(  # noqa: PLR0913 - each is an option of its own
         max_tokens=max_tokens,
         journal=None if journal is None else Path(journal),
         definable=bool(session.tools),
+        over=over,
+        functions=functions or {},
     )
 
 
@@ -208,8 +219,11 @@ class Work:
             question.max_tokens,
             question.definable,
             self._note_failure,
+            engine=None if question.over is None else Engine(question.over, question.functions, self._engine_lost),
         )
         self.problems += asked.check()
+        if asked.engine is not None:
+            await asked.engine.check(lambda: self._stopping)
         journal = None if question.journal is None else Journal(question.journal)
         try:
             budget.charge(spent := self._spent if journal is None else journal.cost)
@@ -253,6 +267,11 @@ class Work:
     def stopped(self) -> bool:
         """Whether it was stopped."""
         return self._stopping
+
+    def _engine_lost(self, sentence: str) -> None:
+        # Every further row would pay for a request whose tools cannot be called.
+        self.problems.append(sentence)
+        self.stop()
 
     def _cut_off(self) -> None:
         for worker in self._workers:
