@@ -501,6 +501,8 @@ ORDER = [
     "auto_retry_end",
     "agent_settled",
     "todo_auto_clear",
+    "subagent_lifecycle",
+    "subagent_progress",
     "queue_update",
     "job_update",
     "session_info_changed",

@@ -507,6 +507,8 @@ EVENT_NAMES: frozenset[str] = frozenset(
         "job_update",
         "todo_reminder",
         "todo_auto_clear",
+        "subagent_lifecycle",
+        "subagent_progress",
         "ttsr_triggered",
     }
 )

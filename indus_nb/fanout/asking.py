@@ -7,7 +7,7 @@ session; only cancelling it raises. Its session passes the limits that all rows 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from indus_nb import textcut
 from indus_nb.answers import AnswerKind, FinalAnswer
 from indus_nb.errors import IndusError, SessionFileError
+from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
 from indus_nb.limits.budget import Budget
 from indus_nb.limits.gate import Gate
@@ -74,6 +75,8 @@ class Asked:
         budget: What requests may cost.
         max_tokens: The longest answer.
         definable: Whether rows have tools that this process has defined.
+        on_failure: Called with what is wrong when a request has failed, which may be asked for again.
+        engine: What runs the functions of tools; ``None`` for this process.
         batches: What requests are collected in; ``None`` if each is sent by itself.
     """
 
@@ -84,6 +87,8 @@ class Asked:
     budget: Budget
     max_tokens: int | None
     definable: bool = False
+    on_failure: Callable[[str], None] = lambda _: None
+    engine: Engine | None = None
     batches: Batches | None = None
     registry: ModelRegistry | None = None
     model: Model | None = None
@@ -154,9 +159,12 @@ class Asked:
             session = self._open(costs, key)
             self.open_sessions.add(session)
             session.settings.retry = _retry(session.settings.retry)
+            calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind)
             # As an extension's, for a row that begins with a slash is no command.
             await session.prompt(prompt, source="extension", answer=answer)
+            if calls is not None and calls.problem is not None:
+                raise IndusError(calls.problem)  # noqa: TRY301 - as for everything else that ends a row
             value = _value(session.answer_or_raise(), answer)
             plain = value if self.kind is None else self.kind.to_json(value)
         except IndusError as problem:
@@ -174,10 +182,13 @@ class Asked:
         if self.registry is None or self.model is None:
             raise RuntimeError("check() comes first")
         name = None if self.batches is None else self.batches.names(key)
-        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append, name)
+        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append, self._failed, name)
         registry = self.registry.behind(gate.provider_for)
         shared = Shared(registry, self.model, self.identity["thinking"], bare=not self.options.tools)
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
+
+    def _failed(self, answer: AssistantMessage) -> None:
+        self.on_failure(answer.error_message or answer.stop_reason)
 
 
 def _retry(usual: RetrySettings) -> RowRetry:

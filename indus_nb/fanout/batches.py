@@ -368,7 +368,9 @@ class Batches:
         while True:
             try:
                 async with aclosing(client.results(batch)) as results:
-                    return (await anext(results, ("", {})))[0] in names
+                    async for name, _ in results:
+                        return name in names
+                    return False
             except Exception as error:
                 if not is_passing(error):
                     raise

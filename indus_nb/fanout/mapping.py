@@ -19,7 +19,7 @@ from indus_nb.storage import session_directory
 from indus_nb.wire import random_hex
 
 _SLICE_SECONDS = 0.1
-_AGAIN = frozenset({"parallel", "rpm", "max_cost", "max_tokens", "batch"})
+_AGAIN = frozenset({"parallel", "rpm", "max_cost", "max_tokens", "batch", "over"})
 
 
 def new_directory() -> Path:

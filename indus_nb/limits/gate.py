@@ -32,6 +32,7 @@ class Gate:
         budget: What it may cost.
         max_tokens: The longest answer, thinking included; ``None`` for the model's own limit.
         on_cost: Called with what each request counts as, in US dollars.
+        on_failure: Called with the answer of each request that failed.
         name: Gives each request a name, see ``StreamOptions.request_name``.
     """
 
@@ -39,6 +40,7 @@ class Gate:
     budget: Budget
     max_tokens: int | None = None
     on_cost: Callable[[float], None] = lambda _: None
+    on_failure: Callable[[AssistantMessage], None] = lambda _: None
     name: Callable[[], str] | None = None
 
     def provider_for(self, inner: Provider) -> Provider:
@@ -76,6 +78,7 @@ class _Gated:
                             reservation.spend(event.message.usage.cost.total)
                         elif isinstance(event, StreamError):
                             self._failed(event.error, reservation)
+                            self.gate.on_failure(event.error)
                         yield event
                 finally:
                     self.gate.on_cost(reservation.charged)

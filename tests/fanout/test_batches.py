@@ -238,7 +238,7 @@ def test_interrupted_with_a_journal_the_batch_goes_on_and_is_collected(api: Batc
     assert said.startswith("[None, None, None] 0")
     assert "msgbatch_01" in said
     assert "collects" in said
-    api.batches[0].polls = 1
+    api.batches[0].polls = api.polls = 1
     again = agent.map("{item}", range(4), batch=True, journal=journal)
     assert (list(again), again.failed) == ([f"<{number}>" for number in range(4)], [])
     assert ([len(batch.requests) for batch in api.batches], api.cancelled) == ([3, 1], [])
