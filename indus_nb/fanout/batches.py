@@ -29,7 +29,7 @@ from indus_nb.providers.http import HttpStatusError
 from indus_nb.wire import JsonObject, dump
 
 MAX_ROWS = 4000
-"""How many rows wait at once: each is an open session, of about 75 kB."""
+"""How many rows wait at once: each is an open session, of about 75 kB, so that they take some 300 MB."""
 _MAX_REQUESTS = 50_000  # of the API's 100,000
 _MAX_BYTES = 64 * 1024 * 1024  # of its 256 MB, for it is in memory more than once
 _LOOK_SECONDS = 0.05

@@ -268,8 +268,8 @@ class BatchProvider(AnthropicProvider):
 
 
 async def _nothing() -> AsyncGenerator[bytes]:
-    return
-    yield b""
+    for piece in ():
+        yield piece
 
 
 async def _events(message: JsonObject) -> AsyncGenerator[Sequence[object]]:
