@@ -14,6 +14,7 @@ from indus_nb.wire import WireModel, names_of
 
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_CHARACTERS = 1000
+SubagentLevel = Literal["off", "progress", "events"]
 
 
 def _check_path(path: str | None) -> str | None:
@@ -251,6 +252,37 @@ class StopJob(Command):
 
     type: Literal["stop_job"] = "stop_job"
     job_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
+
+
+class SetSubagentSubscription(Command):
+    """Which frames about sub-agents are sent; none until this is set.
+
+    With `progress` these are `subagent_lifecycle` and `subagent_progress`, with `events` also `subagent_event`, with
+    `off` none.
+    """
+
+    type: Literal["set_subagent_subscription"] = "set_subagent_subscription"
+    level: SubagentLevel
+
+
+class GetSubagents(Command):
+    """The sub-agents that work at present, each with its `progress`."""
+
+    type: Literal["get_subagents"] = "get_subagents"
+
+
+class GetSubagentMessages(Command):
+    """What a sub-agent has said and was told, from its session file: its `entries`, and the `messages` among them.
+
+    It is named by its id or by that file. `fromByte` leaves out what was read before: it is the `nextByte` of the
+    response before. With `reset` the file is shorter than that, and is read from its beginning.
+    """
+
+    type: Literal["get_subagent_messages"] = "get_subagent_messages"
+    subagent_id: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
+    session_file: str | None = None
+    from_byte: int = Field(default=0, ge=0)
+    _possible = field_validator("session_file")(_check_path)
 
 
 class GetSessionStats(Command):

@@ -20,6 +20,7 @@ from indus_nb.console.frames import Wire
 from indus_nb.console.host_tools import HostTools
 from indus_nb.console.intake import carry_out
 from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, on_signals
+from indus_nb.console.subagents import SubagentFrames
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.providers import Model
 from indus_nb.providers.preloading import preload_in_background
@@ -50,6 +51,8 @@ class RpcServer:
         """The commands that are carried out."""
         self._shown_model: tuple[Model | None, JsonObject | None] = (None, None)
         self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
+        self._subagents = SubagentFrames(writer.send_line)
+        session.subscribe(self._subagents.follow)
         self._handlers: dict[str, tuple[type[Command], Callable[[Any], Any]]] = {
             "prompt": (commands.Prompt, self._prompt),
             "abort_and_prompt": (commands.AbortAndPrompt, self._prompt),
@@ -78,6 +81,9 @@ class RpcServer:
             "abort_bash": (commands.AbortBash, self._abort_bash),
             "get_jobs": (commands.GetJobs, self._get_jobs),
             "stop_job": (commands.StopJob, self._stop_job),
+            "set_subagent_subscription": (commands.SetSubagentSubscription, self._subagents.subscribe),
+            "get_subagents": (commands.GetSubagents, self._subagents.working),
+            "get_subagent_messages": (commands.GetSubagentMessages, self._subagents.messages),
             "get_session_stats": (commands.GetSessionStats, self._get_session_stats),
             "export_html": (commands.ExportHtml, self._export_html),
             "switch_session": (commands.SwitchSession, self._switch_session),
