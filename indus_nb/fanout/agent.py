@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from indus_nb.extensions.definitions import Definitions
 from indus_nb.extensions.definitions import agent as definitions
 from indus_nb.fanout.mapping import Map, new_directory
+from indus_nb.fanout.partitions import bring, is_partitioned
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
+from indus_nb.fanout.template import Template
 from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, Question, question
 from indus_nb.start import SessionOptions
 
@@ -109,7 +113,7 @@ class Agent(Definitions):
             progress=progress,
         )
         shown = usual_reporter() if progress else Reporter()
-        return Map(data, self._question(template, data, options)).here(shown)
+        return Map(*self._question(template, data, options)).here(shown)
 
     async def map_async(self, template: str, data: object, **options: Unpack[MapOptions]) -> Answers:
         """``map`` for programs with an event loop; cancelling it cuts off the rows that are asked.
@@ -125,9 +129,12 @@ class Agent(Definitions):
         Raises:
             IndusError: As for ``map``.
         """
-        return await Map(data, self._question(template, data, options)).on_loop()
+        # In a thread where the loop would wait for data that is computed.
+        asking = partial(self._question, template, data, options)
+        return await Map(*(await asyncio.to_thread(asking) if is_partitioned(data) else asking())).on_loop()
 
-    def _question(self, template: str, data: object, options: MapOptions) -> Question:
+    def _question(self, template: str, data: object, options: MapOptions) -> tuple[object, Question]:
+        data, table = bring(data, Template(template)) if is_partitioned(data) else (data, table_of(data))
         session = SessionOptions(
             model=options.get("model"),
             provider=options.get("provider"),
@@ -137,9 +144,9 @@ class Agent(Definitions):
             system_prompt=options.get("system_prompt"),
             jobs_after=0,
         )
-        return question(
+        asked = question(
             template,
-            table_of(data),
+            table,
             result=options.get("result"),
             session=session,
             directory=new_directory(),
@@ -151,6 +158,7 @@ class Agent(Definitions):
             over=options.get("over"),
             functions=self.plain_functions(session.tools or ()),
         )
+        return data, asked
 
 
 agent = Agent(definitions)

@@ -16,12 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from indus_nb import textcut
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.events import ToolOutput
+from indus_nb.fanout import pulse
 from indus_nb.tools.function import as_output, function_tool
 from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, ToolError
 from indus_nb.wire import random_hex
@@ -119,6 +121,8 @@ class Engine:
         self._on_lost = on_lost
         self._lost: str | None = None
         self._pending: set[asyncio.Future[None]] = set()
+        self._has_worked = False
+        self._watching: asyncio.Task[None] | None = None
         self._numbers = map(f"{random_hex(8)}-{{}}".format, itertools.count())
         self._tools = {name: function_tool(function, **options) for name, (function, options) in functions.items()}
         self._pickled = {name: _pickled(name, function) for name, (function, _) in functions.items()}
@@ -135,6 +139,8 @@ class Engine:
         """
         if not self._pickled:
             return
+        if (probe := pulse.probe_of(self._executor)) is not None:
+            self._watching = asyncio.create_task(self._watch(probe))
         task = asyncio.ensure_future(self._submit("The first call", load, [*self._pickled.values()]))
         try:
             while not task.done() and not stopping():
@@ -151,6 +157,11 @@ class Engine:
             raise
         finally:
             task.cancel()
+
+    def close(self) -> None:
+        """Look after it no longer."""
+        if self._watching is not None:
+            self._watching.cancel()
 
     def lend_to(self, session: AgentSession) -> RowCalls:
         """Let a session call the functions here.
@@ -225,12 +236,16 @@ class Engine:
         if future.cancelled():
             raise EngineError(self._lose("it cancelled its calls"))
         if (error := future.exception()) is None:
+            self._has_worked = True
             return future.result()
         if isinstance(error, BrokenExecutor):
             raise EngineError(self._lose(_reason(error))) from error
         raise EngineError(
             f"{what} was not carried out by {self._name}: {_reason(error)}. retry() asks for the row again."
         ) from error
+
+    async def _watch(self, probe: pulse.Probe) -> None:
+        self._lose(await pulse.lost(probe, lambda: bool(self._pending), lambda: self._has_worked))
 
     def _lose(self, reason: str) -> str:
         """Note that the engine is gone, once; calls that wait for it wait no longer."""
@@ -300,9 +315,7 @@ def _pickled(name: str, function: Callable[..., Any]) -> bytes:
 
 def _pickler() -> ModuleType:
     with contextlib.suppress(ImportError):
-        import cloudpickle  # pyright: ignore[reportMissingTypeStubs] - what sends functions of a notebook
-
-        return cloudpickle
+        return import_module("cloudpickle")  # which sends functions of a notebook; type checkers need not find it
     return pickle
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast, overload
 
 from indus_nb.answers import AnswerKind
 from indus_nb.errors import IndusError
+from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.words import rows_of
 from indus_nb.wire import JsonObject
@@ -139,7 +140,8 @@ class Answers(Sequence[Any]):
     def records(self) -> list[JsonObject]:
         """The rows as dictionaries: their columns, those of the answers, ``error`` and ``session``.
 
-        A column whose name is taken by the data has ``answer_`` before it.
+        A column whose name is taken by the data has ``answer_`` before it. Of a frame of Dask there are only the
+        columns that the prompt names.
         """
         added = self._added()
         return [
@@ -151,8 +153,8 @@ class Answers(Sequence[Any]):
     def frame(self) -> Any:
         """The rows as a data frame, with the columns that ``records`` has besides theirs.
 
-        It is one of polars if the data was one, and of pandas otherwise; the rows of a data frame of pandas keep their
-        index and types.
+        It is one of polars or of Dask if the data was one, and of pandas otherwise; the rows of a data frame of pandas
+        keep their index and types. In one of Dask the columns are added to each partition where it lives.
 
         Raises:
             IndusError: There is no pandas here; ``records`` needs none.
@@ -167,6 +169,9 @@ class Answers(Sequence[Any]):
             import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
         except ImportError as error:
             raise IndusError("There is no pandas here to make a frame with: install it, or use `records`.") from error
+        if isinstance(data, Partitions):
+            added = {name: pd.Series(values, dtype=_pandas_type(values)) for name, values in self._added().items()}
+            return data.with_columns(added)
         if isinstance(data, pd.DataFrame):
             frame = data.copy()
         else:

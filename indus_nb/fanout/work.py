@@ -222,8 +222,17 @@ class Work:
             engine=None if question.over is None else Engine(question.over, question.functions, self._engine_lost),
         )
         self.problems += asked.check()
-        if asked.engine is not None:
-            await asked.engine.check(lambda: self._stopping)
+        try:
+            if asked.engine is not None:
+                await asked.engine.check(lambda: self._stopping)
+            return await self._run(asked)
+        finally:
+            self.progress.ended = True
+            if asked.engine is not None:
+                asked.engine.close()
+
+    async def _run(self, asked: Asked) -> list[RowAnswer]:
+        question, limiter, budget = self._question, asked.limiter, asked.budget
         journal = None if question.journal is None else Journal(question.journal)
         try:
             budget.charge(spent := self._spent if journal is None else journal.cost)
@@ -248,7 +257,6 @@ class Work:
             self.cost = budget.spent if journal is None else journal.cost
             self.progress.cost = self.cost
         finally:
-            self.progress.ended = True
             if journal is not None:
                 journal.close()
         return rows

@@ -12,7 +12,8 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from messages_api import MessagesApi, Recorded, Reply, ToolUse
+from fanout_calls import Calling
+from messages_api import MessagesApi
 
 from indus_nb import agent
 from indus_nb.errors import IndusError, UsageError
@@ -20,34 +21,6 @@ from indus_nb.extensions.api import Context
 from indus_nb.tools.tool import ToolContext
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-
-
-def asked(request: Recorded) -> str:
-    """What the first message of a request holds."""
-    content = request.body["messages"][0]["content"]
-    return content if isinstance(content, str) else content[0]["text"]
-
-
-class Calling:
-    """A server that lets each row call a tool with its text, and answers with what the tool gave; it counts money."""
-
-    def __init__(self, tool: str) -> None:
-        self.tool = tool
-        self.dollars = 0
-        self._lock = threading.Lock()
-
-    def __call__(self, request: Recorded) -> Reply:
-        with self._lock:
-            self.dollars += 100 * 1000 + 20 * 5000  # of 1e-9 dollars, at the prices of Claude Haiku
-        if len(request.body["messages"]) == 1:
-            return Reply(ToolUse(self.tool, {"text": asked(request)}), at_once=True)
-        return Reply(" ".join(request.texts), at_once=True)
-
-
-def calls(api: MessagesApi, tool: str) -> Calling:
-    """Let the server call a tool for each row."""
-    api.default = server = Calling(tool)  # type: ignore[assignment]
-    return server
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +51,7 @@ def where() -> str:
 def test_functions_run_in_the_workers_and_answers_come_in_order(
     messages_api: MessagesApi, where: str, way: str
 ) -> None:
-    server = calls(messages_api, where)
+    server = Calling.on(messages_api, where)
     with ProcessPoolExecutor(2, multiprocessing.get_context(way)) as pool:
         done = agent.map("{item}", range(10), tools=[where], over=pool)
         workers = {str(process) for process in pool._processes}
@@ -96,7 +69,7 @@ def test_what_a_function_raises_is_read_by_the_model(messages_api: MessagesApi) 
             raise LookupError("no such thing")
         return "fine"
 
-    calls(messages_api, "odd")
+    Calling.on(messages_api, "odd")
     with ProcessPoolExecutor(1) as pool:
         assert list(agent.map("{item}", [0, 1], tools=["odd"], over=pool)) == ["fine", "no such thing"]
 
@@ -118,7 +91,7 @@ def test_a_killed_worker_ends_its_rows_with_a_sentence_and_a_new_engine_asks_the
             os.kill(os.getpid(), signal.SIGKILL)
         return f"<{text}>"
 
-    server = calls(messages_api, "fatal")
+    server = Calling.on(messages_api, "fatal")
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         done = agent.map("{item}", range(40), tools=["fatal"], over=pool, parallel=2)
     assert list(done)[:4] == ["<0>", "<1>", "<2>", "<3>"]
@@ -149,7 +122,7 @@ def test_the_model_reads_nothing_of_a_lost_engine(messages_api: MessagesApi) -> 
         os.kill(os.getpid(), signal.SIGKILL)
         return text
 
-    calls(messages_api, "fatal")
+    Calling.on(messages_api, "fatal")
     with ProcessPoolExecutor(1) as pool:
         done = agent.map("{item}", ["a"], result=int, tools=["fatal"], over=pool)
     assert done.failed == [0]
@@ -200,7 +173,7 @@ def test_functions_that_need_this_process_stay_here(messages_api: MessagesApi) -
 
     with ProcessPoolExecutor(1) as pool:
         for tool in ("with_call", "with_session", "waiting"):
-            calls(messages_api, tool)
+            Calling.on(messages_api, tool)
             assert list(agent.map("{item}", ["a"], tools=[tool], over=pool)) == [f"{os.getpid()} True a"]
 
 
@@ -228,7 +201,7 @@ def test_cancelling_cuts_off_calls_that_have_not_begun(messages_api: MessagesApi
             time.sleep(0.01)
         return text
 
-    calls(messages_api, "slow")
+    Calling.on(messages_api, "slow")
 
     def interrupt() -> None:
         import _thread
