@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from indus_nb.console import commands
 from indus_nb.errors import UsageError
@@ -72,27 +73,26 @@ class SubagentFrames:
             while len(self._files) > _MAX_KNOWN:
                 del self._files[next(iter(self._files))]
 
-    def subscribe(self, command: commands.SetSubagentSubscription) -> JsonObject:
-        """Set what the client is sent."""
-        self._level = command.level
-        return {"level": self._level}
-
-    def working(self, _: commands.GetSubagents) -> JsonObject:
-        """Those that work, in the order of their tasks."""
-        return {"subagents": sorted(self._working.values(), key=lambda shown: (shown["index"], shown["id"]))}
-
-    async def messages(self, command: commands.GetSubagentMessages) -> JsonObject:
-        """What one has said and was told, from a place in its session file on.
+    def answer(self, command: commands.Command) -> JsonObject | Coroutine[Any, Any, JsonObject]:
+        """Carry out a command about sub-agents.
 
         Args:
-            command: Names it, by its id or by that file.
+            command: One of the three.
 
         Returns:
-            The entries and messages of whole lines, and where to go on.
-
-        Raises:
-            UsageError: There is no such sub-agent of this session.
+            The data of its response; for messages what returns them, and raises ``UsageError`` if there are none.
         """
+        match command:
+            case commands.SetSubagentSubscription():
+                self._level = command.level
+                return {"level": self._level}
+            case commands.GetSubagentMessages():
+                return self._messages(command)
+            case _:
+                return {"subagents": sorted(self._working.values(), key=lambda shown: (shown["index"], shown["id"]))}
+
+    async def _messages(self, command: commands.GetSubagentMessages) -> JsonObject:
+        """What one has said and was told, from a place in its session file on."""
         if command.subagent_id is None and command.session_file is None:
             raise UsageError("get_subagent_messages needs subagentId or sessionFile.")
         path = self._files.get(command.subagent_id) if command.subagent_id is not None else command.session_file

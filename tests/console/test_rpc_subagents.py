@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from messages_api import Gate, MessagesApi, Recorded, Reply, Text, ToolUse
-from rpc_process import PROGRAM, RpcProcess, environment
+from rpc_process import RpcProcess, indusagi
 
 TASKS = {"tasks": [{"title": "First", "prompt": "one"}, {"title": "Second", "prompt": "two"}]}
 
@@ -113,16 +112,7 @@ def test_text_mode_says_on_standard_error_when_one_begins_and_ends(
 ):
     gate.open()
     more = {"ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "sk-test"}
-    command = [*PROGRAM, "--model", "claude-haiku-4-5", "--tools", "agents", "lead"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment(tmp_path, **more),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = indusagi("--model", "claude-haiku-4-5", "--tools", "agents", "lead", home=tmp_path, **more)
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     for line in ("Sub-agent 1 begins: First", "Sub-agent 2 completed: Second"):
         assert f"indusagi: {line}" in done.stderr.splitlines()
