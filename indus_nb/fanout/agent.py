@@ -35,6 +35,7 @@ class MapOptions(TypedDict, total=False):
     max_cost: float | None
     max_tokens: int | None
     journal: Path | str | None
+    batch: bool
     over: Executor | None
     progress: bool
 
@@ -62,6 +63,7 @@ class Agent(Definitions):
         max_cost: float | None = None,
         max_tokens: int | None = MAX_TOKENS,
         journal: Path | str | None = None,
+        batch: bool = False,
         over: Executor | None = None,
         progress: bool = True,
     ) -> Answers:
@@ -86,6 +88,8 @@ class Agent(Definitions):
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
             journal: A file of what is done: the next call with it asks for nothing that was answered.
+            batch: Whether Anthropic may take up to a day for the answers, for half the price. ``parallel`` does not
+                count then. Interrupted, it is left to the next call with the same journal; without one it is cancelled.
             over: An executor, such as ``ProcessPoolExecutor()``: its workers run the functions of ``tools``, and
                 this process does all the rest.
             progress: Whether to show how far it is, on a terminal or in a notebook.
@@ -109,6 +113,7 @@ class Agent(Definitions):
             max_cost=max_cost,
             max_tokens=max_tokens,
             journal=journal,
+            batch=batch,
             over=over,
             progress=progress,
         )
@@ -155,6 +160,7 @@ class Agent(Definitions):
             max_cost=options.get("max_cost"),
             max_tokens=options.get("max_tokens", MAX_TOKENS),
             journal=options.get("journal"),
+            batch=options.get("batch", False),
             over=options.get("over"),
             functions=self.plain_functions(session.tools or ()),
         )

@@ -116,8 +116,8 @@ class Answers(Sequence[Any]):
         """Ask for the rows that have no answer once more; what there is stays, and is not paid again.
 
         Args:
-            **changes: ``parallel``, ``rpm``, ``max_cost``, ``max_tokens``, ``over`` or ``progress`` in place of what
-                they were.
+            **changes: ``parallel``, ``rpm``, ``max_cost``, ``max_tokens``, ``batch``, ``over`` or ``progress`` in place
+                of what they were.
 
         Returns:
             The answers of all rows.

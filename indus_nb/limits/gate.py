@@ -33,6 +33,7 @@ class Gate:
         max_tokens: The longest answer, thinking included; ``None`` for the model's own limit.
         on_cost: Called with what each request counts as, in US dollars.
         on_failure: Called with the answer of each request that failed.
+        name: Gives each request a name, see ``StreamOptions.request_name``.
     """
 
     limiter: Limiter
@@ -40,6 +41,7 @@ class Gate:
     max_tokens: int | None = None
     on_cost: Callable[[float], None] = lambda _: None
     on_failure: Callable[[AssistantMessage], None] = lambda _: None
+    name: Callable[[], str] | None = None
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
@@ -61,6 +63,8 @@ class _Gated:
         if most is not None and most < model.max_tokens:
             model = model.model_copy(update={"max_tokens": most})
             options = replace(options, max_tokens=min(most, options.max_tokens or most))
+        if self.gate.name is not None:
+            options = replace(options, request_name=self.gate.name())
         try:
             # Money first: a request that waits for it holds no place of the limiter's.
             async with (
