@@ -23,9 +23,13 @@ from indus_nb import textcut
 from indus_nb.errors import IndusError, SessionFileError
 from indus_nb.events import (
     AutoRetryStart,
+    EntryAdded,
     MessageEnd,
     MessageStart,
+    MessageUpdate,
     SessionEvent,
+    SubagentEvent,
+    SubagentEventPayload,
     SubagentInfo,
     SubagentLifecycle,
     SubagentLifecyclePayload,
@@ -237,6 +241,9 @@ class _Call:
         agent.path = None if session.store.path is None else str(session.store.path)
 
         async def follow(event: SessionEvent) -> None:
+            if not isinstance(event, MessageUpdate | EntryAdded):
+                payload = SubagentEventPayload(id=agent.info.id, event=event)
+                await self._session.emit(SubagentEvent(payload=payload))
             if self._note(agent, session, event):
                 await self._tell(agent)
 
