@@ -24,7 +24,8 @@ The life of one prompt::
 
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
 whenever their cause does: ``queue_update``, ``job_update``, ``model_changed``, ``thinking_level_changed``,
-``session_info_changed``, ``bash_execution_update``. What an event reports is stored before it is published to
+``session_info_changed``, ``bash_execution_update``, and while the tool ``agents`` runs ``subagent_lifecycle``,
+``subagent_progress``, ``subagent_event``. What an event reports is stored before it is published to
 subscribers; if the session file cannot be written, ``session_save_failed`` follows. Events are immutable: all receivers
 get the same object.
 
@@ -58,6 +59,7 @@ from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.wire import JsonObject, WireEvent, WireModel
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
+SubagentStatus = Literal["pending", "running", "completed", "failed", "aborted"]
 JobState = Literal["running", "ended", "failed", "stopped"]
 
 
@@ -279,6 +281,85 @@ class TtsrTriggered(Event):
     rules: list[JsonObject]
 
 
+class SubagentInfo(WireModel):
+    """A sub-agent, and what it does at present; times in ms, ``cost`` in US dollars."""
+
+    index: int
+    id: str
+    """The id of its session."""
+    agent: str = "task"
+    agent_source: str = "bundled"
+    status: SubagentStatus = "pending"
+    task: str
+    """What it was asked to do."""
+    description: str
+    """The same in a few words."""
+    current_tool: str | None = None
+    current_tool_args: str | None = None
+    recent_tools: list[JsonObject] = Field(default_factory=list[JsonObject])
+    recent_output: list[str] = Field(default_factory=list[str])
+    """The last lines of its newest answer, the last one first."""
+    tool_count: int = 0
+    requests: int = 0
+    tokens: int = 0
+    cost: float = 0
+    duration_ms: int = 0
+
+
+class SubagentLifecyclePayload(WireModel):
+    """A sub-agent begins or ends."""
+
+    id: str
+    agent: str = "task"
+    agent_source: str = "bundled"
+    parent_tool_call_id: str
+    description: str
+    status: Literal["started", "completed", "failed", "aborted"]
+    session_file: str | None = None
+    """``None`` if it is never saved."""
+    index: int
+
+
+class SubagentProgressPayload(WireModel):
+    """What a sub-agent does at present."""
+
+    index: int
+    agent: str = "task"
+    agent_source: str = "bundled"
+    task: str
+    parent_tool_call_id: str
+    session_file: str | None = None
+    progress: SubagentInfo
+
+
+class SubagentLifecycle(Event):
+    """A sub-agent of the tool ``agents`` begins (``started``), or has ended: ``completed``, ``failed``, ``aborted``."""
+
+    type: Literal["subagent_lifecycle"] = "subagent_lifecycle"
+    payload: SubagentLifecyclePayload
+
+
+class SubagentProgress(Event):
+    """What a sub-agent of the tool ``agents`` does now, what it has done so far, and what that has cost."""
+
+    type: Literal["subagent_progress"] = "subagent_progress"
+    payload: SubagentProgressPayload
+
+
+class SubagentEventPayload(WireModel):
+    """An event of a sub-agent's session; ``id`` is that of the sub-agent."""
+
+    id: str
+    event: Any
+
+
+class SubagentEvent(Event):
+    """Something has happened in the session of a sub-agent. Its answers are whole: ``message_update`` is left out."""
+
+    type: Literal["subagent_event"] = "subagent_event"
+    payload: SubagentEventPayload
+
+
 class SessionInfoChanged(Event):
     """The session was given a name."""
 
@@ -353,6 +434,9 @@ SessionEvent: TypeAlias = (
     | TtsrTriggered
     | TodoReminder
     | TodoAutoClear
+    | SubagentLifecycle
+    | SubagentProgress
+    | SubagentEvent
     | AutoRetryStart
     | AutoRetryEnd
     | CompactionStart

@@ -44,6 +44,8 @@ USED_UNSEEN = {
     ),
     "fields of frames and files, for those who read these": (
         *("auth_header", "status_key", "widget_key", "total_messages"),
+        *("tool_count", "current_tool", "recent_output", "duration_ms"),
+        *("agent_source", "parent_tool_call_id"),
     ),
     "called by asyncio on a protocol": (
         *("connection_made", "data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),

@@ -20,6 +20,9 @@ from indus_nb.events import (
     CompactionStart,
     MessageUpdate,
     SessionEvent,
+    SubagentEvent,
+    SubagentLifecycle,
+    SubagentProgress,
 )
 from indus_nb.messages import Usage
 from indus_nb.streaming import (
@@ -63,6 +66,8 @@ class FrameEncoder:
                 return _delta(event) if self._wire == "delta" else self._snapshot(event)
             case CompactionStart() | CompactionEnd():
                 line = _compaction(event, self._wire)
+            case SubagentLifecycle() | SubagentProgress() | SubagentEvent():
+                return None  # sent to those who have asked for it: see ``subagents``
             case _:
                 line = dump(event)
         return line if line is None or self._wire != "strict" else strict_line(line)

@@ -20,7 +20,14 @@ from indus_nb.console.frames import Wire
 from indus_nb.console.stdio import FrameWriter, complain, on_signals
 from indus_nb.console.strict import EVENTS, strict_json
 from indus_nb.errors import IndusError, RunFailedError, UsageError
-from indus_nb.events import AutoRetryStart, CompactionStart, ExtensionError, SessionEvent, SessionSaveFailed
+from indus_nb.events import (
+    AutoRetryStart,
+    CompactionStart,
+    ExtensionError,
+    SessionEvent,
+    SessionSaveFailed,
+    SubagentLifecycle,
+)
 from indus_nb.messages import ImageContent
 from indus_nb.session.session import AgentSession
 from indus_nb.terminal import plain
@@ -168,6 +175,10 @@ def _report_wait(event: SessionEvent) -> None:
         )
     elif isinstance(event, ExtensionError):
         complain(f"An extension failed on {event.event} ({event.extension_path}): {event.error}")
+    elif isinstance(event, SubagentLifecycle):
+        agent = event.payload
+        state = "begins" if agent.status == "started" else agent.status
+        complain(f"Sub-agent {agent.index + 1} {state}: {agent.description}")
     elif isinstance(event, SessionSaveFailed):
         complain(event.error)
     elif isinstance(event, CompactionStart):

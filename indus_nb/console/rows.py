@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", required=True, metavar="FILE", help="where the rows go with their answers")
     parser.add_argument("--schema", metavar="FILE|TYPE", help="answer with a value, as in `indusagi --schema`")
     parser.add_argument("--journal", metavar="FILE", help="keep what is done: the next call asks for what is missing")
+    parser.add_argument("--batch", action="store_true", help="half the price at Anthropic, for answers within a day")
     limits = parser.add_argument_group("limits")
     limits.add_argument("--parallel", type=int, metavar="N", help="how many rows are asked at once (8)")
     limits.add_argument("--rpm", type=float, metavar="N", help="how many requests may begin in a minute")
@@ -113,6 +114,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
         max_cost=options.max_cost,
         max_tokens=MAX_TOKENS if options.max_tokens is None else options.max_tokens,
         journal=None if options.journal is None else expand_user(options.journal),
+        batch=options.batch,
     )
     signals: list[int] = []
 

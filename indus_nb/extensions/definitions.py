@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +12,8 @@ from typing import Any, TypeVar, overload
 from indus_nb.errors import UsageError
 from indus_nb.extensions.api import CommandContext, Completer, Context, ExtensionApi, StaleExtensionError
 from indus_nb.extensions.events import unknown_event
-from indus_nb.tools.function import function_tool
+from indus_nb.tools.function import function_tool, parameter_types
+from indus_nb.tools.tool import ToolContext
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -50,6 +52,17 @@ class Definitions:
     def tool_names(self) -> Sequence[str]:
         """The names of the functions that are tools."""
         return tuple(self._tools)
+
+    def plain_functions(self, names: Sequence[str]) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+        """Return the functions that can run in any process: no coroutine functions, and none that take a context.
+
+        Args:
+            names: The names of tools.
+
+        Returns:
+            Those of the functions with one of these names and the options of each, by the tool's name.
+        """
+        return {name: self._tools[name] for name in names if name in self._tools and _is_plain(self._tools[name][0])}
 
     def __call__(self, api: ExtensionApi) -> None:
         """Register everything with a session: an extension's ``setup``."""
@@ -155,6 +168,13 @@ class Definitions:
                 register(api)
                 current.append(api)
         self._apis = current
+
+
+def _is_plain(function: Callable[..., Any]) -> bool:
+    contexts = {ToolContext, Context}.intersection(
+        hint for hint in parameter_types(function).values() if isinstance(hint, type)
+    )
+    return not inspect.iscoroutinefunction(function) and not contexts
 
 
 agent = Definitions()

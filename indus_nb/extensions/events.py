@@ -507,6 +507,9 @@ EVENT_NAMES: frozenset[str] = frozenset(
         "job_update",
         "todo_reminder",
         "todo_auto_clear",
+        "subagent_lifecycle",
+        "subagent_progress",
+        "subagent_event",
         "ttsr_triggered",
     }
 )

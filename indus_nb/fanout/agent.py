@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from indus_nb.extensions.definitions import Definitions
 from indus_nb.extensions.definitions import agent as definitions
 from indus_nb.fanout.mapping import Map, new_directory
+from indus_nb.fanout.partitions import bring, is_partitioned
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
+from indus_nb.fanout.template import Template
 from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, Question, question
 from indus_nb.start import SessionOptions
 
@@ -30,6 +35,8 @@ class MapOptions(TypedDict, total=False):
     max_cost: float | None
     max_tokens: int | None
     journal: Path | str | None
+    batch: bool
+    over: Executor | None
     progress: bool
 
 
@@ -56,6 +63,8 @@ class Agent(Definitions):
         max_cost: float | None = None,
         max_tokens: int | None = MAX_TOKENS,
         journal: Path | str | None = None,
+        batch: bool = False,
+        over: Executor | None = None,
         progress: bool = True,
     ) -> Answers:
         """Ask one question about each row, and wait for the answers.
@@ -79,6 +88,10 @@ class Agent(Definitions):
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
             journal: A file of what is done: the next call with it asks for nothing that was answered.
+            batch: Whether Anthropic may take up to a day for the answers, for half the price. ``parallel`` does not
+                count then. Interrupted, it is left to the next call with the same journal; without one it is cancelled.
+            over: An executor, such as ``ProcessPoolExecutor()``: its workers run the functions of ``tools``, and
+                this process does all the rest.
             progress: Whether to show how far it is, on a terminal or in a notebook.
 
         Returns:
@@ -100,10 +113,12 @@ class Agent(Definitions):
             max_cost=max_cost,
             max_tokens=max_tokens,
             journal=journal,
+            batch=batch,
+            over=over,
             progress=progress,
         )
         shown = usual_reporter() if progress else Reporter()
-        return Map(data, self._question(template, data, options)).here(shown)
+        return Map(*self._question(template, data, options)).here(shown)
 
     async def map_async(self, template: str, data: object, **options: Unpack[MapOptions]) -> Answers:
         """``map`` for programs with an event loop; cancelling it cuts off the rows that are asked.
@@ -119,9 +134,12 @@ class Agent(Definitions):
         Raises:
             IndusError: As for ``map``.
         """
-        return await Map(data, self._question(template, data, options)).on_loop()
+        # In a thread where the loop would wait for data that is computed.
+        asking = partial(self._question, template, data, options)
+        return await Map(*(await asyncio.to_thread(asking) if is_partitioned(data) else asking())).on_loop()
 
-    def _question(self, template: str, data: object, options: MapOptions) -> Question:
+    def _question(self, template: str, data: object, options: MapOptions) -> tuple[object, Question]:
+        data, table = bring(data, Template(template)) if is_partitioned(data) else (data, table_of(data))
         session = SessionOptions(
             model=options.get("model"),
             provider=options.get("provider"),
@@ -131,9 +149,9 @@ class Agent(Definitions):
             system_prompt=options.get("system_prompt"),
             jobs_after=0,
         )
-        return question(
+        asked = question(
             template,
-            table_of(data),
+            table,
             result=options.get("result"),
             session=session,
             directory=new_directory(),
@@ -142,7 +160,11 @@ class Agent(Definitions):
             max_cost=options.get("max_cost"),
             max_tokens=options.get("max_tokens", MAX_TOKENS),
             journal=options.get("journal"),
+            batch=options.get("batch", False),
+            over=options.get("over"),
+            functions=self.plain_functions(session.tools or ()),
         )
+        return data, asked
 
 
 agent = Agent(definitions)

@@ -7,7 +7,7 @@ session; only cancelling it raises. Its session passes the limits that all rows 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 from indus_nb import textcut
 from indus_nb.answers import AnswerKind, FinalAnswer
 from indus_nb.errors import IndusError, SessionFileError
-from indus_nb.fanout.budget import Budget
-from indus_nb.fanout.gate import Gate
+from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
-from indus_nb.fanout.limiter import Limiter
+from indus_nb.limits.budget import Budget
+from indus_nb.limits.gate import Gate
+from indus_nb.limits.limiter import Limiter
 from indus_nb.loop.retry import RetrySettings, asked_delay
 from indus_nb.messages import AssistantMessage
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.start.opening import Shared, text_or_file
 
 if TYPE_CHECKING:
+    from indus_nb.fanout.batches import Batches
     from indus_nb.providers import Model
     from indus_nb.providers.registry import ModelRegistry
     from indus_nb.session.session import AgentSession
@@ -73,6 +75,9 @@ class Asked:
         budget: What requests may cost.
         max_tokens: The longest answer.
         definable: Whether rows have tools that this process has defined.
+        on_failure: Called with what is wrong when a request has failed, which may be asked for again.
+        engine: What runs the functions of tools; ``None`` for this process.
+        batches: What requests are collected in; ``None`` if each is sent by itself.
     """
 
     options: SessionOptions
@@ -82,6 +87,9 @@ class Asked:
     budget: Budget
     max_tokens: int | None
     definable: bool = False
+    on_failure: Callable[[str], None] = lambda _: None
+    engine: Engine | None = None
+    batches: Batches | None = None
     registry: ModelRegistry | None = None
     model: Model | None = None
     identity: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -100,7 +108,9 @@ class Asked:
         with open_session(replace(self.options, no_session=True), definable=self.definable) as session:
             model = session.models.required
             session.registry.key_for(model)
-            self.registry, self.model = session.registry, model
+            if self.engine is not None:
+                self.engine.lend_to(session)
+            self.registry, self.model = self._reached(session.registry, model)
             self.identity = {
                 "form": _FORM,
                 "model": f"{model.provider}/{model.id}",
@@ -111,6 +121,17 @@ class Asked:
                 "max_tokens": self.max_tokens,
             }
             return session.all_problems
+
+    def _reached(self, registry: ModelRegistry, model: Model) -> tuple[ModelRegistry, Model]:
+        if self.batches is None:
+            return registry, model
+        from indus_nb.providers.batches import BatchProvider, at_half_price
+        from indus_nb.providers.models_file import ProviderConfig
+
+        model = at_half_price(model)
+        registry = registry.behind(lambda inner: inner)  # one of its own, so that only rows are asked by batches
+        registry.register(model.provider, ProviderConfig(stream=BatchProvider(self.batches.ask)))
+        return registry, model
 
     def key(self, prompt: str, number: int) -> str:
         """Return what a row is found by in a journal.
@@ -124,11 +145,12 @@ class Asked:
         """
         return key_of(prompt=prompt, number=number, **self.identity)
 
-    async def ask(self, prompt: str) -> tuple[Any, Done]:
+    async def ask(self, prompt: str, key: str) -> tuple[Any, Done]:
         """Ask for one row.
 
         Args:
             prompt: What is asked.
+            key: What it is found by in a journal.
 
         Returns:
             The answer, ``None`` if there is none; and what is kept of it.
@@ -136,12 +158,15 @@ class Asked:
         costs: list[float] = []
         session = value = plain = error = None
         try:
-            session = self._open(costs)
+            session = self._open(costs, key)
             self.open_sessions.add(session)
             session.settings.retry = _retry(session.settings.retry)
+            calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind)
             # As an extension's, for a row that begins with a slash is no command.
             await session.prompt(prompt, source="extension", answer=answer)
+            if calls is not None and calls.problem is not None:
+                raise IndusError(calls.problem)  # noqa: TRY301 - as for everything else that ends a row
             value = _value(session.answer_or_raise(), answer)
             plain = value if self.kind is None else self.kind.to_json(value)
         except IndusError as problem:
@@ -155,13 +180,17 @@ class Asked:
         path = None if session is None else await asyncio.to_thread(_saved, session.store, self.directory)
         return (None if error else value), Done(None if error else plain, error, sum(costs), path)
 
-    def _open(self, costs: list[float]) -> AgentSession:
+    def _open(self, costs: list[float], key: str) -> AgentSession:
         if self.registry is None or self.model is None:
             raise RuntimeError("check() comes first")
-        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append)
+        name = None if self.batches is None else self.batches.names(key)
+        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append, self._failed, name)
         registry = self.registry.behind(gate.provider_for)
         shared = Shared(registry, self.model, self.identity["thinking"], bare=not self.options.tools)
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
+
+    def _failed(self, answer: AssistantMessage) -> None:
+        self.on_failure(answer.error_message or answer.stop_reason)
 
 
 def _retry(usual: RetrySettings) -> RowRetry:
@@ -193,6 +222,6 @@ def _saved(store: SessionStore, directory: Path) -> str | None:
 
 
 def _sentence(text: str) -> str:
-    # The budget's status is for the retries only.
-    text = text.removeprefix("402 ") if text.startswith("402 The budget ") else text
+    # The status of what no server has said is for the retries only.
+    text = text[4:] if text.startswith(("402 The budget ", "410 The batch ")) else text
     return textcut.head(text, _MAX_ERROR_CHARACTERS)

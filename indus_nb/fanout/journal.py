@@ -10,14 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from indus_nb.errors import UsageError
 from indus_nb.files import current_directory, make_private_directory
-from indus_nb.wire import JsonObject, dump, from_json
+from indus_nb.wire import JsonObject, dump, from_json, random_hex
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -63,6 +65,34 @@ class Done:
         return self.error is None
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """A batch that is going to be sent, or was.
+
+    Attributes:
+        planned: When, in seconds since 1970.
+        names: What its requests are called; none when it was never made, or its results are gone.
+        id: By what the server knows it; ``None`` as long as nobody has heard that.
+        token: By what the journal knows it.
+    """
+
+    planned: float
+    names: tuple[str, ...]
+    id: str | None = None
+    token: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "token", self.token or random_hex(8))
+
+    def with_id(self, batch: str) -> PlannedBatch:
+        """Return it with what the server calls it."""
+        return replace(self, id=batch)
+
+    def without_requests(self) -> PlannedBatch:
+        """Return it as one whose requests are asked again."""
+        return replace(self, names=())
+
+
 class Journal:
     """The rows of one file, open for writing. Use it as a context manager, or ``close`` it.
 
@@ -76,6 +106,9 @@ class Journal:
     def __init__(self, path: Path | str) -> None:
         self.path = current_directory() / path
         self._rows: dict[str, Done] = {}
+        self._times: Counter[str] = Counter()
+        self._batches: dict[str, PlannedBatch] = {}
+        self._appending = threading.Lock()
         self.cost = 0.0
         """What all rows in the file have cost together, those that were asked again included."""
         try:
@@ -126,6 +159,31 @@ class Journal:
         for key, done in rows:
             self._keep(key, done)
 
+    def times(self, key: str) -> int:
+        """Return how often it was written down what came of a row."""
+        return self._times[key]
+
+    def note(self, batch: PlannedBatch) -> None:
+        """Write down what is known of a batch; it is on the disk when this returns.
+
+        Args:
+            batch: The batch, before it is sent and once its id is known.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        known = self._batches.get(batch.token)
+        line: JsonObject = {"batch": batch.token, "planned": batch.planned, "id": batch.id}
+        if known is None or known.names != batch.names:
+            line["names"] = list(batch.names)
+        self._append(line)
+        self._batches[batch.token] = batch
+
+    @property
+    def batches(self) -> list[PlannedBatch]:
+        """The batches that may hold answers, oldest first."""
+        return [batch for batch in self._batches.values() if batch.names]
+
     def close(self) -> None:
         """Let another process write; does nothing the second time."""
         if self._descriptor >= 0:
@@ -141,18 +199,20 @@ class Journal:
 
     def _keep(self, key: str, done: Done) -> None:
         self._rows[key] = done
+        self._times[key] += 1
         self.cost += done.cost
 
     def _append(self, *lines: JsonObject) -> None:
         left = memoryview(b"".join(dump(line) + b"\n" for line in lines))
-        end = os.fstat(self._descriptor).st_size
-        try:
-            while left:
-                left = left[os.write(self._descriptor, left) :]
-            os.fsync(self._descriptor)
-        except BaseException:
-            os.ftruncate(self._descriptor, end)
-            raise
+        with self._appending:  # rows and batches are written by threads of their own
+            end = os.fstat(self._descriptor).st_size
+            try:
+                while left:
+                    left = left[os.write(self._descriptor, left) :]
+                os.fsync(self._descriptor)
+            except BaseException:
+                os.ftruncate(self._descriptor, end)
+                raise
 
     def _read(self) -> None:
         with open(self._descriptor, "rb", closefd=False) as file:
@@ -169,8 +229,23 @@ class Journal:
             os.ftruncate(self._descriptor, len(whole))
         if not whole:
             self._append(_HEADER)
-        for key, done in _rows(lines):
-            self._keep(key, done)
+        for line in lines:
+            match _object(line):
+                case {"key": str(key), **fields}:
+                    self._keep(key, _done(fields))
+                case {"batch": str(token), "planned": int() | float() as planned, **fields}:
+                    self._keep_batch(token, planned, fields)
+                case _:
+                    continue  # damaged: the row is asked again
+
+    def _keep_batch(self, token: str, planned: float, fields: Mapping[str, Any]) -> None:
+        known = self._batches.get(token)
+        names, batch = fields.get("names"), fields.get("id")
+        if isinstance(names, list):
+            named = tuple(str(name) for name in cast("list[object]", names))
+        else:
+            named = () if known is None else known.names
+        self._batches[token] = PlannedBatch(planned, named, batch if isinstance(batch, str) else None, token)
 
 
 def _line(key: str, done: Done) -> JsonObject:
@@ -178,15 +253,6 @@ def _line(key: str, done: Done) -> JsonObject:
     return line | {
         name: value for name, value in (("error", done.error), ("session", done.session)) if value is not None
     }
-
-
-def _rows(lines: Iterator[bytes]) -> Iterator[tuple[str, Done]]:
-    for line in lines:
-        match _object(line):
-            case {"key": str(key), **fields}:
-                yield key, _done(fields)
-            case _:
-                continue  # damaged: the row is asked again
 
 
 def _done(fields: Mapping[str, Any]) -> Done:

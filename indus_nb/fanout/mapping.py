@@ -19,7 +19,7 @@ from indus_nb.storage import session_directory
 from indus_nb.wire import random_hex
 
 _SLICE_SECONDS = 0.1
-_AGAIN = frozenset({"parallel", "rpm", "max_cost", "max_tokens"})
+_AGAIN = frozenset({"parallel", "rpm", "max_cost", "max_tokens", "batch", "over"})
 
 
 def new_directory() -> Path:
@@ -116,5 +116,6 @@ class Map:
     def _again(self, known: Answers, changes: dict[str, Any]) -> Map:
         changed = {name: value for name, value in changes.items() if name != "progress"}
         if unknown := sorted(changed.keys() - _AGAIN):
-            raise TypeError(f"retry() takes parallel, rpm, max_cost, max_tokens and progress, not {unknown[0]!r}")
+            taken = ", ".join(sorted(_AGAIN))
+            raise TypeError(f"retry() takes {taken} and progress, not {unknown[0]!r}")
         return Map(self._data, replace(self._question, **changed), known.rows, known.cost)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, cast, overload
 
 from indus_nb.answers import AnswerKind
 from indus_nb.errors import IndusError
+from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.words import rows_of
 from indus_nb.wire import JsonObject
@@ -115,7 +116,8 @@ class Answers(Sequence[Any]):
         """Ask for the rows that have no answer once more; what there is stays, and is not paid again.
 
         Args:
-            **changes: ``parallel``, ``rpm``, ``max_cost``, ``max_tokens`` or ``progress`` in place of what they were.
+            **changes: ``parallel``, ``rpm``, ``max_cost``, ``max_tokens``, ``batch``, ``over`` or ``progress`` in place
+                of what they were.
 
         Returns:
             The answers of all rows.
@@ -138,7 +140,8 @@ class Answers(Sequence[Any]):
     def records(self) -> list[JsonObject]:
         """The rows as dictionaries: their columns, those of the answers, ``error`` and ``session``.
 
-        A column whose name is taken by the data has ``answer_`` before it.
+        A column whose name is taken by the data has ``answer_`` before it. Of a frame of Dask there are only the
+        columns that the prompt names.
         """
         added = self._added()
         return [
@@ -150,8 +153,8 @@ class Answers(Sequence[Any]):
     def frame(self) -> Any:
         """The rows as a data frame, with the columns that ``records`` has besides theirs.
 
-        It is one of polars if the data was one, and of pandas otherwise; the rows of a data frame of pandas keep their
-        index and types.
+        It is one of polars or of Dask if the data was one, and of pandas otherwise; the rows of a data frame of pandas
+        keep their index and types. In one of Dask the columns are added to each partition where it lives.
 
         Raises:
             IndusError: There is no pandas here; ``records`` needs none.
@@ -166,12 +169,15 @@ class Answers(Sequence[Any]):
             import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
         except ImportError as error:
             raise IndusError("There is no pandas here to make a frame with: install it, or use `records`.") from error
+        if isinstance(data, Partitions):
+            added = {name: pd.Series(values, dtype=_pandas_type(values)) for name, values in self._added().items()}
+            return data.with_columns(added)
         if isinstance(data, pd.DataFrame):
             frame = data.copy()
         else:
             frame = pd.DataFrame({name: self._values(name) for name in self._table.columns}, index=range(len(self)))
         for name, values in self._added().items():
-            frame[name] = pd.Series(values, index=frame.index, dtype=None if any(map(_is_there, values)) else object)
+            frame[name] = pd.Series(values, index=frame.index, dtype=_pandas_type(values))
         return frame
 
     def _values(self, column: str) -> list[Any]:
@@ -198,5 +204,15 @@ class Answers(Sequence[Any]):
         return columns
 
 
-def _is_there(value: object) -> bool:
-    return value is not None
+def _pandas_type(values: Sequence[object]) -> Any:
+    """The type of a column of pandas; ``None`` for the one that it chooses, which makes inexact numbers of integers."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return object
+    if len(there) == len(values):
+        return None
+    if all(isinstance(value, bool) for value in there):
+        return "boolean"
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in there):
+        return "Int64" if all(-(2**63) <= value < 2**63 for value in cast("list[int]", there)) else object
+    return None

@@ -12,24 +12,34 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from indus_nb import textcut
 from indus_nb.answers import AnswerKind, InvalidValueError, answer_kind
 from indus_nb.errors import UsageError
 from indus_nb.fanout.asking import SYSTEM_PROMPT, Asked
-from indus_nb.fanout.budget import Budget
+from indus_nb.fanout.engines import Engine, Functions
 from indus_nb.fanout.journal import Done, Journal
-from indus_nb.fanout.limiter import Limiter
 from indus_nb.fanout.results import RowAnswer
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.template import Template
 from indus_nb.fanout.words import duration
+from indus_nb.limits.budget import Budget
+from indus_nb.limits.limiter import Limiter
 from indus_nb.start import SessionOptions
+from indus_nb.terminal import plain
+
+if TYPE_CHECKING:
+    from indus_nb.fanout.batches import Batches
 
 PARALLEL = 8
 """How many rows are asked at once unless another number is asked for."""
 MAX_PARALLEL = 1000
+_MAX_FAILURE_CHARACTERS = 80
 MAX_TOKENS = 4096
 """The longest answer of a row unless another is asked for, so that little money is reserved for each request."""
 
@@ -49,6 +59,17 @@ class Question:
     max_tokens: int | None = MAX_TOKENS
     journal: Path | None = None
     definable: bool = False
+    batch: bool = False
+    over: Executor | None = None
+    functions: Functions = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        if self.batch and self.session.tools:
+            raise UsageError(
+                "Rows of a batch have no tools, for each of their turns would wait for one: leave out tools or batch."
+            )
+        if self.batch and self.rpm is not None:
+            raise UsageError("Within a batch Anthropic chooses the rate: leave out rpm or batch.")
 
 
 def question(  # noqa: PLR0913 - each is an option of its own
@@ -63,6 +84,9 @@ def question(  # noqa: PLR0913 - each is an option of its own
     max_cost: float | None = None,
     max_tokens: int | None = MAX_TOKENS,
     journal: Path | str | None = None,
+    batch: bool = False,
+    over: Executor | None = None,
+    functions: Functions | None = None,
 ) -> Question:
     """Check what is asked before anything is.
 
@@ -77,6 +101,9 @@ def question(  # noqa: PLR0913 - each is an option of its own
         max_cost: US dollars for all of it, what a journal says of earlier processes included.
         max_tokens: The longest answer; ``None`` for the model's own limit.
         journal: The file of what is done.
+        batch: Whether requests are collected and sent together, for half the price.
+        over: What runs the functions of tools; ``None`` for this process.
+        functions: Those that it may run.
 
     Returns:
         The question.
@@ -106,6 +133,9 @@ def question(  # noqa: PLR0913 - each is an option of its own
         max_tokens=max_tokens,
         journal=None if journal is None else Path(journal),
         definable=bool(session.tools),
+        batch=batch,
+        over=over,
+        functions=functions or {},
     )
 
 
@@ -134,8 +164,12 @@ class Progress:
     cost: float = 0.0
     started: float = field(default_factory=time.monotonic)
     paused_until: float = 0.0
+    waiting: str = ""
+    """What is waited for, if requests wait in batches."""
     stopping: bool = False
     ended: bool = False
+    failure: str = ""
+    """Why a request has failed, until one succeeds: rows that wait for another attempt show nothing else."""
 
     @property
     def per_minute(self) -> float:
@@ -155,9 +189,12 @@ class Progress:
         if self.stopping:
             parts.append("stopped" if self.ended else "stopping: rows that were asked come to their end")
         elif self.done < self.total:
+            if self.waiting:
+                return ", ".join([*parts, self.waiting])
             wait = self.paused_until - time.monotonic()
             parts += [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
             parts += [f"{duration(self.seconds_left)} left"] if self.seconds_left is not None else []
+            parts += [f"asking again after: {self.failure}"] if self.failure else []
         return ", ".join(parts)
 
 
@@ -176,7 +213,9 @@ class Work:
         self._spent = spent
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: list[asyncio.Task[None]] = []
-        self._stopping = False
+        self._stopping = self._cancelled = False
+        self._batches: Batches | None = None
+        self._parallel = question.parallel
         self.progress = Progress(len(question.table.rows))
         self.problems: list[str] = []
         self.cost = spent
@@ -192,7 +231,12 @@ class Work:
         """
         self._loop = asyncio.get_running_loop()
         question = self._question
-        limiter, budget = Limiter(question.parallel, question.rpm), Budget(question.max_cost)
+        budget = Budget(question.max_cost)
+        if question.batch:
+            from indus_nb.fanout.batches import MAX_ROWS, Batches
+
+            self._parallel, self._batches = MAX_ROWS, Batches(lambda: budget.waiting)
+        limiter = Limiter(self._parallel, question.rpm)
         asked = Asked(
             question.session,
             question.directory,
@@ -201,10 +245,26 @@ class Work:
             budget,
             question.max_tokens,
             question.definable,
+            self._note_failure,
+            engine=None if question.over is None else Engine(question.over, question.functions, self._engine_lost),
+            batches=self._batches,
         )
         self.problems += asked.check()
+        try:
+            if asked.engine is not None:
+                await asked.engine.check(lambda: self._stopping)
+            return await self._run(asked)
+        finally:
+            self.progress.ended = True
+            if asked.engine is not None:
+                asked.engine.close()
+
+    async def _run(self, asked: Asked) -> list[RowAnswer]:
+        question, limiter, budget = self._question, asked.limiter, asked.budget
         journal = None if question.journal is None else Journal(question.journal)
         try:
+            if self._batches is not None and journal is not None:
+                self._batches.restore(journal)
             budget.charge(spent := self._spent if journal is None else journal.cost)
             self.progress.cost = spent
             rows, keys = self._rows(asked, journal)
@@ -212,22 +272,25 @@ class Work:
             writer = _Writer(journal)
 
             async def work() -> None:
-                for number in waiting:
-                    if self._stopping:
-                        return
-                    rows[number] = await self._row(asked, writer, keys[number])
-                    self._count(rows[number], limiter, budget)
+                with nullcontext() if self._batches is None else self._batches.worker():
+                    for number in waiting:
+                        if self._stopping:
+                            return
+                        rows[number] = await self._row(asked, writer, keys[number])
+                        self._count(rows[number], limiter, budget)
 
-            count = min(question.parallel, sum(not row.answered for row in rows))
+            count = min(self._parallel, sum(not row.answered for row in rows))
             self._workers = [asyncio.create_task(work()) for _ in range(count)]
             try:
                 await self._ended(asked)
             finally:
                 await writer.close()
+                if self._batches is not None:
+                    await self._batches.close(cancel=self._cancelled)
+                    self.problems += self._batches.problems
             self.cost = budget.spent if journal is None else journal.cost
             self.progress.cost = self.cost
         finally:
-            self.progress.ended = True
             if journal is not None:
                 journal.close()
         return rows
@@ -247,7 +310,13 @@ class Work:
         """Whether it was stopped."""
         return self._stopping
 
+    def _engine_lost(self, sentence: str) -> None:
+        # Every further row would pay for a request whose tools cannot be called.
+        self.problems.append(sentence)
+        self.stop()
+
     def _cut_off(self) -> None:
+        self._cancelled = True
         for worker in self._workers:
             worker.cancel()
 
@@ -260,6 +329,10 @@ class Work:
                 for worker in done:
                     if not worker.cancelled() and (error := worker.exception()) is not None:
                         raise error
+                if self._batches is not None:
+                    self.progress.waiting = self._batches.status
+                    if self._stopping:
+                        self._batches.stop()
                 if self._stopping:
                     for session in tuple(asked.open_sessions):
                         await session.abort_retry()
@@ -305,7 +378,9 @@ class Work:
         prompt, key = prompt_and_key
         if (sentence := asked.budget.exhausted) is not None:
             return RowAnswer(error=sentence)
-        value, done = await asked.ask(prompt)
+        value, done = await asked.ask(prompt, key)
+        if self._batches is not None and done.error is not None and self._batches.is_left(key):
+            return RowAnswer(error=None if self._stopping else done.error)
         if self._stopping and done.error is not None and done.cost == 0:
             return RowAnswer()  # it was only waiting for another attempt
         try:
@@ -316,11 +391,15 @@ class Work:
             self.stop()
         return RowAnswer(value, done.error, done.cost, done.session, done.value, answered=done.is_good)
 
+    def _note_failure(self, why: str) -> None:
+        self.progress.failure = textcut.one_line(plain(why), _MAX_FAILURE_CHARACTERS)
+
     def _count(self, row: RowAnswer, limiter: Limiter, budget: Budget) -> None:
         progress = self.progress
         progress.done += row.answered or row.error is not None
         progress.failed += row.error is not None
         progress.cost = budget.spent
+        progress.failure = ""
         progress.paused_until = time.monotonic() + limiter.paused_for if math.isfinite(limiter.paused_for) else 0.0
 
 

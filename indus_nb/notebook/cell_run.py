@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.errors import IndusError
-from indus_nb.events import MessageEnd, SessionEvent, TurnEnd
+from indus_nb.events import EntryAdded, MessageEnd, SessionEvent, TurnEnd
 from indus_nb.messages import AssistantMessage, ImageContent, UserMessage
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.kernel.long_code import CodeOfCell
@@ -21,6 +21,7 @@ from indus_nb.notebook.view.output import NotebookScreen, Screen
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.session.dialogs import Dialog, Notify, UiFrame
 from indus_nb.session.session import AgentSession
+from indus_nb.session.stats import usage_of
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -278,6 +279,10 @@ class CellRun:
             case TurnEnd() if self._answer is not None and not self._answer.is_given and self._is_too_expensive():
                 self._session.turns.request_abort()  # now, for a correction would be asked for next
                 self._stop_spending()
+            case EntryAdded(entry_type="custom") if usage := usage_of(self._session.store.entry(event.entry_id)):
+                self._transcript.usage += usage  # what a sub-agent has used
+                if self._is_too_expensive():
+                    self._stop_spending()
             case _:
                 pass
 

@@ -47,11 +47,10 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
         from indus_nb.answers.naming import kind_in
 
         kind = kind_in(rows.result, shell.user_ns, "--result")
-    try:
-        data = shell.ev(rows.data)
-    except Exception as error:  # of the user's expression, whatever it is
-        raise UsageError(f"over {rows.data}: {type(error).__name__}: {error}") from error
+    data = _evaluated(shell, "over", rows.data)
     options = dict(rows.options)
+    if "over" in options:
+        options["over"] = _evaluated(shell, "--engine", options["over"])
     if session.model is not None and "model" not in options and "provider" not in options:
         options |= {"provider": session.model.provider, "model": session.model.id}
     tools = options.pop("tools", "").replace(",", " ").split()
@@ -62,6 +61,13 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
     lines = [f"{answers.summary}: {name} has the answers, {name}.frame the data with them{again}.", *answers.problems]
     screen_of(shell).show(blocks.notice("\n".join(lines)), final=True)
     return answers
+
+
+def _evaluated(shell: Any, option: str, expression: str) -> Any:
+    try:
+        return shell.ev(expression)
+    except Exception as error:  # of the user's expression, whatever it is
+        raise UsageError(f"{option} {expression}: {type(error).__name__}: {error}") from error
 
 
 class RowsInCell(Reporter):

@@ -187,6 +187,10 @@ class AnthropicProvider:
         """What must not stand in a sentence."""
         return (options.api_key or "", *model.headers.values(), *_environment_headers(model).values())
 
+    def _headers(self, model: Model) -> dict[str, str]:
+        """What the environment and the user add to requests."""
+        return http.merged_headers(_environment_headers(model), model.headers)
+
     @asynccontextmanager
     async def _asked(self, model: Model, body: JsonObject, options: StreamOptions) -> AsyncGenerator[Reply]:
         """Send the request; what there is of the answer is open until the end of the context.
@@ -212,7 +216,7 @@ class AnthropicProvider:
         async with http.stream(
             http.joined_url(url, path),
             body,
-            headers=http.merged_headers(own, _environment_headers(model), model.headers, betas(body)),
+            headers=http.merged_headers(own, self._headers(model), betas(body)),
             idle_timeout=options.idle_timeout or self._idle_timeout,
         ) as answer:
             yield answer

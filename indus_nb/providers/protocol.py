@@ -45,6 +45,7 @@ class StreamOptions:
         thinking_budgets: Tokens by level, in place of the provider's own budgets.
         max_tokens: The limit of the answer, thinking aside; ``None`` leaves it to the provider.
         idle_timeout: How many seconds the server may be silent; ``None`` leaves it to the provider.
+        request_name: What the caller calls this request, for a provider that collects requests.
         must_call: The name of a tool that the model has to call, where its API allows to say so.
         on_request: Called with the body of the request; returns the body to send.
         on_response: Called with the status and the headers of the answer before anything of it is read.
@@ -56,6 +57,7 @@ class StreamOptions:
     max_tokens: int | None = None
     idle_timeout: float | None = None
     must_call: str | None = None
+    request_name: str | None = None
     on_request: Callable[[JsonObject], Awaitable[JsonObject]] | None = None
     on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 

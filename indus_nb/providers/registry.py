@@ -100,7 +100,8 @@ class ModelRegistry:
             The registry.
         """
         other = copy(self)
-        other._gate = gate  # noqa: SLF001 - it is one of these
+        before = self._gate  # which is passed too: the limits of rows hold for what these let others do
+        other._gate = gate if before is None else lambda inner: gate(before(inner))  # noqa: SLF001 - it is one of these
         return other
 
     # Models

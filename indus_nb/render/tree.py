@@ -6,7 +6,7 @@ from indus_nb import textcut
 from indus_nb.render.markup import plain
 from indus_nb.storage.entries import Entry, as_text
 from indus_nb.storage.store import SessionStore
-from indus_nb.storage.text import entry_text, stored_message
+from indus_nb.storage.text import entry_text, stored_message, subagent_of
 from indus_nb.wire import JsonObject
 
 _MAX_TEXT_CHARACTERS = 120
@@ -85,5 +85,7 @@ def _role(entry: Entry) -> str:
             return "custom" if entry.data.get("display") is not False else ""
         case "branch_summary" | "compaction":
             return "summary"
+        case "custom":
+            return "sub-agent" if subagent_of(entry) else ""
         case _:
             return ""

@@ -99,6 +99,23 @@ class TodoSettings(WireModel):
     clear_delay_seconds: float | None = Field(default=60, ge=0, allow_inf_nan=False)
 
 
+class SubagentSettings(WireModel):
+    """The tool ``agents``: whether it is offered without being named, and what a call of it may do and cost.
+
+    ``max_cost`` is in US dollars, for all agents of a call together.
+    """
+
+    enabled: bool = False
+    max_cost: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    parallel: int = Field(default=4, ge=1)
+    """How many work at the same time."""
+    max_tasks: int = Field(default=16, ge=1)
+    max_tokens: int = Field(default=8192, ge=1)
+    """The longest answer to one request, thinking included; so much is reserved for each."""
+    tools: list[Literal["bash", "edit", "write"]] = Field(default_factory=list[Literal["bash", "edit", "write"]])
+    """What a call may ask for besides the tools that only read."""
+
+
 class StreamRuleSettings(WireModel):
     """Whether stream rules are in force, and when one that was applied may be applied again."""
 
@@ -149,6 +166,7 @@ class Settings(WireModel):
     jobs: JobSettings = usual(JobSettings)
     notebook: NotebookSettings = usual(NotebookSettings)
     todo: TodoSettings = usual(TodoSettings)
+    subagents: SubagentSettings = usual(SubagentSettings)
     ttsr: StreamRuleSettings = usual(StreamRuleSettings)
     sandbox: dict[str, Any] | None = None
     secrets: SecretSettings = usual(SecretSettings)

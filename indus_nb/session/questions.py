@@ -64,10 +64,14 @@ class Question:
 caller: ContextVar[str] = ContextVar("indus_nb caller", default="")
 """The program that has made the tool call which goes on, by its name; empty where it is the model."""
 
+subagent: ContextVar[str] = ContextVar("indus_nb sub-agent", default="")
+"""The sub-agent that has made the tool call which goes on, as the user knows it; empty where there is none."""
+
 
 def by_caller(title: str) -> str:
-    """Return a question with the name of the program for whose call it is asked."""
-    return f"{caller.get()} asks: {title}" if caller.get() else title
+    """Return a question with the name of the program or sub-agent for whose call it is asked."""
+    who = caller.get() or subagent.get()
+    return f"{who} asks: {title}" if who else title
 
 
 @dataclass(frozen=True, slots=True)

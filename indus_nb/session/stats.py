@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import cast
 
 from pydantic import Field, ValidationError
@@ -76,9 +75,8 @@ class Tally:
             content: object = message.get("content")
             if role == "assistant" and isinstance(content, list):
                 self._tool_calls += sum(map(_is_tool_call, cast("list[object]", content)))
-        if paid := message.get("usage") or data.get("usage"):
-            with suppress(ValidationError):  # of a shape unknown here
-                self._pay(Usage.model_validate(paid))
+        if (usage := usage_of(entry)) is not None:
+            self._pay(usage)
 
     def _pay(self, usage: Usage) -> None:
         tokens = self._tokens
@@ -93,6 +91,19 @@ class Tally:
 def session_stats(entries: Sequence[Entry]) -> SessionStats:
     """Count ``entries`` once; ``AgentSession.stats`` does so for a session that grows."""
     return Tally().stats(entries)
+
+
+def usage_of(entry: Entry) -> Usage | None:
+    """Return what an entry says that requests have used; ``None`` if it says nothing that can be read.
+
+    Answers, summaries and what sub-agents have done say it.
+    """
+    raw: object = entry.data.get("message") if entry.type == "message" else entry.data
+    paid = cast("JsonObject", raw).get("usage") or entry.data.get("usage") if isinstance(raw, dict) else None
+    try:
+        return Usage.model_validate(paid) if paid else None
+    except ValidationError:  # of a shape unknown here
+        return None
 
 
 def _is_tool_call(block: object) -> bool:

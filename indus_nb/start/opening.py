@@ -30,13 +30,14 @@ from indus_nb.session.session import AgentSession, Equipment, SessionSettings
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
 from indus_nb.start.options import SessionOptions
 from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
-from indus_nb.tools import BUILTIN_TOOLS, DEFAULT_TOOLS, TODO, Shell, Tool, builtin_tools
+from indus_nb.tools import AGENTS, BUILTIN_TOOLS, DEFAULT_TOOLS, TODO, Shell, Tool, builtin_tools
 from indus_nb.tools.process import child_environment
 from indus_nb.vault import Vault
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.extensions.loader import Source
+    from indus_nb.extensions.subagents import Subagents
     from indus_nb.extensions.todo_keeper import TodoKeeper
     from indus_nb.resources.loading import Resources
     from indus_nb.resources.projects import Project
@@ -53,6 +54,9 @@ class _Plan:
         self.agent_dir = agent_dir
         self.trust = Trust(agent_dir, options.trust)
         self.keeper: TodoKeeper | None = None
+        self.subagents: Subagents | None = None
+        self.session: AgentSession | None = None
+        """The session, once it is open."""
         self.sandboxes: Sandboxes | None = None
         self.vault = Vault(redact=False)
         self.shell = Shell()
@@ -79,6 +83,16 @@ class _Plan:
         self.tools = self.usual_tools if self.options.tools is None else self.options.tools
         # Offered only on request: a host or an extension may have a tool of that name.
         self.keeper = self.keeper or _todo_keeper(self.settings, self.tools)
+        self.subagents = self.subagents or _subagents(self)
+
+    def requested_tools(self) -> dict[str, Tool]:
+        """Make the tools that are offered only on request."""
+        made: dict[str, Tool] = {}
+        if self.keeper is not None:
+            made[TODO] = self.keeper.tool()
+        if self.subagents is not None:
+            made[AGENTS] = self.subagents.tool()
+        return made
 
     def confine(self, directory: Path, problems: list[str]) -> None:
         """Determine what confines programs, if anything does; ``directory`` holds sessions, which they cannot read."""
@@ -97,6 +111,7 @@ class _Plan:
 
     def attach(self, session: AgentSession) -> None:
         """Let the session have what follows it, and what belongs to sandboxes be removed when it ends."""
+        self.session = session
         session.watchers += [self.keeper] if self.keeper is not None else []
         if self.jobs is not None:
             self.jobs.attach(session, lambda: self.settings.jobs.start_turn)
@@ -158,12 +173,16 @@ class Shared:
         model: the one that answers.
         thinking: how much it thinks.
         bare: whether no extension looks at them, for they have no tools.
+        parent: the file of the session that they work for.
+        hooks: what looks at them in the place of extensions.
     """
 
     registry: ModelRegistry
     model: Model
     thinking: str
     bare: bool
+    parent: str | None = None
+    hooks: SessionHooks | None = None
 
 
 def open_session(
@@ -197,7 +216,7 @@ def open_session(
     plan = _Plan(options, cwd, agent_dir)
     loaded, settings = plan.loaded, plan.settings
     directory = _session_directory(options, settings, cwd, agent_dir)
-    store = _open_store(options, directory, cwd, lasting=shared is None)
+    store = _open_store(options, directory, cwd, shared)
     opened = _keep_private(agent_dir, directory, store)
     try:
         store.check_cwd()
@@ -216,7 +235,7 @@ def open_session(
         plan.keep_secrets(registry, lambda: session.store.cwd)
         plan.choose_tools(problems)
         plan.confine(directory, problems)
-        _check_tools(options.tools or (), [*BUILTIN_TOOLS, TODO, *options.more_tools])
+        _check_tools(options.tools or (), [*BUILTIN_TOOLS, TODO, AGENTS, *options.more_tools])
         base = text_or_file(options.system_prompt) if options.system_prompt is not None else None
         appended = [text_or_file(text) for text in options.append_system_prompt]
 
@@ -224,12 +243,11 @@ def open_session(
             settings, shell = plan.settings, plan.confined_shell(cwd)
 
             def make() -> dict[str, Tool]:
-                keeper = plan.keeper
                 resizes = settings.images.auto_resize
                 tools = builtin_tools(
                     cwd, shell=shell, auto_resize_images=resizes, jobs=plan.jobs, client=options.client
                 )
-                return tools | ({TODO: keeper.tool()} if keeper is not None else {})
+                return tools | plan.requested_tools()
 
             def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
                 from indus_nb.resources.loading import load_resources
@@ -270,9 +288,7 @@ def open_session(
             thinking_level=thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
             new_store=lambda cwd, parent: _new_store(options, directory, cwd, parent),
-            hooks=lambda session: (
-                SessionHooks() if shared is not None and shared.bare else _hooks(session, plan, definable=definable)
-            ),
+            hooks=lambda session: _hooks(session, plan, shared, definable=definable),
         )
     except BaseException:
         store.close()
@@ -385,8 +401,10 @@ def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Itera
     yield from installed()
 
 
-def _hooks(session: AgentSession, plan: _Plan, *, definable: bool) -> SessionHooks:
+def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definable: bool) -> SessionHooks:
     """The extensions of a session, unless there are none and none can be defined."""
+    if shared is not None and (shared.bare or shared.hooks is not None):
+        return shared.hooks or SessionHooks()
     make = partial(_extensions, session, plan)
     options = plan.options
     if definable or plan.keeper is not None:
@@ -426,6 +444,44 @@ def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:
     return TodoKeeper(settings.todo)
 
 
+def _subagents(plan: _Plan) -> Subagents | None:
+    if AGENTS not in plan.tools:
+        return None
+    from indus_nb.extensions.subagents import Subagents
+
+    return Subagents(lambda: plan.session, lambda: plan.settings.subagents, partial(_open_subagent, plan))
+
+
+def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], hooks: SessionHooks) -> AgentSession:
+    """Open a session that works for another one: its model, what confines it, and other tools."""
+    from indus_nb.extensions.subagents import INSTRUCTIONS
+
+    parent, options = plan.session, plan.options
+    if parent is None:
+        raise RuntimeError("sub-agents belong to an open session")
+    store = parent.store
+    wanted = SessionOptions(
+        cwd=store.cwd,
+        system_prompt=options.system_prompt,
+        append_system_prompt=(*options.append_system_prompt, INSTRUCTIONS),
+        tools=tools,
+        no_session=store.path is None,
+        session_dir=None if store.path is None else store.path.parent / "agents" / store.path.stem,
+        use_extensions=False,
+        skills=options.skills,
+        use_skills=options.use_skills,
+        use_context_files=options.use_context_files,
+        approve="never",  # the hooks ask as the parent does
+        trust=plan.trust.allows(store.cwd),
+        sandbox=options.sandbox,
+        client=options.client,
+        jobs_after=0,
+    )
+    path = None if store.path is None else str(store.path)
+    shared = Shared(registry, parent.models.required, parent.thinking_level, bare=False, parent=path, hooks=hooks)
+    return open_session(wanted, definable=False, shared=shared)
+
+
 def _session_directory(options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
     chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
     return expand_user(chosen).absolute() if chosen else session_directory(cwd, agent_dir)
@@ -447,14 +503,14 @@ def _keep_private(agent_dir: Path, directory: Path, store: SessionStore) -> list
     return [f"Other users could write to {agent_dir} until now. {advice}"] if was_open else []
 
 
-def _open_store(options: SessionOptions, directory: Path, cwd: Path, *, lasting: bool) -> SessionStore:
+def _open_store(options: SessionOptions, directory: Path, cwd: Path, shared: Shared | None) -> SessionStore:
     if options.session is not None:
         store = SessionStore.open(find_session(options.session, directory))
     elif options.continue_last and (recent := most_recent_session(directory)):
         store = SessionStore.open(recent)
     else:
-        store = _new_store(options, directory, cwd, None)
-    store.lasting = lasting
+        store = _new_store(options, directory, cwd, None if shared is None else shared.parent)
+    store.lasting = shared is None
     return store
 
 
@@ -465,15 +521,15 @@ def _new_store(options: SessionOptions, directory: Path, cwd: Path, parent: str 
 
 
 def _usual_tools(loaded: LoadedSettings, problems: list[str]) -> Sequence[str]:
-    names = loaded.settings.default_tools
+    names, more = loaded.settings.default_tools, [AGENTS] if loaded.settings.subagents.enabled else []
     if names is None:
-        return DEFAULT_TOOLS
-    known = [*BUILTIN_TOOLS, TODO]
+        return [*DEFAULT_TOOLS, *more]
+    known = [*BUILTIN_TOOLS, TODO, AGENTS]
     if unknown := [name for name in names if name not in known]:
         names = [name for name in names if name in known]
         unknown_tools = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."
         problems.append(f"{loaded.place('defaultTools')} is rejected in part. {unknown_tools}")
-    return names
+    return [*names, *(name for name in more if name not in names)]
 
 
 def _check_tools(names: Sequence[str], known: Sequence[str]) -> None:

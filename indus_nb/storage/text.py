@@ -11,6 +11,9 @@ from typing import cast
 from indus_nb.storage.entries import Entry, as_text
 from indus_nb.wire import JsonObject
 
+SUBAGENT = "subagent"
+"""The ``customType`` of entries that say what a sub-agent has done."""
+
 
 def content_text(content: object, *, for_editing: bool = False) -> str:
     """Return the text of a stored message's content.
@@ -45,6 +48,8 @@ def entry_text(entry: Entry, *, for_editing: bool = False) -> str:
     """
     if entry.type in ("branch_summary", "compaction"):
         return as_text(entry.data.get("summary"))
+    if agent := subagent_of(entry):
+        return f"{as_text(agent.get('description'))} ({as_text(agent.get('status'))})"
     message = entry.data if entry.type == "custom_message" else stored_message(entry)
     return content_text(message.get("content"), for_editing=for_editing) or as_text(message.get("command"))
 
@@ -61,6 +66,16 @@ def user_text(entry: Entry, *, for_editing: bool = False) -> str:
     """
     message = stored_message(entry)
     return content_text(message.get("content"), for_editing=for_editing) if message.get("role") == "user" else ""
+
+
+def subagent_of(entry: Entry) -> JsonObject:
+    """Return what an entry says of a sub-agent, as the file has it.
+
+    It is empty for an entry of another type or shape.
+    """
+    data: object = entry.data.get("data") if entry.type == "custom" else None
+    is_one = isinstance(data, dict) and entry.data.get("customType") == SUBAGENT
+    return cast("JsonObject", data) if is_one else {}
 
 
 def stored_message(entry: Entry) -> JsonObject:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from indus_nb._moved import Renamed
 from indus_nb.tools.bash import Shell, ShellResult, bash_tool
 from indus_nb.tools.description import Approval, CallDescription, describe_call
-from indus_nb.tools.tool import JOB, TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import AGENTS, JOB, TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
 
 if TYPE_CHECKING:
     from indus_nb.tools.client import ClientTools
     from indus_nb.tools.jobs import Jobs
 
 __all__ = [
+    "AGENTS",
     "BUILTIN_TOOLS",
     "DEFAULT_TOOLS",
     "JOB",
@@ -37,7 +38,7 @@ BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
 """The tools that ``builtin_tools`` makes, in the order in which the model sees them."""
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
 """The tools that are active unless others are chosen."""
-RESERVED_TOOLS = (*BUILTIN_TOOLS, TODO, JOB, "python", "variables", "notebook", "propose_cell")
+RESERVED_TOOLS = (*BUILTIN_TOOLS, TODO, AGENTS, JOB, "python", "variables", "notebook", "propose_cell")
 """Names that no server's tool is given: those above, and those of the notebook's own tools."""
 
 

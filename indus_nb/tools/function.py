@@ -79,7 +79,7 @@ def function_tool(
     fields: dict[str, Any] = {}
     injected: dict[str, type] = {}
     try:
-        hints = _hints(function)
+        hints = parameter_types(function)
     except Exception as error:
         raise UsageError(f"The annotations of {tool_name} cannot be understood: {error}") from error
     for parameter in inspect.signature(function).parameters.values():
@@ -121,8 +121,8 @@ def function_tool(
     )
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters' types; what is returned need not be understood."""
+def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of a function's parameters by name; what it returns need not be understood."""
     if not inspect.isfunction(function):
         return get_type_hints(function, include_extras=True)
     bare = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)

@@ -145,6 +145,8 @@ def secret_arguments(tool: Tool | None) -> tuple[tuple[str, ...] | None, bool]:
 
 TODO = "todo"
 """The name of the to-do list's tool, which is offered on request only."""
+AGENTS = "agents"
+"""The name of the tool that lets sub-agents work, which is offered on request only."""
 JOB = "job"
 """The name of the tool that looks after jobs, which is offered with the tools that start some."""
 

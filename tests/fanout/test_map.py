@@ -20,7 +20,11 @@ from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Reply, Tex
 from indus_nb import SessionOptions, agent, open_session
 from indus_nb.errors import CredentialsError, IndusError, UsageError
 from indus_nb.fanout.agent import Agent
+from indus_nb.fanout.mapping import Map
+from indus_nb.fanout.reporting import Reporter
 from indus_nb.fanout.results import Answers
+from indus_nb.fanout.rows import table_of
+from indus_nb.fanout.work import Progress, question
 
 
 @dataclass
@@ -79,6 +83,38 @@ def test_a_frame_gets_the_fields_of_the_answers_beside_its_own(messages_api: Mes
     assert list(frame.columns) == ["word", "length", "answer_word", "error", "session"]
     assert (list(frame.index), list(frame["answer_word"].isna())) == ([10, 20, 30], [False, True, False])
     assert "no such word" in frame["error"][20]
+
+
+def test_numbers_of_a_frame_stay_exact_where_a_row_has_none(messages_api: MessagesApi) -> None:
+    exact = 2**53 + 1
+
+    def numbered(request: Recorded) -> Reply | HttpError:
+        if asked(request) == "bad":
+            return HttpError(400, "invalid_request_error", "no")
+        return Reply(ToolUse("answer", {"answer": exact if asked(request) == "big" else 3}))
+
+    answer_with(messages_api, numbered)
+    frame = agent.map("{item}", ["big", "bad", "small"], result=int).frame
+    assert (frame["answer"][0], frame["answer"].isna()[1], frame["answer"][2]) == (exact, True, 3)
+    assert str(frame["answer"].dtype) == "Int64"
+
+
+def test_it_says_why_rows_are_asked_again_until_one_is_answered(messages_api: MessagesApi) -> None:
+    gate, seen = Gate(), list[str]()
+    replies = iter([HttpError(529, "overloaded_error", "Over\x1b[2Jloaded"), Reply(Text("ok", gate))])
+    answer_with(messages_api, lambda _: next(replies))
+
+    class Seen(Reporter):
+        def show(self, progress: Progress) -> None:
+            seen.append(str(progress))
+            if progress.failure:
+                gate.open()
+
+    asked = question("{item}", table_of([1]), session=SessionOptions(), directory=Path("rows"))
+    assert list(Map([1], asked).here(Seen())) == ["ok"]
+    assert any("asking again after: 529 overloaded_error" in text for text in seen)
+    assert "\x1b" not in "".join(seen)
+    assert "asking again" not in seen[-1]
 
 
 def test_each_row_is_a_session_that_can_be_continued(messages_api: MessagesApi) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernels import Kernel, private_environment
-from messages_api import Gate, MessagesApi, Recorded, Reply, Text
+from messages_api import Gate, MessagesApi, Recorded, Reply, Text, ToolUse
 
 
 def test_the_cell_shows_how_far_it_is_and_an_interruption_keeps_what_is_done(tmp_path: Path, api: MessagesApi) -> None:
@@ -74,3 +74,28 @@ def test_map_of_the_magic_names_what_is_wrong_and_asks_nothing(tmp_path: Path, a
         assert kernel.run("%agent map").shown[0].startswith("%agent map [options] -o NAME")
         assert "k" not in kernel.run("print(sorted(name for name in globals() if len(name) == 1))").streams
         assert len(api.requests) == before
+
+
+def test_the_functions_of_a_cell_run_in_the_engine_that_it_names(tmp_path: Path, api: MessagesApi) -> None:
+    def answer(request: Recorded) -> Reply:
+        said = request.body["messages"][-1]["content"][0]
+        if said["type"] == "tool_result":
+            return Reply(f"It is {said['content'][0]['text']}.")
+        return Reply(ToolUse("process_of", {"number": int(said["text"])}))
+
+    api.default = answer  # type: ignore[assignment]
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run(
+            "%load_ext indus_nb\nfrom indus_nb import agent\nimport os\n"
+            "from concurrent.futures import ProcessPoolExecutor\nfrom multiprocessing import get_context\n"
+            "pool = ProcessPoolExecutor(1, mp_context=get_context('spawn'))\n"
+            "def process_of(number: int) -> str:\n    'Find it.'\n    return f'{os.getpid()}'\nagent.tool(process_of)"
+        )
+        line = '%agent map -o k --tools process_of --engine pool --model claude-haiku-4-5 "{item}" over range(3)'
+        cell = kernel.run(line, timeout=60)
+        assert cell.status == "ok"
+        told = kernel.run("print({*k} == {f'It is {pool.submit(os.getpid).result()}.'}, pool.shutdown())").streams
+        assert told == "True None\n"
+        wrong = kernel.run(line.replace("--engine pool", "--engine pol"))
+        assert wrong.error["evalue"].startswith("--engine pol: NameError: name 'pol' is not defined")

@@ -25,12 +25,15 @@ from indus_nb.render.tree import cut, tree_rows
 from indus_nb.session.session import AgentSession
 from indus_nb.start import THINKING_LEVELS
 from indus_nb.storage import SessionInfo, SessionStore, user_text
+from indus_nb.storage.entries import as_text
+from indus_nb.storage.text import subagent_of
 
 if TYPE_CHECKING:
     from indus_nb.resources.trust import Decision
 
 _MAX_ROWS = 60
 _MAX_DEPTH = 12
+_MAX_PATH_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +220,19 @@ def _tree(store: SessionStore) -> Shown:
         f"{'→' if row['here'] else ' '} {row['id'] or '':8}  {'  ' * min(row['depth'], _MAX_DEPTH)}"
         + (f"[{cut(row['label'])}] " if row["label"] else "")
         + f"{row['role']}: {row['text']}"
+        + _session_of(store, row["id"])
         for row in rows
     ]
     title = "→ is where the conversation stands. `%agent tree ENTRY` goes on from another entry."
+    if any(row["role"] == "sub-agent" for row in rows):
+        title += " `%agent --session PATH` goes on with a sub-agent."
     return Shown("\n".join((title, "", *lines)), "listing")
+
+
+def _session_of(store: SessionStore, entry_id: str | None) -> str:
+    """Where the session of a sub-agent lies, on a line of its own; empty for another entry."""
+    path = "" if entry_id is None else as_text(subagent_of(store.entry(entry_id)).get("sessionFile"))
+    return f"\n{'':14}{markup.plain(textcut.one_line(path, _MAX_PATH_CHARACTERS))}" if path else ""
 
 
 async def _go_to(session: AgentSession, entry_id: str) -> Shown:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from messages_api import Cut, HttpError, MessagesApi, Reply, Text
 
-from indus_nb.fanout import Budget, Gate, Limiter
+from indus_nb.limits import Budget, Gate, Limiter
 from indus_nb.messages import UserMessage
 from indus_nb.providers import Context, StreamOptions
 from indus_nb.resources.settings import agent_directory, model_registry

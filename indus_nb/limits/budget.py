@@ -54,6 +54,8 @@ class Budget:
         self._limit = None if limit is None else _billionths(limit)
         self._spent = self._reserved = 0
         self._settled = asyncio.Condition()
+        self.waiting = 0
+        """How many requests wait for money that others hold."""
         self.exhausted: str | None = None
         """The sentence about the first request that the limit had no room for."""
 
@@ -89,7 +91,11 @@ class Budget:
         reservation = Reservation(_billionths(estimate))
         async with self._settled:
             while not self._fits(reservation.amount):
-                await self._settled.wait()
+                self.waiting += 1
+                try:
+                    await self._settled.wait()
+                finally:
+                    self.waiting -= 1
             self._reserved += reservation.amount
         try:
             yield reservation

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from indus_nb.fanout.budget import Budget, BudgetExhaustedError, Reservation
-from indus_nb.fanout.limiter import Limiter
+from indus_nb.limits.budget import Budget, BudgetExhaustedError, Reservation
+from indus_nb.limits.limiter import Limiter
 from indus_nb.loop.retry import asked_delay, failed_status
 from indus_nb.messages import AssistantMessage
 from indus_nb.providers import Context, Model, Provider, StreamOptions
@@ -32,12 +32,16 @@ class Gate:
         budget: What it may cost.
         max_tokens: The longest answer, thinking included; ``None`` for the model's own limit.
         on_cost: Called with what each request counts as, in US dollars.
+        on_failure: Called with the answer of each request that failed.
+        name: Gives each request a name, see ``StreamOptions.request_name``.
     """
 
     limiter: Limiter
     budget: Budget
     max_tokens: int | None = None
     on_cost: Callable[[float], None] = lambda _: None
+    on_failure: Callable[[AssistantMessage], None] = lambda _: None
+    name: Callable[[], str] | None = None
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
@@ -59,6 +63,8 @@ class _Gated:
         if most is not None and most < model.max_tokens:
             model = model.model_copy(update={"max_tokens": most})
             options = replace(options, max_tokens=min(most, options.max_tokens or most))
+        if self.gate.name is not None:
+            options = replace(options, request_name=self.gate.name())
         try:
             # Money first: a request that waits for it holds no place of the limiter's.
             async with (
@@ -72,6 +78,7 @@ class _Gated:
                             reservation.spend(event.message.usage.cost.total)
                         elif isinstance(event, StreamError):
                             self._failed(event.error, reservation)
+                            self.gate.on_failure(event.error)
                         yield event
                 finally:
                     self.gate.on_cost(reservation.charged)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from indus_nb.errors import UsageError
-from indus_nb.fanout import Budget, BudgetExhaustedError, Limiter
+from indus_nb.limits import Budget, BudgetExhaustedError, Limiter
 
 
 class Time:

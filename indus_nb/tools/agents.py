@@ -1,0 +1,102 @@
+"""The ``agents`` tool: what a call of it looks like, to the model and to the user who is asked about it.
+
+Whoever offers the tool opens the sub-agents and lets them work (``indus_nb.extensions.subagents``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from indus_nb import textcut
+from indus_nb.events import ToolOutput
+from indus_nb.late_models import Field
+from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, Approval, CallDescription
+from indus_nb.tools.tool import AGENTS, Arguments, FunctionTool, ToolContext
+
+LOOKING_TOOLS = ("read", "grep", "find", "ls")
+"""The tools that every sub-agent has; none of them changes anything."""
+MAX_TITLE_CHARACTERS = 80
+
+
+class AgentTask(Arguments):
+    """The task of one sub-agent."""
+
+    title: str = Field(description="The task in a few words, for the user")
+    prompt: str = Field(
+        min_length=1, description="All that the agent needs to know: it sees nothing of this conversation"
+    )
+
+
+class AgentsArguments(Arguments):
+    """What the model gives."""
+
+    tasks: list[AgentTask] = Field(min_length=1, description="One for each agent")
+    tools: list[str] = Field(
+        default_factory=list[str], description="Tools that all of them need besides those that only read files"
+    )
+
+
+def agents_tool(
+    run: Callable[[AgentsArguments, ToolContext], Awaitable[ToolOutput]], more: Sequence[str]
+) -> FunctionTool[AgentsArguments]:
+    """Make the ``agents`` tool.
+
+    Args:
+        run: Lets the sub-agents work.
+        more: The tools that a call may ask for besides those that only look.
+
+    Returns:
+        The tool.
+    """
+    has = f"Each can use {', '.join(LOOKING_TOOLS)}"
+    has += f", and what you name of {', '.join(more)}." if more else "; none can change anything."
+    return FunctionTool(
+        name=AGENTS,
+        description=(
+            "Let several agents work at the same time, each on a task of its own and with a context of its own; "
+            "returns their final answers in the order of the tasks. Use it for parts of a task that do not depend on "
+            f"each other, above all where much must be read to find little. {has}"
+        ),
+        arguments=AgentsArguments,
+        run=run,
+        describe=partial(_describe, more=more),
+        snippet="Let several agents work on parts of a task at the same time",
+    )
+
+
+def short_title(task: AgentTask, number: int) -> str:
+    """Return what a task is called, on one line.
+
+    Args:
+        task: The task.
+        number: Its place among the others, counted from 1.
+
+    Returns:
+        Its title, or the beginning of its prompt.
+    """
+    line = textcut.one_line_fit(task.title, MAX_TITLE_CHARACTERS)
+    return line or textcut.one_line_fit(task.prompt, MAX_TITLE_CHARACTERS) or f"task {number}"
+
+
+def _describe(default: CallDescription, arguments: AgentsArguments, *, more: Sequence[str]) -> CallDescription:
+    titles = [short_title(task, number) for number, task in enumerate(arguments.tasks, 1)]
+    agents = textcut.counted(len(titles), "agent")
+    # One that is not allowed is refused before any agent begins.
+    asked = [name for name in dict.fromkeys(arguments.tools) if name in more]
+    summary = textcut.one_line_fit(f"{agents}: {'; '.join(titles)}", MAX_SUMMARY_CHARACTERS)
+    return replace(
+        default,
+        summary=summary,
+        has_effects=bool(asked),
+        announces_start=True,
+        approval=partial(_approval, arguments, agents, titles, asked),
+    )
+
+
+def _approval(arguments: AgentsArguments, agents: str, titles: Sequence[str], asked: Sequence[str]) -> Approval:
+    tasks = zip(titles, arguments.tasks, strict=True)
+    preview = "\n\n".join(f"{number}. {title}\n{task.prompt}" for number, (title, task) in enumerate(tasks, 1))
+    effects = "Each call of theirs that changes something is asked about as well." if asked else None
+    return Approval(f"Let {agents} work with {', '.join((*LOOKING_TOOLS, *asked))}?", preview, warning=effects)
