@@ -155,6 +155,17 @@ def test_a_function_that_cannot_travel_is_said_before_any_row_is_asked(messages_
     assert messages_api.requests == []
 
 
+def test_a_function_with_the_name_of_a_builtin_tool_is_said_before_any_row_is_asked(messages_api: MessagesApi) -> None:
+    @agent.tool
+    def read(text: str) -> str:
+        """Read differently."""
+        return text
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="tool named read"):
+        agent.map("{item}", [1], tools=["read"], over=pool)
+    assert messages_api.requests == []
+
+
 def test_functions_that_need_this_process_stay_here(messages_api: MessagesApi) -> None:
     @agent.tool
     def with_call(text: str, call: ToolContext) -> str:
