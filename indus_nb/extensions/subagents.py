@@ -53,6 +53,7 @@ from indus_nb.storage.text import SUBAGENT
 from indus_nb.tools.agents import LOOKING_TOOLS, AgentsArguments, AgentTask, agents_tool, short_title
 from indus_nb.tools.description import describe_call
 from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.visible import visible
 from indus_nb.wire import JsonObject
 
 INSTRUCTIONS = (
@@ -133,7 +134,7 @@ class _Agent:
     @property
     def name(self) -> str:
         """What it is called in questions."""
-        return f"Sub-agent {self.info.index + 1} ({self.info.description})"
+        return f"Sub-agent {self.info.index + 1} ({visible(self.info.description)})"
 
     def line(self) -> str:
         """How it is, as a line of the tool's output so far."""
