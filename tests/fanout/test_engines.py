@@ -6,10 +6,12 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fanout_calls import Calling
@@ -166,6 +168,15 @@ def test_a_function_with_the_name_of_a_builtin_tool_is_said_before_any_row_is_as
     assert messages_api.requests == []
 
 
+def test_without_cloudpickle_a_function_of_a_notebook_says_what_to_install(
+    messages_api: MessagesApi, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="Install cloudpickle"):
+        agent.map("{item}", [1], tools=[where], over=pool)
+    assert messages_api.requests == []
+
+
 def test_functions_that_need_this_process_stay_here(messages_api: MessagesApi) -> None:
     @agent.tool
     def with_call(text: str, call: ToolContext) -> str:
@@ -231,3 +242,23 @@ def test_cancelling_cuts_off_calls_that_have_not_begun(messages_api: MessagesApi
         Path(opened).touch()
     assert len(Path(begun).read_text()) == 1
     assert list(done) == [None] * 4
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_engine_without_a_free_worker_can_be_interrupted(messages_api: MessagesApi, where: str) -> None:
+    free = threading.Event()
+
+    class Watched(ThreadPoolExecutor):
+        def submit(self, *call: Any, **options: Any) -> Any:
+            import _thread
+
+            try:
+                return super().submit(*call, **options)
+            finally:
+                _thread.interrupt_main()
+
+    with Watched(1) as pool:
+        ThreadPoolExecutor.submit(pool, free.wait)
+        done = agent.map("{item}", range(3), tools=[where], over=pool)
+        free.set()
+    assert (list(done), messages_api.requests) == ([None] * 3, [])
