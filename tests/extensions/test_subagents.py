@@ -13,7 +13,7 @@ from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, To
 
 from indus_nb import SessionOptions, open_session
 from indus_nb.messages import ToolResultMessage
-from indus_nb.session.dialogs import Select, UiFrame
+from indus_nb.session.dialogs import Cancel, Select, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.tools.agents import LOOKING_TOOLS
 
@@ -415,3 +415,32 @@ async def test_those_that_change_the_same_file_at_the_same_time_lose_no_change(h
     with open_session(SessionOptions(cwd=home / "work", tools=["agents"])) as session:
         await session.prompt("lead")
     assert path.read_text().splitlines()[:12] == [f"{word} was seen" for word in words]
+
+
+async def test_an_abort_takes_back_the_question_about_one_and_nothing_runs(home: Path, messages_api: MessagesApi):
+    asked = asyncio.Event()
+    open_: list[str] = []
+
+    def host(frame: UiFrame) -> None:
+        if isinstance(frame, Select) and frame.title.startswith("Let "):
+            session.ui.answer(frame.id, frame.options[0])
+        elif isinstance(frame, Select):
+            open_.append(frame.id)
+            asked.set()
+        elif isinstance(frame, Cancel):
+            open_.remove(frame.target_id)
+
+    settings_of(home, tools=["write"])
+    answering(messages_api, call("go", tools=["write"]), writing)
+    with open_session(SessionOptions(cwd=home / "work", tools=["agents"], approve="writes")) as session:
+        session.ui.attach(host)
+        running = asyncio.create_task(session.prompt("lead"))
+        async with asyncio.timeout(10):
+            await asked.wait()
+            assert len(open_) == 1
+            await session.abort()
+            await running
+        assert open_ == []
+        assert session.ui.open_dialogs == []
+    assert not (home / "work" / "out.txt").exists()
+    assert len(children(messages_api)) == 1

@@ -96,7 +96,8 @@ def test_a_killed_worker_ends_its_rows_with_a_sentence_and_a_new_engine_asks_the
     server = Calling.on(messages_api, "fatal")
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         done = agent.map("{item}", range(40), tools=["fatal"], over=pool, parallel=2)
-    assert list(done)[:4] == ["<0>", "<1>", "<2>", "<3>"]
+    # When the row that kills begins, at most one of those before it has not ended.
+    assert len({f"<{number}>" for number in range(6)}.intersection(done)) >= 5
     assert done.rows[6].value is None
     assert str(done.rows[6].error).startswith("The engine ProcessPoolExecutor of concurrent is lost")
     assert "retry(over=...)" in str(done.rows[6].error)
