@@ -25,7 +25,7 @@ The life of one prompt::
 A run that fails or is aborted emits the same frame around what there was: no start without its end. Events that come
 whenever their cause does: ``queue_update``, ``job_update``, ``model_changed``, ``thinking_level_changed``,
 ``session_info_changed``, ``bash_execution_update``, and while the tool ``agents`` runs ``subagent_lifecycle``,
-``subagent_progress``. What an event reports is stored before it is published to
+``subagent_progress``, ``subagent_event``. What an event reports is stored before it is published to
 subscribers; if the session file cannot be written, ``session_save_failed`` follows. Events are immutable: all receivers
 get the same object.
 
@@ -346,6 +346,20 @@ class SubagentProgress(Event):
     payload: SubagentProgressPayload
 
 
+class SubagentEventPayload(WireModel):
+    """An event of a sub-agent's session; ``id`` is that of the sub-agent."""
+
+    id: str
+    event: Any
+
+
+class SubagentEvent(Event):
+    """Something has happened in the session of a sub-agent. Its answers are whole: ``message_update`` is left out."""
+
+    type: Literal["subagent_event"] = "subagent_event"
+    payload: SubagentEventPayload
+
+
 class SessionInfoChanged(Event):
     """The session was given a name."""
 
@@ -422,6 +436,7 @@ SessionEvent: TypeAlias = (
     | TodoAutoClear
     | SubagentLifecycle
     | SubagentProgress
+    | SubagentEvent
     | AutoRetryStart
     | AutoRetryEnd
     | CompactionStart

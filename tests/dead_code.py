@@ -47,6 +47,9 @@ USED_UNSEEN = {
         *("tool_count", "current_tool", "recent_output", "duration_ms"),
         *("agent_source", "parent_tool_call_id"),
     ),
+    "called by asyncio on a protocol": (
+        *("connection_made", "data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),
+    ),
     "called by the parser of HTML": ["handle_data", "handle_endtag", "handle_starttag"],
 }
 

@@ -52,10 +52,10 @@ RECIPES = (
     Recipe("bare"),
     Recipe("mcp", ("mcp",)),
     Recipe("lab", ("lab",)),
-    Recipe("newest", ("openai", "mcp", "lab")),
+    Recipe("newest", ("openai", "mcp", "lab", "dask", "ipyparallel")),
     Recipe("jupyter-ai", ("jupyter-ai",), ways=("persona",)),
     Recipe("lowest", lowest=True),
-    Recipe("lowest, all extras", ("openai", "mcp", "lab"), lowest=True),
+    Recipe("lowest, all extras", ("openai", "mcp", "lab", "dask", "ipyparallel"), lowest=True),
 )
 
 

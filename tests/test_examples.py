@@ -503,6 +503,7 @@ ORDER = [
     "todo_auto_clear",
     "subagent_lifecycle",
     "subagent_progress",
+    "subagent_event",
     "queue_update",
     "job_update",
     "session_info_changed",

@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
+from indus_nb import textcut
 from indus_nb.console.host_tools import HostToolDefinition
 from indus_nb.late_models import ConfigDict, Field, field_validator
 from indus_nb.loop import InterruptMode, QueueMode
 from indus_nb.messages import Attachment, ImageContent, ThinkingLevel, check_image
 from indus_nb.session.session import StreamingBehavior
-from indus_nb.wire import WireModel, names_of
+from indus_nb.wire import WireModel, dump, field_problems, names_of
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_CHARACTERS = 1000
+SubagentLevel = Literal["off", "progress", "events"]
+
+
+def explain(name: str, error: ValidationError) -> str:
+    """Say what is wrong with the fields of a command.
+
+    Args:
+        name: The command.
+        error: What its model found.
+
+    Returns:
+        A sentence that names each field.
+    """
+    problems = (
+        f"`{problem.path}`: {problem.reason}" + ("" if problem.kind == "missing" else f", got {brief(problem.value)}")
+        for problem in field_problems(error)
+    )
+    return f"Invalid {name}: {'; '.join(problems)}. Nothing was done."
+
+
+def brief(value: object) -> str:
+    """Return a value of JSON as it is quoted in sentences."""
+    return textcut.fit(dump(value).decode(errors="replace"), 60, "...")
 
 
 def _check_path(path: str | None) -> str | None:
@@ -251,6 +278,37 @@ class StopJob(Command):
 
     type: Literal["stop_job"] = "stop_job"
     job_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
+
+
+class SetSubagentSubscription(Command):
+    """Which frames about sub-agents are sent; none until this is set.
+
+    With `progress` these are `subagent_lifecycle` and `subagent_progress`, with `events` also `subagent_event`, with
+    `off` none.
+    """
+
+    type: Literal["set_subagent_subscription"] = "set_subagent_subscription"
+    level: SubagentLevel
+
+
+class GetSubagents(Command):
+    """The sub-agents that work at present, each with its `progress`."""
+
+    type: Literal["get_subagents"] = "get_subagents"
+
+
+class GetSubagentMessages(Command):
+    """What a sub-agent has said and was told, from its session file: its `entries`, and the `messages` among them.
+
+    It is named by its id or by that file. `fromByte` leaves out what was read before: it is the `nextByte` of the
+    response before. With `reset` the file is shorter than that, and is read from its beginning.
+    """
+
+    type: Literal["get_subagent_messages"] = "get_subagent_messages"
+    subagent_id: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
+    session_file: str | None = None
+    from_byte: int = Field(default=0, ge=0)
+    _possible = field_validator("session_file")(_check_path)
 
 
 class GetSessionStats(Command):

@@ -20,6 +20,7 @@ from indus_nb.events import (
     CompactionStart,
     MessageUpdate,
     SessionEvent,
+    SubagentEvent,
     SubagentLifecycle,
     SubagentProgress,
 )
@@ -65,7 +66,7 @@ class FrameEncoder:
                 return _delta(event) if self._wire == "delta" else self._snapshot(event)
             case CompactionStart() | CompactionEnd():
                 line = _compaction(event, self._wire)
-            case SubagentLifecycle() | SubagentProgress():
+            case SubagentLifecycle() | SubagentProgress() | SubagentEvent():
                 return None  # sent to those who have asked for it: see ``subagents``
             case _:
                 line = dump(event)

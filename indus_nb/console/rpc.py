@@ -10,10 +10,11 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indus_nb import late_models, textcut
+from indus_nb import late_models
 from indus_nb.console import commands
 from indus_nb.console.commands import Command
 from indus_nb.console.frames import Wire
@@ -28,10 +29,11 @@ from indus_nb.session.dialogs import Cancel, DialogChanged, Host, SetWorkingMess
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import list_sessions, user_text
 from indus_nb.vault import preload
-from indus_nb.wire import JsonObject, dump, field_problems, load_object, plain
+from indus_nb.wire import JsonObject, dump, load_object, plain
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from indus_nb.console.subagents import SubagentFrames
+    from indus_nb.events import SessionEvent
 
 _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -50,6 +52,7 @@ class RpcServer:
         """The commands that are carried out."""
         self._shown_model: tuple[Model | None, JsonObject | None] = (None, None)
         self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
+        session.subscribe(self._see)
         self._handlers: dict[str, tuple[type[Command], Callable[[Any], Any]]] = {
             "prompt": (commands.Prompt, self._prompt),
             "abort_and_prompt": (commands.AbortAndPrompt, self._prompt),
@@ -78,6 +81,9 @@ class RpcServer:
             "abort_bash": (commands.AbortBash, self._abort_bash),
             "get_jobs": (commands.GetJobs, self._get_jobs),
             "stop_job": (commands.StopJob, self._stop_job),
+            "set_subagent_subscription": (commands.SetSubagentSubscription, self._of_subagents),
+            "get_subagents": (commands.GetSubagents, self._of_subagents),
+            "get_subagent_messages": (commands.GetSubagentMessages, self._of_subagents),
             "get_session_stats": (commands.GetSessionStats, self._get_session_stats),
             "export_html": (commands.ExportHtml, self._export_html),
             "switch_session": (commands.SwitchSession, self._switch_session),
@@ -97,6 +103,19 @@ class RpcServer:
             "get_available_commands": (commands.GetCommands, self._get_commands),
             "get_command_completions": (commands.GetCommandCompletions, self._get_command_completions),
         }
+
+    def _see(self, event: SessionEvent) -> None:
+        if event.type.startswith(("subagent_", "session_replaced")):
+            self._subagents.follow(event)
+
+    @cached_property
+    def _subagents(self) -> SubagentFrames:
+        from indus_nb.console.subagents import SubagentFrames
+
+        return SubagentFrames(self._writer.send_line)
+
+    def _of_subagents(self, command: Command) -> object:
+        return self._subagents.answer(command)
 
     def handle_line(self, line: bytes | LineTooLongError) -> bool:
         """Carry out a command, or start to; returns whether a task was started for it."""
@@ -119,15 +138,15 @@ class RpcServer:
             command_id = None
         known = self._handlers.get(kind) if isinstance(kind, str) else None
         if known is None:
-            name = kind if isinstance(kind, str) else "unknown"
-            self._respond(command_id, name, error=f"Unknown command: {name if isinstance(kind, str) else _brief(kind)}")
+            name, said = (kind, kind) if isinstance(kind, str) else ("unknown", commands.brief(kind))
+            self._respond(command_id, name, error=f"Unknown command: {said}")
             return False
         model, handler = known
         try:
             command = model.bare() if command_id == frame.get("id") else None
             command = command or model.model_validate(frame)
         except late_models.ValidationError as error:
-            self._respond(command_id, str(kind), error=_explain(str(kind), error))
+            self._respond(command_id, str(kind), error=commands.explain(str(kind), error))
             return False
         return self._start(command_id, str(kind), lambda: handler(command))
 
@@ -483,18 +502,6 @@ def _context_usage(usage: ContextUsage) -> JsonObject:
 
 _NULL = object()
 _ANSWERED = object()
-
-
-def _explain(name: str, error: ValidationError) -> str:
-    problems = (
-        f"`{problem.path}`: {problem.reason}" + ("" if problem.kind == "missing" else f", got {_brief(problem.value)}")
-        for problem in field_problems(error)
-    )
-    return f"Invalid {name}: {'; '.join(problems)}. Nothing was done."
-
-
-def _brief(value: object) -> str:
-    return textcut.fit(dump(value).decode(errors="replace"), 60, "...")
 
 
 async def _start(session: AgentSession) -> None:

@@ -509,6 +509,7 @@ EVENT_NAMES: frozenset[str] = frozenset(
         "todo_auto_clear",
         "subagent_lifecycle",
         "subagent_progress",
+        "subagent_event",
         "ttsr_triggered",
     }
 )

@@ -23,9 +23,13 @@ from indus_nb import textcut
 from indus_nb.errors import IndusError, SessionFileError
 from indus_nb.events import (
     AutoRetryStart,
+    EntryAdded,
     MessageEnd,
     MessageStart,
+    MessageUpdate,
     SessionEvent,
+    SubagentEvent,
+    SubagentEventPayload,
     SubagentInfo,
     SubagentLifecycle,
     SubagentLifecyclePayload,
@@ -49,6 +53,7 @@ from indus_nb.storage.text import SUBAGENT
 from indus_nb.tools.agents import LOOKING_TOOLS, AgentsArguments, AgentTask, agents_tool, short_title
 from indus_nb.tools.description import describe_call
 from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.visible import visible
 from indus_nb.wire import JsonObject
 
 INSTRUCTIONS = (
@@ -129,7 +134,7 @@ class _Agent:
     @property
     def name(self) -> str:
         """What it is called in questions."""
-        return f"Sub-agent {self.info.index + 1} ({self.info.description})"
+        return f"Sub-agent {self.info.index + 1} ({visible(self.info.description)})"
 
     def line(self) -> str:
         """How it is, as a line of the tool's output so far."""
@@ -237,6 +242,9 @@ class _Call:
         agent.path = None if session.store.path is None else str(session.store.path)
 
         async def follow(event: SessionEvent) -> None:
+            if not isinstance(event, MessageUpdate | EntryAdded):
+                payload = SubagentEventPayload(id=agent.info.id, event=event)
+                await self._session.emit(SubagentEvent(payload=payload))
             if self._note(agent, session, event):
                 await self._tell(agent)
 

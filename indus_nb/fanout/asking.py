@@ -108,6 +108,8 @@ class Asked:
         with open_session(replace(self.options, no_session=True), definable=self.definable) as session:
             model = session.models.required
             session.registry.key_for(model)
+            if self.engine is not None:
+                self.engine.lend_to(session)
             self.registry, self.model = self._reached(session.registry, model)
             self.identity = {
                 "form": _FORM,

@@ -91,11 +91,18 @@ class StreamingAnswer:
         async with begun_in_time(self._idle_timeout):
             return json_or_text(await beginning(self._response.aiter_raw(), self.headers))
 
-    async def close(self) -> None:
-        """End the request, whatever of the answer has arrived."""
+    async def close(self, *, ended: bool = False) -> None:
+        """End the request, whatever of the answer has arrived.
+
+        Args:
+            ended: Whether who read it has all of it.
+        """
         if self._events is not None:
             await self._events.aclose()
-        await self._response.aclose()
+        if isinstance(self._response, direct.Answer):
+            await self._response.aclose(ended=ended)
+        else:
+            await self._response.aclose()
 
 
 async def decoded_events(content: AsyncGenerator[bytes]) -> AsyncGenerator[list[Any]]:
@@ -164,6 +171,7 @@ async def stream(
                     response.status_code, response.reason_phrase, response.headers, await answer.value()
                 )
             yield answer
+            await answer.close(ended=True)
         finally:
             await answer.close()
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from indus_nb.resources.projects import Project
     from indus_nb.resources.sandbox_settings import Sandboxes
     from indus_nb.session.job_reports import ReportedJobs
+    from indus_nb.tools.files import FileQueue
 
 
 class _Plan:
@@ -55,6 +56,8 @@ class _Plan:
         self.trust = Trust(agent_dir, options.trust)
         self.keeper: TodoKeeper | None = None
         self.subagents: Subagents | None = None
+        self.queue: FileQueue | None = None
+        """What sub-agents share that change files; the session itself waits while they work."""
         self.session: AgentSession | None = None
         """The session, once it is open."""
         self.sandboxes: Sandboxes | None = None
@@ -175,6 +178,7 @@ class Shared:
         bare: whether no extension looks at them, for they have no tools.
         parent: the file of the session that they work for.
         hooks: what looks at them in the place of extensions.
+        queue: keeps what they change in a file in order.
     """
 
     registry: ModelRegistry
@@ -183,6 +187,7 @@ class Shared:
     bare: bool
     parent: str | None = None
     hooks: SessionHooks | None = None
+    queue: FileQueue | None = None
 
 
 def open_session(
@@ -245,7 +250,12 @@ def open_session(
             def make() -> dict[str, Tool]:
                 resizes = settings.images.auto_resize
                 tools = builtin_tools(
-                    cwd, shell=shell, auto_resize_images=resizes, jobs=plan.jobs, client=options.client
+                    cwd,
+                    shell=shell,
+                    auto_resize_images=resizes,
+                    jobs=plan.jobs,
+                    client=options.client,
+                    queue=None if shared is None else shared.queue,
                 )
                 return tools | plan.requested_tools()
 
@@ -455,6 +465,7 @@ def _subagents(plan: _Plan) -> Subagents | None:
 def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], hooks: SessionHooks) -> AgentSession:
     """Open a session that works for another one: its model, what confines it, and other tools."""
     from indus_nb.extensions.subagents import INSTRUCTIONS
+    from indus_nb.tools.files import FileQueue
 
     parent, options = plan.session, plan.options
     if parent is None:
@@ -478,7 +489,16 @@ def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], h
         jobs_after=0,
     )
     path = None if store.path is None else str(store.path)
-    shared = Shared(registry, parent.models.required, parent.thinking_level, bare=False, parent=path, hooks=hooks)
+    plan.queue = plan.queue or FileQueue()
+    shared = Shared(
+        registry,
+        parent.models.required,
+        parent.thinking_level,
+        bare=False,
+        parent=path,
+        hooks=hooks,
+        queue=plan.queue,
+    )
     return open_session(wanted, definable=False, shared=shared)
 
 

@@ -12,6 +12,7 @@ from indus_nb.tools.tool import AGENTS, JOB, TODO, FunctionTool, Tool, ToolConte
 
 if TYPE_CHECKING:
     from indus_nb.tools.client import ClientTools
+    from indus_nb.tools.files import FileQueue
     from indus_nb.tools.jobs import Jobs
 
 __all__ = [
@@ -49,6 +50,7 @@ def builtin_tools(
     auto_resize_images: bool = True,
     jobs: Jobs | None = None,
     client: ClientTools | None = None,
+    queue: FileQueue | None = None,
 ) -> dict[str, Tool]:
     """All built-in tools by name, for a session that works in ``cwd``.
 
@@ -58,6 +60,7 @@ def builtin_tools(
         auto_resize_images: Scale large images down; otherwise the model gets them as they are, whatever their size.
         jobs: Where commands go on that take long; with it there is the tool ``job``.
         client: What runs commands and reads and writes files in place of this process.
+        queue: Keeps changes of a file in order; shared by sessions that work at the same time.
 
     Returns:
         The tools by name, in the order in which the model sees them.
@@ -68,7 +71,7 @@ def builtin_tools(
 
     shell = shell or Shell()
     runs = shell if client is None else client.shell(shell)
-    queue = FileQueue()
+    queue = queue or FileQueue()
     tools: list[FunctionTool[Any]] = [
         read_tool(cwd, auto_resize_images=auto_resize_images),
         bash_tool(cwd, runs, jobs),

@@ -128,3 +128,13 @@ def test_the_command_measures_us_and_says_why_a_peer_was_not(tmp_path: Path) -> 
     assert data["figures"][RATE]["programs"]["ours"]["runs"] == 1
     assert "ValueError: no agent" in data["failures"][0]
     assert RATE in page.read_text()
+
+
+def test_rows_are_measured_in_processes_that_ask_a_server_for_each(tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    options = ["--rows", "6", "--parallel", "2", "--runs", "1", "--delay", "0", "--tls", "--json", str(out)]
+    program = [sys.executable, str(BENCH.with_name("rows.py")), *options]
+    names = ["agent.map", "agent.map, typed", "bare loop, streaming"]
+    done = subprocess.run([*program, "--only", *names], capture_output=True, text=True, check=True)
+    assert [line.split(" | ")[0].strip("| ") for line in done.stdout.splitlines()[2:]] == names
+    assert all(run["rows_per_second"] > 0 for runs in json.loads(out.read_text()).values() for run in runs)

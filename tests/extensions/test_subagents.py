@@ -13,7 +13,7 @@ from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, To
 
 from indus_nb import SessionOptions, open_session
 from indus_nb.messages import ToolResultMessage
-from indus_nb.session.dialogs import Select, UiFrame
+from indus_nb.session.dialogs import Cancel, Select, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.tools.agents import LOOKING_TOOLS
 
@@ -325,3 +325,122 @@ async def test_what_they_do_is_shown_while_they_do_it(opened, home: Path, messag
     assert {"read"} == {state["currentTool"] for state in states if "currentTool" in state}
     assert (states[-1]["status"], states[-1]["requests"], states[-1]["toolCount"]) == ("completed", 2, 1)
     assert states[-1]["recentOutput"] == ["It says something."]
+
+
+async def test_secrets_that_they_read_reach_neither_their_model_nor_the_session_that_called_them(
+    opened, home: Path, messages_api: MessagesApi
+):
+    secret = "sk-ant-api03-" + "Zq7Xw9" * 15
+    (home / "work" / "notes.txt").write_text(f"the key is {secret}")
+
+    def reading(request: Recorded) -> Reply:
+        if len(request.body["messages"]) == 1:
+            return Reply(ToolUse("read", {"path": "notes.txt"}))
+        return Reply(" ".join(request.texts))
+
+    answering(messages_api, call("go"), reading)
+    session = opened()
+    await session.prompt("lead")
+    assert "> the key is " in text_of(session).replace("1\t", "")
+    assert secret not in json.dumps([request.body for request in messages_api.requests])
+    path = Path(result_of(session).details["agents"][0]["sessionFile"])
+    assert secret not in path.read_text() + session.store.path.read_text()
+
+
+@pytest.mark.parametrize("thinking", ["low", "high"])
+async def test_thinking_fits_into_the_longest_answer_that_they_may_give(
+    home: Path, messages_api: MessagesApi, thinking: str
+):
+    settings_of(home)
+    answering(messages_api, call("go"), lambda request: Reply("ok"))
+    options = SessionOptions(cwd=home / "work", tools=["agents"], model="claude-sonnet-4-5", thinking=thinking)
+    with open_session(options) as session:
+        await session.prompt("lead")
+        assert "> ok" in text_of(session)
+    assert messages_api.refusals == []
+    asked = children(messages_api)[0].body
+    assert asked["max_tokens"] == 8192
+    assert asked["thinking"]["budget_tokens"] < 8192
+
+
+async def test_a_question_about_one_shows_what_its_title_hides(home: Path, messages_api: MessagesApi):
+    asked: list[str] = []
+
+    def host(frame: UiFrame) -> None:
+        if isinstance(frame, Select):
+            asked.append(frame.title)
+            session.ui.answer(frame.id, frame.options[0])
+
+    settings_of(home, tools=["write"])
+    task = {"title": "good\u202eevil\x1b[2J", "prompt": "go"}
+    answering(messages_api, ToolUse("agents", {"tasks": [task], "tools": ["write"]}), writing)
+    with open_session(SessionOptions(cwd=home / "work", tools=["agents"], approve="writes")) as session:
+        session.ui.attach(host)
+        await session.prompt("lead")
+    assert len(asked) == 2
+    assert not any(hidden in title for title in asked for hidden in "\u202e\x1b")
+
+
+def test_rows_may_have_sub_agents_which_count_in_their_cost_and_budget(
+    home: Path, messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+):
+    from indus_nb import agent
+
+    monkeypatch.chdir(home / "work")
+    settings_of(home)
+    answering(messages_api, call("go"), lambda request: Reply("ok", usage={"input_tokens": 100_000}))
+    done = agent.map("lead {item}", ["row"], tools=["agents"], parallel=1)
+    assert list(done) == ["Done."]
+    assert done.cost > 0.1
+    del messages_api.requests[:]
+    dear = agent.map("lead {item}", ["row"], tools=["agents"], max_cost=0.05, max_tokens=1000)
+    assert dear.failed == [0]
+    assert "The budget of $0.05 is spent" in str(dear.rows[0].error)
+    assert len(messages_api.requests) == 2  # its own, and that of its sub-agent
+
+
+async def test_those_that_change_the_same_file_at_the_same_time_lose_no_change(home: Path, messages_api: MessagesApi):
+    settings_of(home, tools=["edit"], parallel=12)
+    words = [f"word{number:02}" for number in range(12)]
+    path = home / "work" / "list.txt"
+    path.write_text("\n".join([*words, "filler " * 30_000]))
+
+    def child(request: Recorded) -> Reply:
+        word = first_words(request)
+        if len(request.body["messages"]) == 1:
+            return Reply(ToolUse("edit", {"path": "list.txt", "oldText": word, "newText": f"{word} was seen"}))
+        return Reply("ok")
+
+    answering(messages_api, call(*words, tools=["edit"]), child)
+    with open_session(SessionOptions(cwd=home / "work", tools=["agents"])) as session:
+        await session.prompt("lead")
+    assert path.read_text().splitlines()[:12] == [f"{word} was seen" for word in words]
+
+
+async def test_an_abort_takes_back_the_question_about_one_and_nothing_runs(home: Path, messages_api: MessagesApi):
+    asked = asyncio.Event()
+    open_: list[str] = []
+
+    def host(frame: UiFrame) -> None:
+        if isinstance(frame, Select) and frame.title.startswith("Let "):
+            session.ui.answer(frame.id, frame.options[0])
+        elif isinstance(frame, Select):
+            open_.append(frame.id)
+            asked.set()
+        elif isinstance(frame, Cancel):
+            open_.remove(frame.target_id)
+
+    settings_of(home, tools=["write"])
+    answering(messages_api, call("go", tools=["write"]), writing)
+    with open_session(SessionOptions(cwd=home / "work", tools=["agents"], approve="writes")) as session:
+        session.ui.attach(host)
+        running = asyncio.create_task(session.prompt("lead"))
+        async with asyncio.timeout(10):
+            await asked.wait()
+            assert len(open_) == 1
+            await session.abort()
+            await running
+        assert open_ == []
+        assert session.ui.open_dialogs == []
+    assert not (home / "work" / "out.txt").exists()
+    assert len(children(messages_api)) == 1

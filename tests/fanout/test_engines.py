@@ -6,10 +6,12 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fanout_calls import Calling
@@ -94,7 +96,8 @@ def test_a_killed_worker_ends_its_rows_with_a_sentence_and_a_new_engine_asks_the
     server = Calling.on(messages_api, "fatal")
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         done = agent.map("{item}", range(40), tools=["fatal"], over=pool, parallel=2)
-    assert list(done)[:4] == ["<0>", "<1>", "<2>", "<3>"]
+    # When the row that kills begins, at most one of those before it has not ended.
+    assert len({f"<{number}>" for number in range(6)}.intersection(done)) >= 5
     assert done.rows[6].value is None
     assert str(done.rows[6].error).startswith("The engine ProcessPoolExecutor of concurrent is lost")
     assert "retry(over=...)" in str(done.rows[6].error)
@@ -152,6 +155,26 @@ def test_a_function_that_cannot_travel_is_said_before_any_row_is_asked(messages_
             agent.map("{item}", [1], tools=["locked"], over=pool)
         with pytest.raises(UsageError, match=r"over= takes an executor.*not a str"):
             agent.map("{item}", [1], tools=["locked"], over="pool")  # type: ignore[arg-type]
+    assert messages_api.requests == []
+
+
+def test_a_function_with_the_name_of_a_builtin_tool_is_said_before_any_row_is_asked(messages_api: MessagesApi) -> None:
+    @agent.tool
+    def read(text: str) -> str:
+        """Read differently."""
+        return text
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="tool named read"):
+        agent.map("{item}", [1], tools=["read"], over=pool)
+    assert messages_api.requests == []
+
+
+def test_without_cloudpickle_a_function_of_a_notebook_says_what_to_install(
+    messages_api: MessagesApi, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="Install cloudpickle"):
+        agent.map("{item}", [1], tools=[where], over=pool)
     assert messages_api.requests == []
 
 
@@ -220,3 +243,23 @@ def test_cancelling_cuts_off_calls_that_have_not_begun(messages_api: MessagesApi
         Path(opened).touch()
     assert len(Path(begun).read_text()) == 1
     assert list(done) == [None] * 4
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_engine_without_a_free_worker_can_be_interrupted(messages_api: MessagesApi, where: str) -> None:
+    free = threading.Event()
+
+    class Watched(ThreadPoolExecutor):
+        def submit(self, *call: Any, **options: Any) -> Any:
+            import _thread
+
+            try:
+                return super().submit(*call, **options)
+            finally:
+                _thread.interrupt_main()
+
+    with Watched(1) as pool:
+        ThreadPoolExecutor.submit(pool, free.wait)
+        done = agent.map("{item}", range(3), tools=[where], over=pool)
+        free.set()
+    assert (list(done), messages_api.requests) == ([None] * 3, [])

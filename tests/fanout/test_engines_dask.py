@@ -29,7 +29,7 @@ def client() -> Iterator[Client]:
     """A client of two workers that are processes; a call that kills its worker is not tried again."""
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -134,12 +134,12 @@ def _own_cluster(directory: Path) -> Iterator[tuple[Client, subprocess.Popen[byt
         yield client, started[0], started[1]
 
 
-@pytest.mark.parametrize(("victim", "reason"), [("scheduler", "cancelled its calls"), ("worker", "no worker for")])
+@pytest.mark.parametrize(("victim", "reason"), [("scheduler", "of distributed is lost"), ("worker", "no worker for")])
 def test_what_nobody_restarts_is_not_waited_for(
     messages_api: MessagesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, reason: str
 ) -> None:
     monkeypatch.setattr(pulse, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(pulse, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(pulse, "PATIENCE_SECONDS", 3.0)
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), _own_cluster(tmp_path) as (client, *processes):
         doomed, here = processes[victim == "worker"].pid, os.getpid()
 
@@ -157,7 +157,8 @@ def test_what_nobody_restarts_is_not_waited_for(
 
         server = Calling.on(messages_api, "fatal")
         done = agent.map("{item}", range(30), tools=["fatal"], over=client.get_executor(), parallel=2)
-        assert list(done)[:3] == ["<0>", "<1>", "<2>"]
+        # When the fourth row begins, at most one of the three before it has not ended.
+        assert len({"<0>", "<1>", "<2>"}.intersection(done)) >= 2
         assert reason in str(done.rows[3].error)
         assert done.problems == (done.rows[3].error,)
         assert list(done)[10:] == [None] * 20

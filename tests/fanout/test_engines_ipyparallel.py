@@ -70,7 +70,7 @@ def test_killed_engines_end_their_rows_and_without_any_no_more_begin(
     messages_api: MessagesApi, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pulse, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(pulse, "PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr(pulse, "PATIENCE_SECONDS", 5.0)
     here = os.getpid()
 
     @agent.tool

@@ -61,6 +61,7 @@ def test_a_cells_prompt_is_its_lines_and_what_stands_behind_the_options() -> Non
         ("-o k map 'a \"b\" {c}' over df.head(3)", Rows('a "b" {c}', "df.head(3)", "k")),
         ('map -o k --result "list[int]" "x" over [1, 2]', Rows("x", "[1, 2]", "k", "list[int]")),
         ('map --output=k --parallel 4 "x" over over', Rows("x", "over", "k", None, {"parallel": 4})),
+        ('map -o k --batch "x" over df', Rows("x", "df", "k", None, {"batch": True})),
         (
             'map -o k --rpm 2.5 --max-cost $1 --journal "my file" --tools read,ls "x" over df',
             Rows("x", "df", "k", None, {"rpm": 2.5, "max_cost": 1.0, "journal": "my file", "tools": "read,ls"}),

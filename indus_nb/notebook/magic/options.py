@@ -399,6 +399,7 @@ MAP_OPTIONS = (
     Option("parallel", "parallel", "how many rows are asked at once (8)", "N", Kind.NUMBER),
     Option("rpm", "rpm", "how many requests may begin in a minute", "N", Kind.NUMBER),
     Option("max-tokens", "max_tokens", "the longest answer to one request (4096)", "N", Kind.NUMBER),
+    Option("batch", "batch", "let Anthropic take up to a day for the answers, for half the price"),
     Option("engine", "over", "an executor that runs the functions of tools", "EXPRESSION"),
     Option("journal", "journal", "a file of what is done: the next call asks for what is missing", "FILE", Kind.PATH),
 )
