@@ -29,6 +29,7 @@ KEPT_SECONDS = 30.0
 MAX_KEPT = 128
 _MAX_WAITING_BYTES = 256 * 1024
 _HAPPY_EYEBALLS_SECONDS = 0.25
+_NUMBERS = frozenset("0123456789.")
 
 
 class Link(asyncio.Protocol):
@@ -160,9 +161,10 @@ async def opened(host: str, port: int, tls: ssl.SSLContext | None) -> Link:
         UnicodeError: No host can have this name.
     """
     loop = asyncio.get_running_loop()
-    # Other event loops, such as uvloop's, do not know this option.
-    is_usual = type(loop).create_connection is asyncio.BaseEventLoop.create_connection
-    options: dict[str, Any] = {"happy_eyeballs_delay": _HAPPY_EYEBALLS_SECONDS} if is_usual else {}
+    # Other event loops, such as uvloop's, do not know this option. An address in numbers is the only one of its host, and
+    # a race that is cancelled when it is won leaves its socket open.
+    races = type(loop).create_connection is asyncio.BaseEventLoop.create_connection and not _NUMBERS.issuperset(host)
+    options: dict[str, Any] = {"happy_eyeballs_delay": _HAPPY_EYEBALLS_SECONDS} if races else {}
     _, link = await loop.create_connection(Link, host, port, ssl=tls, **options)
     return link
 
