@@ -32,7 +32,7 @@ MAX_ROWS = 4000
 """How many rows wait at once: each is an open session, of about 75 kB, so that they take some 300 MB."""
 _MAX_REQUESTS = 50_000  # of the API's 100,000
 _MAX_BYTES = 64 * 1024 * 1024  # of its 256 MB, for it is in memory more than once
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS = 0.1
 _FIRST_POLL_SECONDS = 3.0
 _MAX_POLL_SECONDS = 60.0
 _GROWTH = 1.5
@@ -86,6 +86,7 @@ class Batches:
         self._left: set[str] = set()
         self._client: BatchClient | None = None
         self._opening = asyncio.Lock()
+        self._turn = asyncio.Lock()
         self._stopping = False
         self._looking: asyncio.Task[None] | None = None
         self._cancelling: set[asyncio.Task[None]] = set()
@@ -107,6 +108,11 @@ class Batches:
             yield
         finally:
             self._workers -= 1
+
+    async def turn(self) -> None:
+        """Wait until a row may begin: one in each turn of the loop, so that thousands can be stopped meanwhile."""
+        async with self._turn:
+            await asyncio.sleep(0)
 
     def names(self, key: str) -> Callable[[], str]:
         """Return what gives the requests of a row their names, the same ones in the next process.

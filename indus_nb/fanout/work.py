@@ -274,6 +274,8 @@ class Work:
             async def work() -> None:
                 with nullcontext() if self._batches is None else self._batches.worker():
                     for number in waiting:
+                        if self._batches is not None:
+                            await self._batches.turn()
                         if self._stopping:
                             return
                         rows[number] = await self._row(asked, writer, keys[number])
@@ -322,13 +324,10 @@ class Work:
 
     async def _ended(self, asked: Asked) -> None:
         """Wait for the workers; a row that only waits for another attempt is not waited for after a stop."""
-        pending = set(self._workers)
+        ended = asyncio.gather(*self._workers)  # one to wait for: there may be thousands
         try:
-            while pending:
-                done, pending = await asyncio.wait(pending, timeout=0.2)
-                for worker in done:
-                    if not worker.cancelled() and (error := worker.exception()) is not None:
-                        raise error
+            while not ended.done():
+                await asyncio.wait([ended], timeout=0.2)
                 if self._batches is not None:
                     self.progress.waiting = self._batches.status
                     if self._stopping:
@@ -336,8 +335,11 @@ class Work:
                 if self._stopping:
                     for session in tuple(asked.open_sessions):
                         await session.abort_retry()
+            error = None if ended.cancelled() else ended.exception()
+            if error is not None and not isinstance(error, asyncio.CancelledError):
+                raise error
         finally:
-            for worker in pending:
+            for worker in self._workers:
                 worker.cancel()
             await asyncio.gather(*self._workers, return_exceptions=True)
 

@@ -155,13 +155,17 @@ class BatchClient:
     async def results(self, batch: str) -> AsyncGenerator[tuple[str, JsonObject]]:
         """Yield the name of each request of a batch that has ended, and what came of it, in no order."""
         with _described():
-            async with self._batches.with_streaming_response.results(batch) as response:
-                async for line in _lines(response.iter_bytes()):
+            # As bytes: the SDK's decoder takes fields away that it does not know.
+            response = (await self._batches.results(batch)).http_response
+            try:
+                async for line in _lines(response.aiter_bytes()):
                     match from_json(line):
                         case {"custom_id": str(name), "result": {} as result}:
                             yield name, cast("JsonObject", result)
                         case _:
                             continue
+            finally:
+                await response.aclose()
 
     async def cancel(self, batch: str) -> None:
         """Let no request of a batch begin any more."""
