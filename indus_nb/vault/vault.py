@@ -333,7 +333,8 @@ class Vault:
         files = [directory / name for name in (".env", ".env.local")] if directory is not None else []
         netrc = (self._home or _home()) / ".netrc"
         listed = tuple(self._listed()) if self._listed is not None else ()
-        environment = frozenset(self._environment.items())
+        # Of os.environ what lies beneath it, for decoding it takes ten times as long, and it is looked at often.
+        environment = frozenset(getattr(self._environment, "_data", self._environment).items())
         state = (environment, listed, directory, *map(sources.state_of, (*files, netrc)))
         if state == self._state:
             return
