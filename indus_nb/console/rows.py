@@ -10,9 +10,10 @@ import argparse
 import csv
 import gc
 import io
+import re
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import FrameType
@@ -21,6 +22,7 @@ from typing import Any, NoReturn
 from indus_nb.console.stdio import complain
 from indus_nb.errors import UsageError
 from indus_nb.files import expand_user, read_file, write_atomically
+from indus_nb.terminal import plain
 from indus_nb.wire import JsonObject, dump, from_json
 
 _EPILOG = """\
@@ -29,6 +31,7 @@ A line that is no object is a row with the one column `item`.
 
 exit status: 0 every row has an answer, 1 some have none, 2 wrong usage, 128+N ended by signal N"""
 _JSON_LINES = (".jsonl", ".ndjson")
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?%?")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -117,20 +120,18 @@ def ask_rows(arguments: Sequence[str]) -> int:
         batch=options.batch,
     )
     signals: list[int] = []
+    asking = Map(data, asked)
 
     def interrupt(number: int, _: FrameType | None) -> None:
         signals.append(number)
-        raise KeyboardInterrupt
+        asking.interrupt()  # and nothing else, until what is paid for is written
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
-    asking = Map(data, asked)
     answers = asking.here(Lines(sys.stderr))
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what is paid for is written
     for problem in answers.problems:
         complain(problem)
-    _write(out, [*data.columns, *answers.columns], answers.records)
+    _write(out, data.columns, answers.columns, answers.records)
     errors = dict.fromkeys(row.error for row in answers.rows if row.error is not None)
     if answers.failed:
         why = f" The first reason: {next(iter(errors))}" if errors else ""
@@ -188,17 +189,25 @@ def _csv_rows(path: Path, text: str, delimiter: str) -> list[Any]:
     return rows
 
 
-def _write(path: Path, columns: Iterable[str], records: Sequence[JsonObject]) -> None:
+def _write(path: Path, columns: Sequence[str], added: Sequence[str], records: Sequence[JsonObject]) -> None:
     if path.suffix.lower() in _JSON_LINES:
         content = b"".join(dump(record) + b"\n" for record in records)
     else:
         text = io.StringIO(newline="")
         writer = csv.writer(text, delimiter=_DELIMITERS[path.suffix.lower()], lineterminator="\n")
-        names = list(columns)
-        writer.writerow(names)
-        writer.writerows([_cell(record.get(name)) for name in names] for record in records)
+        writer.writerow([*columns, *added])
+        writer.writerows(
+            [*(_cell(record.get(name)) for name in columns), *(_harmless(_cell(record.get(name))) for name in added)]
+            for record in records
+        )
         content = text.getvalue().encode()
     write_atomically(path, content, in_place=True)
+
+
+def _harmless(text: str) -> str:
+    """What a model has said, as spreadsheets take for no formula, and terminals for nothing to obey."""
+    text = plain(text)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) and not _NUMBER.fullmatch(text) else text
 
 
 def _cell(value: Any) -> str:

@@ -41,6 +41,7 @@ from indus_nb.events import (
     ToolOutput,
 )
 from indus_nb.limits import Budget, Gate, Limiter
+from indus_nb.limits.gate import own_sentence
 from indus_nb.loop import Verdict
 from indus_nb.messages import AssistantMessage, ToolCall, Usage
 from indus_nb.providers.registry import ModelRegistry
@@ -277,9 +278,7 @@ class _Call:
         return True
 
     def _fail(self, agent: _Agent, text: str) -> None:
-        # The budget's status is for retries only.
-        text = text.removeprefix("402 ") if text.startswith("402 The budget ") else text
-        agent.error = self._context.hide(textcut.head(text, _MAX_ERROR_CHARACTERS))
+        agent.error = self._context.hide(textcut.head(own_sentence(text), _MAX_ERROR_CHARACTERS))
         agent.info.status = "failed"
 
     async def _end(self, agent: _Agent, session: AgentSession | None) -> None:

@@ -18,7 +18,7 @@ from indus_nb.errors import IndusError, SessionFileError
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
 from indus_nb.limits.budget import Budget
-from indus_nb.limits.gate import Gate
+from indus_nb.limits.gate import Gate, longest_answer_cost, own_sentence
 from indus_nb.limits.limiter import Limiter
 from indus_nb.loop.retry import RetrySettings, asked_delay
 from indus_nb.messages import AssistantMessage
@@ -94,7 +94,10 @@ class Asked:
     model: Model | None = None
     identity: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the answers depend on besides the prompt."""
-    open_sessions: set[AgentSession] = field(default_factory=set["AgentSession"])
+    least: float = 0.0
+    """What a request reserves at least, in US dollars."""
+    open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
+    """Whether a request of each has begun."""
 
     def check(self) -> Sequence[str]:
         """Find out which model answers, before any row is asked.
@@ -111,12 +114,13 @@ class Asked:
             if self.engine is not None:
                 self.engine.lend_to(session)
             self.registry, self.model = self._reached(session.registry, model)
+            self.least = longest_answer_cost(self.model, self.max_tokens)
             self.identity = {
                 "form": _FORM,
                 "model": f"{model.provider}/{model.id}",
                 "thinking": session.thinking_level,
                 "system": None if (text := self.options.system_prompt) is None else text_or_file(text),
-                "tools": list(self.options.tools or ()),
+                "tools": sorted(self.options.tools or ()),
                 "schema": None if self.kind is None else self.kind.schema,
                 "max_tokens": self.max_tokens,
             }
@@ -145,21 +149,21 @@ class Asked:
         """
         return key_of(prompt=prompt, number=number, **self.identity)
 
-    async def ask(self, prompt: str, key: str) -> tuple[Any, Done]:
+    async def ask(self, prompt: str, key: str, costs: list[float]) -> tuple[Any, Done]:
         """Ask for one row.
 
         Args:
             prompt: What is asked.
             key: What it is found by in a journal.
+            costs: Gets what each request counts as, also if this is cancelled.
 
         Returns:
             The answer, ``None`` if there is none; and what is kept of it.
         """
-        costs: list[float] = []
         session = value = plain = error = None
         try:
-            session = self._open(costs, key)
-            self.open_sessions.add(session)
+            session = opened = self._open(costs, key, lambda: self.open_sessions.update({opened: True}))
+            self.open_sessions[session] = False
             session.settings.retry = _retry(session.settings.retry)
             calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind)
@@ -175,16 +179,16 @@ class Asked:
             error = _sentence(f"{type(problem).__name__}: {problem}")
         finally:
             if session is not None:
-                self.open_sessions.discard(session)
+                del self.open_sessions[session]
                 await session.end()
         path = None if session is None else await asyncio.to_thread(_saved, session.store, self.directory)
         return (None if error else value), Done(None if error else plain, error, sum(costs), path)
 
-    def _open(self, costs: list[float], key: str) -> AgentSession:
+    def _open(self, costs: list[float], key: str, begin: Callable[[], None]) -> AgentSession:
         if self.registry is None or self.model is None:
             raise RuntimeError("check() comes first")
         name = None if self.batches is None else self.batches.names(key)
-        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append, self._failed, name)
+        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append, self._failed, name, begin)
         registry = self.registry.behind(gate.provider_for)
         shared = Shared(registry, self.model, self.identity["thinking"], bare=not self.options.tools)
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
@@ -222,6 +226,4 @@ def _saved(store: SessionStore, directory: Path) -> str | None:
 
 
 def _sentence(text: str) -> str:
-    # The status of what no server has said is for the retries only.
-    text = text[4:] if text.startswith(("402 The budget ", "410 The batch ")) else text
-    return textcut.head(text, _MAX_ERROR_CHARACTERS)
+    return textcut.head(own_sentence(text), _MAX_ERROR_CHARACTERS)

@@ -312,7 +312,13 @@ class Batches:
             raise
         bodies.clear()
         sent.plan = sent.plan.with_id(made.id)
-        await self._note(sent)
+        try:
+            await self._note(sent)
+        except OSError as error:
+            self.problems.append(
+                f"The journal cannot be written ({error.strerror}), so it does not name the batch {made.id}. The next "
+                "call looks for a batch of that size and time."
+            )
         sent.is_being_made = False
         sent.made.set()
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import multiprocessing
 import pickle
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -60,6 +62,12 @@ def _function(pickled: bytes) -> Callable[..., Any]:
     return pickle.loads(pickled)  # noqa: S301 - this process's parent has made it
 
 
+def _ignore_interruptions() -> None:
+    """Leave Ctrl-C to the process that asks: a terminal sends it to the workers of a pool as well."""
+    if multiprocessing.parent_process() is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def load(_number: str, pickled: Sequence[bytes]) -> int:
     """Load functions, so that one that cannot run here is found before anything is asked.
 
@@ -70,6 +78,7 @@ def load(_number: str, pickled: Sequence[bytes]) -> int:
     Returns:
         How many there are.
     """
+    _ignore_interruptions()
     return len([*map(_function, pickled)])
 
 
@@ -84,6 +93,7 @@ def call(_number: str, pickled: bytes, arguments: bytes) -> Outcome:
     Returns:
         What came of it.
     """
+    _ignore_interruptions()
     function = _function(pickled)
     values = pickle.loads(arguments)  # noqa: S301 - the same
     try:

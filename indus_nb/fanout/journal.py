@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from indus_nb.errors import UsageError
@@ -28,7 +29,7 @@ _HEADER: JsonObject = {"type": "fanout-journal", "version": 1}
 
 
 def key_of(**parts: Any) -> str:
-    """Return what a row is found by: the same for the same prompt, row, model, tools, schema and version of code.
+    """Return what a row is found by: the same in every process for the same parts.
 
     >>> key_of(prompt="a", row={"x": 1, "y": 2}) == key_of(row={"y": 2, "x": 1}, prompt="a")
     True
@@ -104,7 +105,8 @@ class Journal:
     """
 
     def __init__(self, path: Path | str) -> None:
-        self.path = current_directory() / path
+        # Whatever it is called: the file must have one lock.
+        self.path = (current_directory() / path).resolve()
         self._rows: dict[str, Done] = {}
         self._times: Counter[str] = Counter()
         self._batches: dict[str, PlannedBatch] = {}
@@ -215,6 +217,8 @@ class Journal:
                 raise
 
     def _read(self) -> None:
+        if not S_ISREG(os.fstat(self._descriptor).st_mode):
+            raise UsageError(f"{self.path} is no regular file, so it can be no journal. Name another file.")
         with open(self._descriptor, "rb", closefd=False) as file:
             content = file.read()
         whole = content[: content.rfind(b"\n") + 1]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import strftime
@@ -12,13 +15,14 @@ from typing import Any
 
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
-from indus_nb.fanout.work import Question, Work
+from indus_nb.fanout.work import Progress, Question, Work
 from indus_nb.files import current_directory
 from indus_nb.resources.settings import agent_directory
 from indus_nb.storage import session_directory
 from indus_nb.wire import random_hex
 
 _SLICE_SECONDS = 0.1
+_log = logging.getLogger("indus_nb")
 _AGAIN = frozenset({"parallel", "rpm", "max_cost", "max_tokens", "batch", "over"})
 
 
@@ -26,6 +30,47 @@ def new_directory() -> Path:
     """Return a directory of their own for the sessions of rows, so that they are not listed among the others."""
     usual = session_directory(current_directory(), agent_directory())
     return usual / "rows" / f"{strftime('%Y-%m-%dT%H-%M-%S')}-{random_hex(4)}"
+
+
+@contextmanager
+def _interrupts(handle: Callable[[], None]) -> Generator[None]:
+    """Let Ctrl-C call ``handle`` where it would raise ``KeyboardInterrupt``, which could lose what is paid for."""
+    usual = threading.current_thread() is threading.main_thread()
+    if not usual or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def interrupted(_number: int, _frame: object) -> None:
+        handle()
+
+    signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Contained(Reporter):
+    """Shows progress as another reporter does, and nothing more once that fails: rows are paid for meanwhile."""
+
+    def __init__(self, inner: Reporter) -> None:
+        self._inner = inner
+
+    def begin(self, stop: Callable[[], None]) -> None:
+        self._call(lambda inner: inner.begin(stop))
+
+    def show(self, progress: Progress) -> None:
+        self._call(lambda inner: inner.show(progress))
+
+    def end(self, progress: Progress | None) -> None:
+        self._call(lambda inner: inner.end(progress))
+
+    def _call(self, work: Callable[[Reporter], None]) -> None:
+        try:
+            work(self._inner)
+        except Exception:  # noqa: BLE001 - of a front end, whatever it is
+            _log.exception("How far rows are cannot be shown any more; they go on.")
+            self._inner = Reporter()
 
 
 class Map:
@@ -42,11 +87,7 @@ class Map:
         self._data = data
         self._question = asked
         self._work = Work(asked, known, spent)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it was stopped before all rows were asked."""
-        return self._work.stopped
+        self._interrupted = False
 
     def here(self, reporter: Reporter) -> Answers:
         """Ask from plain synchronous code, also where an event loop runs: in a thread with a loop of its own.
@@ -63,6 +104,7 @@ class Map:
             IndusError: Nothing could be asked.
         """
         work = self._work
+        shown = _Contained(reporter)
         rows: list[RowAnswer] = []
         errors: list[BaseException] = []
 
@@ -73,26 +115,31 @@ class Map:
                 errors.append(error)
             ended.set()
 
-        def stop() -> None:
-            if work.stopped:
-                work.cancel()
-            work.stop()
-
         ended = threading.Event()  # for an interrupted Thread.join takes the thread for ended
-        reporter.begin(stop)
-        try:
+        with _interrupts(self.interrupt):
+            shown.begin(self.interrupt)
             threading.Thread(target=run, name="indus_nb rows", daemon=True).start()
-            while not ended.is_set():
-                try:
-                    ended.wait(_SLICE_SECONDS)
-                    reporter.show(work.progress)
-                except KeyboardInterrupt:
-                    stop()
-        finally:
-            reporter.end(None if errors else work.progress)
-        if errors:
-            raise errors[0]
-        return self._answers(rows)
+            try:
+                while not ended.is_set():
+                    try:
+                        ended.wait(_SLICE_SECONDS)
+                        shown.show(work.progress)
+                    except KeyboardInterrupt:
+                        self.interrupt()
+            except BaseException:
+                work.cancel()  # nobody would get the answers, or could stop it
+                raise
+            shown.end(None if errors else work.progress)
+            if errors:
+                raise errors[0]
+            return self._answers(rows)
+
+    def interrupt(self) -> None:
+        """Let no more rows begin; called again, cut off the rows that are asked. From any thread, or a signal."""
+        if self._interrupted:
+            self._work.cancel()
+        self._interrupted = True
+        self._work.stop()
 
     async def on_loop(self) -> Answers:
         """Ask on the loop that runs."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, cast
 
 from indus_nb.errors import UsageError
-from indus_nb.wire import JsonObject
+from indus_nb.wire import JsonObject, clean_text
 
 ITEM = "item"
 """The column of values that are no rows themselves, such as texts."""
@@ -136,7 +136,7 @@ def _scalar(value: object) -> Any:
         return float(value) if math.isfinite(value) else None
     if isinstance(value, bool) or value is None:
         return value
-    return int(value) if isinstance(value, int) else str(value)
+    return int(value) if isinstance(value, int) else clean_text(str(value))
 
 
 def _elements(value: object) -> Iterable[object] | None:

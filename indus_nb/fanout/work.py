@@ -40,6 +40,7 @@ PARALLEL = 8
 """How many rows are asked at once unless another number is asked for."""
 MAX_PARALLEL = 1000
 _MAX_FAILURE_CHARACTERS = 80
+_CUT_OFF = "It was cut off before its answer had come."
 MAX_TOKENS = 4096
 """The longest answer of a row unless another is asked for, so that little money is reserved for each request."""
 
@@ -265,7 +266,7 @@ class Work:
         try:
             if self._batches is not None and journal is not None:
                 self._batches.restore(journal)
-            budget.charge(spent := self._spent if journal is None else journal.cost)
+            budget.charge(spent := max(self._spent, 0.0 if journal is None else journal.cost))
             self.progress.cost = spent
             rows, keys = self._rows(asked, journal)
             waiting = (number for number, row in enumerate(rows) if not row.answered and row.error is None)
@@ -290,8 +291,7 @@ class Work:
                 if self._batches is not None:
                     await self._batches.close(cancel=self._cancelled)
                     self.problems += self._batches.problems
-            self.cost = budget.spent if journal is None else journal.cost
-            self.progress.cost = self.cost
+            self.cost = self.progress.cost = budget.spent
         finally:
             if journal is not None:
                 journal.close()
@@ -323,7 +323,7 @@ class Work:
             worker.cancel()
 
     async def _ended(self, asked: Asked) -> None:
-        """Wait for the workers; a row that only waits for another attempt is not waited for after a stop."""
+        """Wait for the workers; after a stop not for rows that wait for another attempt, or for their first one."""
         ended = asyncio.gather(*self._workers)  # one to wait for: there may be thousands
         try:
             while not ended.done():
@@ -333,8 +333,11 @@ class Work:
                     if self._stopping:
                         self._batches.stop()
                 if self._stopping:
-                    for session in tuple(asked.open_sessions):
-                        await session.abort_retry()
+                    for session, has_begun in tuple(asked.open_sessions.items()):
+                        if has_begun:
+                            await session.abort_retry()
+                        else:
+                            session.turns.request_abort()
             error = None if ended.cancelled() else ended.exception()
             if error is not None and not isinstance(error, asyncio.CancelledError):
                 raise error
@@ -378,9 +381,15 @@ class Work:
 
     async def _row(self, asked: Asked, writer: _Writer, prompt_and_key: tuple[str, str]) -> RowAnswer:
         prompt, key = prompt_and_key
-        if (sentence := asked.budget.exhausted) is not None:
+        if (sentence := asked.budget.refusal(asked.least)) is not None:
             return RowAnswer(error=sentence)
-        value, done = await asked.ask(prompt, key)
+        costs: list[float] = []
+        try:
+            value, done = await asked.ask(prompt, key, costs)
+        except asyncio.CancelledError:
+            if costs and self._batches is None:  # what batches have cost is known once they are collected
+                writer.put(key, Done(None, _CUT_OFF, sum(costs)))
+            raise
         if self._batches is not None and done.error is not None and self._batches.is_left(key):
             return RowAnswer(error=None if self._stopping else done.error)
         if self._stopping and done.error is not None and done.cost == 0:
@@ -415,13 +424,19 @@ class _Writer:
 
     async def add(self, key: str, done: Done) -> None:
         """Write down what came of a row; it is on the disk when this returns."""
+        if (written := self.put(key, done)) is not None:
+            await asyncio.shield(written)
+
+    def put(self, key: str, done: Done) -> asyncio.Future[None] | None:
+        """Have it written down what came of a row; ``close`` waits for that."""
         if self._journal is None:
-            return
+            return None
         written = asyncio.get_running_loop().create_future()
+        written.add_done_callback(lambda done: done.exception())  # perhaps nobody asks for it
         self._waiting.append((key, done, written))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write(self._journal.add_all))
-        await asyncio.shield(written)
+        return written
 
     async def close(self) -> None:
         """Wait until all is written."""

@@ -56,8 +56,6 @@ class Budget:
         self._settled = asyncio.Condition()
         self.waiting = 0
         """How many requests wait for money that others hold."""
-        self.exhausted: str | None = None
-        """The sentence about the first request that the limit had no room for."""
 
     @property
     def spent(self) -> float:
@@ -108,14 +106,21 @@ class Budget:
     def _fits(self, amount: int) -> bool:
         if self._limit is None:
             return True
-        if self._spent + amount > self._limit:
-            error = BudgetExhaustedError(
-                f"The budget of ${self._limit / _UNIT:g} is spent: ${self.spent:.4f} so far, and the next request may "
-                f"cost ${amount / _UNIT:.4f}. Raise it to go on; what is done is kept."
-            )
-            self.exhausted = self.exhausted or str(error)
-            raise error
+        if (sentence := self._refusal(amount)) is not None:
+            raise BudgetExhaustedError(sentence)
         return self._spent + self._reserved + amount <= self._limit
+
+    def refusal(self, estimate: float) -> str | None:
+        """Return why no request of such a cost can begin any more, in US dollars; ``None`` if one could."""
+        return self._refusal(_billionths(estimate))
+
+    def _refusal(self, amount: int) -> str | None:
+        if self._limit is None or self._spent + amount <= self._limit:
+            return None
+        return (
+            f"The budget of ${self._limit / _UNIT:g} has no room: ${self.spent:.4f} are spent, and the next request "
+            f"may cost ${amount / _UNIT:.4f}. Raise the budget to go on; what is done is kept."
+        )
 
     async def _tell(self) -> None:
         async with self._settled:

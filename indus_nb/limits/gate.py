@@ -34,6 +34,7 @@ class Gate:
         on_cost: Called with what each request counts as, in US dollars.
         on_failure: Called with the answer of each request that failed.
         name: Gives each request a name, see ``StreamOptions.request_name``.
+        on_begin: Called when a request begins.
     """
 
     limiter: Limiter
@@ -42,6 +43,7 @@ class Gate:
     on_cost: Callable[[float], None] = lambda _: None
     on_failure: Callable[[AssistantMessage], None] = lambda _: None
     name: Callable[[], str] | None = None
+    on_begin: Callable[[], None] = lambda: None
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
@@ -72,6 +74,7 @@ class _Gated:
                 limiter.request(),
                 aclosing(self.inner.stream(model, context, options)) as events,
             ):
+                self.gate.on_begin()
                 try:
                     async for event in events:
                         if isinstance(event, StreamDone):
@@ -98,6 +101,25 @@ class _Gated:
             self.gate.limiter.pause(asked_delay(answer) or _USUAL_WAIT)
 
 
+def own_sentence(text: str) -> str:
+    """Return an error without the status that it has for retries only, if no server has said it."""
+    return text[4:] if text.startswith(("402 The budget ", "410 The batch ")) else text
+
+
+def longest_answer_cost(model: Model, most: int | None) -> float:
+    """Return what the longest answer costs: no request reserves less.
+
+    Args:
+        model: The model that is asked.
+        most: The longest answer that is allowed, in tokens; ``None`` for the model's own limit.
+
+    Returns:
+        US dollars.
+    """
+    tokens = model.max_tokens if most is None else min(most, model.max_tokens)
+    return model.cost.usage(input=0, output=tokens).cost.total
+
+
 def worst_cost(model: Model, context: Context) -> float:
     """Return the most that a request can cost.
 
@@ -116,4 +138,4 @@ def worst_cost(model: Model, context: Context) -> float:
     read = max(
         prices.usage(input=size, output=0).cost.total, prices.usage(input=0, output=0, cache_write=size).cost.total
     )
-    return read + prices.usage(input=0, output=model.max_tokens).cost.total
+    return read + longest_answer_cost(model, None)

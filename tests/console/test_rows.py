@@ -46,6 +46,20 @@ def test_a_csv_file_gets_columns_for_the_answers(work: Path, messages_api: Messa
     assert Path(rows[0]["session"]).exists()
 
 
+def test_what_a_model_says_is_no_formula_of_a_table_and_nothing_that_a_terminal_obeys(
+    work: Path, messages_api: MessagesApi
+) -> None:
+    said = {"Ada": '=HYPERLINK("http://x")\x1b[2J', "Grace, H.": "-12.5"}
+    messages_api.default = lambda request: Reply(said[asked(request)])  # type: ignore[assignment]
+    done = run(work, "rows.csv", "--prompt", "{name}", "--out", "out.csv", "--model", "claude-haiku-4-5")
+    assert done.returncode == 0
+    with (work / "out.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["answer"] for row in csv.DictReader(file)] == ['\'=HYPERLINK("http://x")', "-12.5"]
+    done = run(work, "rows.csv", "--prompt", "{name}", "--out", "out.jsonl", "--model", "claude-haiku-4-5")
+    lines = [json.loads(line) for line in (work / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["answer"] for line in lines] == [*said.values()]
+
+
 def test_typed_answers_go_into_json_lines_and_failed_rows_are_said(work: Path, messages_api: MessagesApi) -> None:
     (work / "rows.jsonl").write_text('{"n": 1}\n\n{"n": 2}\n')
     (work / "kind.py").write_text("from dataclasses import dataclass\n@dataclass\nclass Kind:\n    twice: int\n")

@@ -165,7 +165,7 @@ async def test_a_call_spends_no_more_than_its_budget(opened, messages_api: Messa
     await session.prompt("lead")
     spent = result_of(session).details["cost"]
     assert 0 < spent <= 0.03
-    assert "The budget of $0.03 is spent" in text_of(session)
+    assert "The budget of $0.03 has no room" in text_of(session)
     assert "402" not in text_of(session)
     assert len(children(messages_api)) < 8
     assert session.last_text == "Done."
@@ -395,7 +395,7 @@ def test_rows_may_have_sub_agents_which_count_in_their_cost_and_budget(
     del messages_api.requests[:]
     dear = agent.map("lead {item}", ["row"], tools=["agents"], max_cost=0.05, max_tokens=1000)
     assert dear.failed == [0]
-    assert "The budget of $0.05 is spent" in str(dear.rows[0].error)
+    assert "The budget of $0.05 has no room" in str(dear.rows[0].error)
     assert len(messages_api.requests) == 2  # its own, and that of its sub-agent
 
 

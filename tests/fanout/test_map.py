@@ -252,7 +252,7 @@ def test_the_budget_is_not_passed_by_more_than_a_request_of_each_worker(messages
     assert 0.9 < done.cost <= 1.0 + 4 * 0.11
     assert len(messages_api.requests) == 60 - len(done.failed) < 20
     sentence = str(done.rows[-1].error)
-    assert sentence.startswith("The budget of $1 is spent")
+    assert sentence.startswith("The budget of $1 has no room")
     assert done.retry(max_cost=100).failed == []
     assert len(messages_api.requests) == 60
 

@@ -170,7 +170,7 @@ async def _forever(budget: Budget) -> None:
 async def test_what_an_earlier_process_has_spent_counts_and_without_a_limit_nothing_is_refused() -> None:
     budget = Budget(1.0)
     budget.charge(0.95)
-    with pytest.raises(BudgetExhaustedError, match=r"The budget of \$1 is spent: \$0.9500 so far"):
+    with pytest.raises(BudgetExhaustedError, match=r"The budget of \$1 has no room: \$0.9500 are spent"):
         await _spend(budget, 0.1)
     free = Budget()
     await _spend(free, 5)
