@@ -161,8 +161,8 @@ async def opened(host: str, port: int, tls: ssl.SSLContext | None) -> Link:
         UnicodeError: No host can have this name.
     """
     loop = asyncio.get_running_loop()
-    # Other event loops, such as uvloop's, do not know this option. An address in numbers is the only one of its host, and
-    # a race that is cancelled when it is won leaves its socket open.
+    # Other event loops, such as uvloop's, do not know this option. An address in numbers is the only one of its host,
+    # and a race that is cancelled when it is won leaves its socket open.
     races = type(loop).create_connection is asyncio.BaseEventLoop.create_connection and not _NUMBERS.issuperset(host)
     options: dict[str, Any] = {"happy_eyeballs_delay": _HAPPY_EYEBALLS_SECONDS} if races else {}
     _, link = await loop.create_connection(Link, host, port, ssl=tls, **options)
