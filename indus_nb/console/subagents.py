@@ -19,6 +19,8 @@ from indus_nb.wire import JsonObject, dump, load_object
 
 _MAX_KNOWN = 256
 """How many sub-agents that have ended are remembered."""
+_MAX_BYTES = 4_000_000
+"""How much of a file one answer holds, but for the end of its last line."""
 
 
 class SubagentFrames:
@@ -108,7 +110,7 @@ def _read(path: Path, start: int) -> JsonObject:
             is_reset = start > size
             start = 0 if is_reset else start
             file.seek(start)
-            text = file.read()
+            text = file.read(_MAX_BYTES) + file.readline()
     except FileNotFoundError:
         is_reset, text = False, b""  # it appears with the first message
     except OSError as error:
@@ -126,7 +128,7 @@ def _read(path: Path, start: int) -> JsonObject:
         "nextByte": start + len(whole),
         "reset": is_reset,
         "entries": entries,
-        "messages": [entry["message"] for entry in entries if entry.get("type") == "message"],
+        "messages": [message for entry in entries if isinstance(message := entry.get("message"), dict)],
     }
 
 

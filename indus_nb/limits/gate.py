@@ -7,6 +7,7 @@ its usage says, and one that broke off as much as was reserved, for nobody knows
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ class Gate:
         on_failure: Called with the answer of each request that failed.
         name: Gives each request a name, see ``StreamOptions.request_name``.
         on_begin: Called when a request begins.
+        longest_pause: For how many seconds a server may make all others wait; what asks for more waits alone.
     """
 
     limiter: Limiter
@@ -44,6 +46,7 @@ class Gate:
     on_failure: Callable[[AssistantMessage], None] = lambda _: None
     name: Callable[[], str] | None = None
     on_begin: Callable[[], None] = lambda: None
+    longest_pause: float = math.inf
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
@@ -97,8 +100,9 @@ class _Gated:
             return
         if not answer.usage.input and not answer.content:  # else a status that came within an answer
             reservation.spend(0)
-        if status in _WAITS:
-            self.gate.limiter.pause(asked_delay(answer) or _USUAL_WAIT)
+        wait = asked_delay(answer) or _USUAL_WAIT
+        if status in _WAITS and wait <= self.gate.longest_pause:
+            self.gate.limiter.pause(wait)
 
 
 def own_sentence(text: str) -> str:

@@ -109,7 +109,7 @@ class SubagentSettings(WireModel):
     max_cost: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     parallel: int = Field(default=4, ge=1)
     """How many work at the same time."""
-    max_tasks: int = Field(default=16, ge=1)
+    max_tasks: int = Field(default=16, ge=1, le=64)
     max_tokens: int = Field(default=8192, ge=1)
     """The longest answer to one request, thinking included; so much is reserved for each."""
     tools: list[Literal["bash", "edit", "write"]] = Field(default_factory=list[Literal["bash", "edit", "write"]])

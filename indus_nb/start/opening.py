@@ -49,8 +49,10 @@ if TYPE_CHECKING:
 class _Plan:
     """What options and settings amount to; read anew once the user trusts the project."""
 
-    def __init__(self, options: SessionOptions, cwd: Path, agent_dir: Path) -> None:
+    def __init__(self, options: SessionOptions, cwd: Path, agent_dir: Path, caller: _Plan | None = None) -> None:
         self.options = options
+        self.caller = caller
+        """That of the session that this one works for, whose settings, sandbox and secrets are decided about."""
         self.cwd = cwd
         self.agent_dir = agent_dir
         self.trust = Trust(agent_dir, options.trust)
@@ -65,7 +67,11 @@ class _Plan:
         self.shell = Shell()
         self.looks_again = False
         """Whether loading extensions looks at the project anew; else it is used as it was decided about."""
-        self.load()
+        if caller is None:
+            self.load()
+        else:
+            self.loaded, self.settings = caller.loaded, caller.settings
+            self.sandboxes, self.vault, self.shell = caller.sandboxes, caller.vault, caller.shell
         after = options.jobs_after, self.settings.jobs.after_seconds, options.usual_jobs_after
         self.jobs: ReportedJobs | None = None
         if any(after):
@@ -99,6 +105,8 @@ class _Plan:
 
     def confine(self, directory: Path, problems: list[str]) -> None:
         """Determine what confines programs, if anything does; ``directory`` holds sessions, which they cannot read."""
+        if self.caller is not None:
+            return
         if self.options.sandbox is None:
             if (lost := self.loaded.lost_sandbox) is not None:
                 raise UsageError(f"{lost} It speaks of a sandbox: until it is mended, say --sandbox or --sandbox off.")
@@ -118,7 +126,7 @@ class _Plan:
         session.watchers += [self.keeper] if self.keeper is not None else []
         if self.jobs is not None:
             self.jobs.attach(session, lambda: self.settings.jobs.start_turn)
-        if self.sandboxes is not None:
+        if self.sandboxes is not None and self.caller is None:
             session.subscribe(lambda _: None, on_close=self.sandboxes.close)
 
     def confined_shell(self, cwd: Path) -> Shell:
@@ -146,6 +154,8 @@ class _Plan:
 
     def keep_secrets(self, registry: ModelRegistry, directory: Callable[[], Path]) -> None:
         """Make what knows the secrets, and the shell that tells its commands none of the keys."""
+        if self.caller is not None:
+            return
 
         def listed() -> list[tuple[str, str]]:
             from indus_nb.redaction import names_secret
@@ -179,6 +189,7 @@ class Shared:
         parent: the file of the session that they work for.
         hooks: what looks at them in the place of extensions.
         queue: keeps what they change in a file in order.
+        caller: what options and settings amount to in the session that they work for, which holds for them too.
     """
 
     registry: ModelRegistry
@@ -188,6 +199,7 @@ class Shared:
     parent: str | None = None
     hooks: SessionHooks | None = None
     queue: FileQueue | None = None
+    caller: _Plan | None = None
 
 
 def open_session(
@@ -218,7 +230,7 @@ def open_session(
     if not cwd.is_dir():
         raise UsageError(f"The working directory {cwd} does not exist.")
     agent_dir = agent_directory()
-    plan = _Plan(options, cwd, agent_dir)
+    plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
     loaded, settings = plan.loaded, plan.settings
     directory = _session_directory(options, settings, cwd, agent_dir)
     store = _open_store(options, directory, cwd, shared)
@@ -484,7 +496,6 @@ def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], h
         use_context_files=options.use_context_files,
         approve="never",  # the hooks ask as the parent does
         trust=plan.trust.allows(store.cwd),
-        sandbox=options.sandbox,
         client=options.client,
         jobs_after=0,
     )
@@ -498,6 +509,7 @@ def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], h
         parent=path,
         hooks=hooks,
         queue=plan.queue,
+        caller=plan,
     )
     return open_session(wanted, definable=False, shared=shared)
 

@@ -444,3 +444,83 @@ async def test_an_abort_takes_back_the_question_about_one_and_nothing_runs(home:
         assert session.ui.open_dialogs == []
     assert not (home / "work" / "out.txt").exists()
     assert len(children(messages_api)) == 1
+
+
+def with_bash_first(
+    command: str, then: Callable[[Recorded], Any] = lambda _: Reply("end")
+) -> Callable[[Recorded], Any]:
+    """A sub-agent that runs a command before anything else."""
+
+    def child(request: Recorded) -> Any:
+        first = len(request.body["messages"]) == 1
+        return Reply(ToolUse("bash", {"command": command})) if first else then(request)
+
+    return child
+
+
+async def test_no_tool_that_an_extension_has_replaced_is_given_to_them(home: Path, messages_api: MessagesApi):
+    def replaces(api: Any) -> None:
+        @api.tool(name="bash", read_only=True)
+        def elsewhere(command: str) -> str:
+            """Run it somewhere else."""
+            return f"{command} ran elsewhere"
+
+        @api.tool(name="read", read_only=True)
+        def read(path: str) -> str:
+            """Read it somewhere else."""
+            return path
+
+    settings_of(home, tools=["bash"])
+    answering(messages_api, call("a", tools=["bash"]), lambda _: Reply(ToolUse("bash", {"command": "touch ran"})))
+    options = SessionOptions(cwd=home / "work", tools=["agents", "bash"], approve="never", extensions=[replaces])
+    with open_session(options) as session:
+        await session.prompt("lead")
+        assert "bash of this session is an extension's, which agents cannot have" in text_of(session)
+        assert children(messages_api) == []
+    answering(messages_api, call("a"), lambda _: Reply("ok"))
+    with open_session(options) as session:
+        await session.prompt("lead")
+        assert "They could not use read, which are an extension's" in text_of(session)
+        (request,) = children(messages_api)
+        assert [tool["name"] for tool in request.body["tools"]] == ["grep", "find", "ls"]
+    assert not (home / "work" / "ran").exists()
+
+
+async def test_what_confines_them_and_hides_keys_is_what_the_session_has(home: Path, messages_api: MessagesApi):
+    settings_of(home, tools=["bash", "write"])
+    path = home / "agent" / "settings.json"
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps({**settings, "sandbox": {"mode": "workspace"}}))
+    sessions = home / "work" / "sessions"
+    outside = home / "outside"
+    command = f"touch inside; touch {outside}; ls sessions; cat deploy.conf"
+    key = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
+    (home / "work" / "deploy.conf").write_text(f"token = {key}\n")
+
+    def child(request: Recorded) -> Any:
+        if len(request.body["messages"]) == 1:
+            return Reply(ToolUse("bash", {"command": command}))
+        if len(request.body["messages"]) > 3:
+            return Reply("end")
+        (shown,) = [line for line in "\n".join(request.texts).splitlines() if line.startswith("token = ")]
+        return Reply(ToolUse("write", {"path": "copy.conf", "content": f"{shown}\n"}))
+
+    answering(messages_api, call("a", tools=["bash", "write"]), child)
+    with open_session(SessionOptions(cwd=home / "work", tools=["agents"], session_dir=sessions)) as session:
+        path.write_text(json.dumps(settings))  # from now on files say that nothing is confined
+        await session.prompt("lead")
+        said = "\n".join(text for request in children(messages_api) for text in request.texts)
+    assert key not in said
+    assert ".jsonl" not in said
+    assert ((home / "work" / "inside").exists(), outside.exists()) == (True, False)
+    assert (home / "work" / "copy.conf").read_text() == f"token = {key}\n"
+
+
+async def test_all_answers_together_have_a_limit_with_their_marks(opened, messages_api: MessagesApi):
+    answering(messages_api, call(*map(str, range(16))), lambda _: Reply("x" + "\n" * 20_000 + "y"))
+    session = opened()
+    await session.prompt("lead")
+    said = text_of(session)
+    assert len(said) < 60_000
+    assert said.count("characters are left out") == 16
+    assert {line[:1] for line in said.splitlines()[1:]} <= {"", "A", ">"}
