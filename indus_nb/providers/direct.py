@@ -22,6 +22,8 @@ from indus_nb.providers.connections import Kept, KeptByLoop, Link, opened
 if TYPE_CHECKING:
     import ssl
 
+    import h11
+
 _PLAIN_URL = re.compile(
     r"https?://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?(/[!$&-;=@-Z_a-z~%]*)?(\?[!$&-;=?@-Z_a-z~%]*)?"
 )
@@ -133,7 +135,8 @@ async def posted(
             if not connection.is_stale or monotonic() - began > _MAX_STALE_SECONDS:
                 raise
     if answer is None:
-        connection = _Connection(await _connected(host, port, tls, seconds[0]), server, kept)
+        state = _new_state()  # first, for without it no connection could be used
+        connection = _Connection(state, await _connected(host, port, tls, seconds[0]), server, kept)
         answer = await begun(connection)
     try:
         yield answer
@@ -152,13 +155,17 @@ async def _connected(host: str, port: int, tls: ssl.SSLContext | None, seconds: 
         raise _failure("ConnectTimeout" if deadline.expired() else "ConnectError", error) from error
 
 
+def _new_state() -> h11.Connection:
+    import h11
+
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+
+
 class _Connection:
     """A connection to a server, over which one request is made after another."""
 
-    def __init__(self, link: Link, server: Hashable, kept: Kept[_Connection]) -> None:
-        import h11
-
-        self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+    def __init__(self, state: h11.Connection, link: Link, server: Hashable, kept: Kept[_Connection]) -> None:
+        self._state = state
         self._link = link
         self._server = server
         self._kept = kept

@@ -683,6 +683,7 @@ def test_every_setting_is_judged(tmp_path: Path, *, trusted: bool) -> None:
         "jobs": {"afterSeconds": 1},
         "notebook": {"tellCells": False, "tellVariables": True, "pythonTimeoutSeconds": None, "undo": False},
         "todo": {"reminders": False},
+        "subagents": {"enabled": True, "tools": ["bash"]},
         "ttsr": {"enabled": False},
         "shellPath": "/x",
         "shellCommandPrefix": "x",
