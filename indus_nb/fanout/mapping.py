@@ -128,6 +128,7 @@ class Map:
                         self.interrupt()
             except BaseException:
                 work.cancel()  # nobody would get the answers, or could stop it
+                shown.end(work.progress)
                 raise
             shown.end(None if errors else work.progress)
             if errors:

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from jupyterlab_page import Lab
-from kernels import private_environment
 from messages_api import Gate, MessagesApi, Recorded, Reply, Text
 from playwright.sync_api import Page, expect
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("lab")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    with Lab(folder, environment) as lab:
-        yield lab
 
 
 @pytest.mark.parametrize(
