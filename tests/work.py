@@ -55,18 +55,20 @@ def grows_with(length: int, do: Callable[[int], object], *, everywhere: bool = F
 
 
 def cpu_stays_in_proportion(length: int, do: Callable[[int], object]) -> bool:
-    """Whether work inside C is in proportion to its length, by this thread's processor time for four times the length.
+    """Whether work inside C is in proportion to its length, by this thread's processor time for sixteen times as much.
 
-    That is four times the work then and sixteen times if it is squared; eight lies between them. Noise only ever adds,
-    so the least of several runs counts, and they are repeated until the result is good, at most eight times.
+    That is sixteen times the time then and 256 times if it is squared. Sixty-four lies between them, and leaves room
+    for the step where what is worked on no longer fits into a cache, or its memory comes from the system each time.
+    Noise only ever adds, so the least of several runs counts, and they are repeated until the result is good, at most
+    eight times.
     """
     least = [float("inf"), float("inf")]
     for _ in range(8):
-        for at, size in enumerate((length, 4 * length)):
+        for at, size in enumerate((length // 4, 4 * length)):
             began = time.thread_time()
             do(size)
             least[at] = min(least[at], time.thread_time() - began)
-        if least[1] < 8 * least[0]:
+        if least[1] < 64 * least[0]:
             return True
     return False
 

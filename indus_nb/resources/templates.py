@@ -13,12 +13,13 @@ from indus_nb.resources.search import Place, Scope, Search, Source, kind_of
 
 _MAX_PROMPT_CHARACTERS = 8 << 20
 _MAX_TEASER_CHARACTERS = 60
-_ARGUMENT = r"""(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^ \t"'])+"""
+# Possessive where it can be: the engine then keeps no state for each character, which took more memory than the text.
+_ARGUMENT = r"""(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^ \t"']++)+"""
 _QUOTED = r""""([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)"""
 _PLACEHOLDER = (
     r"\$(?:(?P<number>[0-9]+)|(?P<all>@|ARGUMENTS)"
     r"|\{@:(?P<start>[0-9]+)(?::(?P<count>[0-9]+))?\}"
-    r"|\{(?P<preferred>[0-9]+|@):-(?P<default>(?:[^}$]|\$(?!\{))*)\})"
+    r"|\{(?P<preferred>[0-9]+|@):-(?P<default>[^}$]*+(?:\$(?!\{)[^}$]*+)*)\})"
 )
 
 
