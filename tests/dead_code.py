@@ -33,6 +33,7 @@ USED_UNSEEN = {
         *("f_trace", "validateLink", "paste_to_editor"),
         "_clearing",  # a reference keeps a task alive
         *("should_exit", "force_exit"),  # uvicorn's server
+        "monitor_interval",  # tqdm's bars
         # What the copy of a kernel replaces, so that it reaches nothing outside.
         *("raw_input", "shebang", "raiseExceptions", "tempdir", "dont_write_bytecode", "io_open"),
     ),

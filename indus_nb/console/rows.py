@@ -86,7 +86,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
     from indus_nb.answers.naming import kind_of_option
     from indus_nb.fanout import table_of
     from indus_nb.fanout.mapping import Map, new_directory
-    from indus_nb.fanout.reporting import Lines
+    from indus_nb.fanout.reporting import console_reporter
     from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, question
     from indus_nb.start import SessionOptions
 
@@ -128,7 +128,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
-    answers = asking.here(Lines(sys.stderr))
+    answers = asking.here(console_reporter(sys.stderr))
     for problem in answers.problems:
         complain(problem)
     _write(out, data.columns, answers.columns, answers.records)

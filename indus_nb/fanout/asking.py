@@ -23,7 +23,8 @@ from indus_nb.limits.limiter import Limiter
 from indus_nb.loop.retry import RetrySettings, asked_delay
 from indus_nb.messages import AssistantMessage
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.start.opening import Shared, text_or_file
+from indus_nb.start.opening import Shared, open_leading
+from indus_nb.start.options import text_or_file
 
 if TYPE_CHECKING:
     from indus_nb.fanout.batches import Batches
@@ -90,8 +91,10 @@ class Asked:
     on_failure: Callable[[str], None] = lambda _: None
     engine: Engine | None = None
     batches: Batches | None = None
-    registry: ModelRegistry | None = None
-    model: Model | None = None
+    leading: AgentSession | None = None
+    """The session that the rows work for, once ``check`` has opened it."""
+    shared: Shared | None = None
+    """What they have in common with it."""
     identity: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the answers depend on besides the prompt."""
     least: float = 0.0
@@ -100,7 +103,7 @@ class Asked:
     """Whether a request of each has begun."""
 
     def check(self) -> Sequence[str]:
-        """Find out which model answers, before any row is asked.
+        """Find out which model answers, before any row is asked. ``close`` is to be called whatever comes of it.
 
         Returns:
             What is wrong and does no harm.
@@ -108,23 +111,32 @@ class Asked:
         Raises:
             IndusError: No row could be asked: there is no model, no key, or an option cannot be used.
         """
-        with open_session(replace(self.options, no_session=True), definable=self.definable) as session:
-            model = session.models.required
-            session.registry.key_for(model)
-            if self.engine is not None:
-                self.engine.lend_to(session)
-            self.registry, self.model = self._reached(session.registry, model)
-            self.least = longest_answer_cost(self.model, self.max_tokens)
-            self.identity = {
-                "form": _FORM,
-                "model": f"{model.provider}/{model.id}",
-                "thinking": session.thinking_level,
-                "system": None if (text := self.options.system_prompt) is None else text_or_file(text),
-                "tools": sorted(self.options.tools or ()),
-                "schema": None if self.kind is None else self.kind.schema,
-                "max_tokens": self.max_tokens,
-            }
-            return session.all_problems
+        options = replace(self.options, no_session=True)
+        self.leading, self.shared = session, shared = open_leading(options, definable=self.definable)
+        model = shared.model
+        session.registry.key_for(model)
+        if self.engine is not None:
+            self.engine.lend_to(session)
+        registry, reached = self._reached(session.registry, model)
+        self.shared = replace(shared, registry=registry, model=reached)
+        self.least = longest_answer_cost(reached, self.max_tokens)
+        self.identity = {
+            "form": _FORM,
+            "model": f"{model.provider}/{model.id}",
+            "thinking": shared.thinking,
+            "system": None if (text := self.options.system_prompt) is None else text_or_file(text),
+            "tools": sorted(self.options.tools or ()),
+            "schema": None if self.kind is None else self.kind.schema,
+            "max_tokens": self.max_tokens,
+        }
+        return session.all_problems
+
+    def close(self) -> None:
+        """Let go of what the rows had in common, when the last one has ended."""
+        if self.engine is not None:
+            self.engine.close()
+        if self.leading is not None:
+            self.leading.close()
 
     def _reached(self, registry: ModelRegistry, model: Model) -> tuple[ModelRegistry, Model]:
         if self.batches is None:
@@ -185,12 +197,11 @@ class Asked:
         return (None if error else value), Done(None if error else plain, error, sum(costs), path)
 
     def _open(self, costs: list[float], key: str, begin: Callable[[], None]) -> AgentSession:
-        if self.registry is None or self.model is None:
+        if self.shared is None:
             raise RuntimeError("check() comes first")
         name = None if self.batches is None else self.batches.names(key)
         gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append, self._failed, name, begin)
-        registry = self.registry.behind(gate.provider_for)
-        shared = Shared(registry, self.model, self.identity["thinking"], bare=not self.options.tools)
+        shared = replace(self.shared, registry=self.shared.registry.behind(gate.provider_for))
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
 
     def _failed(self, answer: AssistantMessage) -> None:

@@ -1,4 +1,4 @@
-"""How far rows are, shown where the caller looks: a line on a terminal, a display in a notebook, or nothing."""
+"""How far rows are, shown where the caller looks: a bar on a terminal, a display in a notebook, or nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from indus_nb.extensions.definitions import agent
 from indus_nb.fanout.work import Progress
 
 _PLAIN_SECONDS = 10.0
-_BAR = 20
 
 
 class Reporter:
@@ -34,40 +33,77 @@ class Reporter:
 
 
 class Lines(Reporter):
-    """A line that is written over on a terminal, and elsewhere a line now and then.
+    """A line now and then, for what is no terminal.
 
     Args:
         out: Where to write.
-        seconds: How often, where it is no terminal.
+        seconds: How often.
     """
 
     def __init__(self, out: TextIO, seconds: float = _PLAIN_SECONDS) -> None:
         self._out = out
-        self._terminal = out.isatty()
         self._seconds = seconds
         self._last = time.monotonic()
-        self._width = 0
 
     def show(self, progress: Progress) -> None:
-        """Write the line if it is time."""
-        if self._terminal:
-            share = progress.done / progress.total if progress.total else 1.0
-            filled = int(share * _BAR)
-            self._write(f"[{'#' * filled}{'.' * (_BAR - filled)}] {progress}", "\r")
-        elif time.monotonic() - self._last >= self._seconds:
-            self._write(str(progress), "\n")
+        """Write a line if it is time."""
+        if time.monotonic() - self._last >= self._seconds:
+            self._last = time.monotonic()
+            self._write(progress)
 
     def end(self, progress: Progress | None) -> None:
         """Write the last line."""
         if progress is not None:
-            self._write(str(progress), "\n")
+            self._write(progress)
 
-    def _write(self, text: str, end: str) -> None:
-        self._last = time.monotonic()
-        width, self._width = self._width, len(text) if end == "\r" else 0
+    def _write(self, progress: Progress) -> None:
         with suppress(OSError, ValueError):  # it was closed: the rows go on all the same
-            self._out.write(text.ljust(width) + end)
+            self._out.write(f"{progress}\n")
             self._out.flush()
+
+
+class Bar(Lines):
+    """A bar of tqdm on a terminal, within its width, and a line at the end.
+
+    Args:
+        out: The terminal.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__(out)
+        self._bar: Any = None
+
+    def show(self, progress: Progress) -> None:
+        """Draw the bar as it is now."""
+        with suppress(OSError, ValueError):
+            if self._bar is None:
+                self._bar = _bar(self._out, progress)
+            self._bar.n = progress.done
+            self._bar.set_postfix_str(", ".join(filter(None, [progress.spent, progress.state])))
+
+    def end(self, progress: Progress | None) -> None:
+        """Put the last line in the place of the bar."""
+        if self._bar is not None:
+            with suppress(OSError, ValueError):
+                self._bar.close()
+        super().end(progress)
+
+
+def _bar(out: TextIO, progress: Progress) -> Any:
+    from tqdm import tqdm
+
+    class Quiet(tqdm):  # pyright: ignore[reportMissingTypeArgument, reportUntypedBaseClass]
+        monitor_interval = 0  # no thread that looks after it: it is drawn a few times a second
+
+    return Quiet(
+        total=progress.total,
+        initial=progress.kept,
+        file=out,
+        unit="row",
+        dynamic_ncols=True,
+        smoothing=0,  # the mean, as everywhere else
+        leave=False,
+    )
 
 
 class Displayed(Reporter):
@@ -118,4 +154,9 @@ def usual_reporter() -> Reporter:
         from IPython.display import display  # pyright: ignore[reportUnknownVariableType]
 
         return Displayed(display)  # pyright: ignore[reportUnknownArgumentType]
-    return Lines(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else Reporter()
+    return Bar(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else Reporter()
+
+
+def console_reporter(out: TextIO) -> Reporter:
+    """Return what fits ``out``: a bar on a terminal, else a line now and then."""
+    return Bar(out) if out.isatty() else Lines(out)

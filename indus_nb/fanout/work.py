@@ -183,20 +183,30 @@ class Progress:
         rate = self.per_minute
         return (self.total - self.done) / rate * 60 if rate > 0 else None
 
-    def __str__(self) -> str:
-        parts = [f"{self.done:,} of {self.total:,} rows"]
-        parts += [f"{self.failed:,} failed"] if self.failed else []
-        parts += [f"${self.cost:.4f}", f"{self.per_minute:,.0f} rows/min"]
+    @property
+    def spent(self) -> str:
+        """How many rows have failed, if any, and what all of it has cost."""
+        return ", ".join([*([f"{self.failed:,} failed"] if self.failed else []), f"${self.cost:.4f}"])
+
+    @property
+    def state(self) -> str:
+        """What is waited for, if it is not rows alone; empty else."""
         if self.stopping:
-            parts.append("stopped" if self.ended else "stopping: rows that were asked come to their end")
-        elif self.done < self.total:
-            if self.waiting:
-                return ", ".join([*parts, self.waiting])
-            wait = self.paused_until - time.monotonic()
-            parts += [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
-            parts += [f"{duration(self.seconds_left)} left"] if self.seconds_left is not None else []
-            parts += [f"asking again after: {self.failure}"] if self.failure else []
-        return ", ".join(parts)
+            return "stopped" if self.ended else "stopping: rows that were asked come to their end"
+        if self.done >= self.total:
+            return ""
+        if self.waiting:
+            return self.waiting
+        wait = self.paused_until - time.monotonic()
+        parts = [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
+        return ", ".join([*parts, *([f"asking again after: {self.failure}"] if self.failure else [])])
+
+    def __str__(self) -> str:
+        parts = [f"{self.done:,} of {self.total:,} rows", self.spent, f"{self.per_minute:,.0f} rows/min"]
+        goes_on = self.done < self.total and not self.stopping and not self.waiting
+        if goes_on and (left := self.seconds_left) is not None:
+            parts.append(f"{duration(left)} left")
+        return ", ".join([*parts, *filter(None, [self.state])])
 
 
 class Work:
@@ -250,15 +260,14 @@ class Work:
             engine=None if question.over is None else Engine(question.over, question.functions, self._engine_lost),
             batches=self._batches,
         )
-        self.problems += asked.check()
         try:
+            self.problems += asked.check()
             if asked.engine is not None:
                 await asked.engine.check(lambda: self._stopping)
             return await self._run(asked)
         finally:
             self.progress.ended = True
-            if asked.engine is not None:
-                asked.engine.close()
+            asked.close()
 
     async def _run(self, asked: Asked) -> list[RowAnswer]:
         question, limiter, budget = self._question, asked.limiter, asked.budget

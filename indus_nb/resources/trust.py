@@ -111,11 +111,10 @@ class Trust:
             The project; ``None`` if it brings nothing.
         """
         real = os.path.realpath(directory)
-        known = self._projects.get(real)
-        if known is None or afresh:
+        if real not in self._projects or afresh:
             inputs = project_inputs(real, self._agent_dir)
-            known = self._projects[real] = self._examined(real, inputs) if inputs else None
-        return known
+            self._projects[real] = self._examined(real, inputs) if inputs else None
+        return self._projects[real]
 
     def allows(self, directory: Path) -> bool:
         """Whether what the project in ``directory`` brings may be used; not if nothing was there to be looked at."""

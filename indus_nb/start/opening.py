@@ -17,7 +17,6 @@ from indus_nb.files import current_directory, expand_user, keep_private
 from indus_nb.providers import Model
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
-    LoadedSettings,
     Settings,
     agent_directory,
     load_settings,
@@ -28,9 +27,9 @@ from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY, Trust
 from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, Equipment, SessionSettings
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
-from indus_nb.start.options import SessionOptions
+from indus_nb.start.options import SessionOptions, check_tools, text_or_file, usual_tools
 from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
-from indus_nb.tools import AGENTS, BUILTIN_TOOLS, DEFAULT_TOOLS, TODO, Shell, Tool, builtin_tools
+from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
 from indus_nb.tools.process import child_environment
 from indus_nb.vault import Vault
 from indus_nb.wire import JsonObject
@@ -55,7 +54,8 @@ class _Plan:
         """That of the session that this one works for, whose settings, sandbox and secrets are decided about."""
         self.cwd = cwd
         self.agent_dir = agent_dir
-        self.trust = Trust(agent_dir, options.trust)
+        shares = caller is not None and caller.options.trust == options.trust
+        self.trust = caller.trust if caller is not None and shares else Trust(agent_dir, options.trust)
         self.keeper: TodoKeeper | None = None
         self.subagents: Subagents | None = None
         self.queue: FileQueue | None = None
@@ -88,7 +88,7 @@ class _Plan:
 
     def choose_tools(self, problems: list[str]) -> None:
         """Determine the tools that are offered unless the user chooses others."""
-        self.usual_tools = _usual_tools(self.loaded, problems)
+        self.usual_tools = usual_tools(self.loaded, problems)
         self.tools = self.usual_tools if self.options.tools is None else self.options.tools
         # Offered only on request: a host or an extension may have a tool of that name.
         self.keeper = self.keeper or _todo_keeper(self.settings, self.tools)
@@ -223,18 +223,43 @@ def open_session(
     Raises:
         IndusError: An option cannot be used; nothing is left open.
     """
-    options = options or SessionOptions()
+    return _open(options or SessionOptions(), definable=definable, shared=shared)[0]
+
+
+def open_leading(options: SessionOptions, *, definable: bool) -> tuple[AgentSession, Shared]:
+    """Open a session for which many short ones work that have the same options; it is to be ended after all of them.
+
+    Args:
+        options: as for ``open_session``.
+        definable: as for ``open_session``.
+
+    Returns:
+        The session, and what the others have in common with it.
+
+    Raises:
+        IndusError: An option cannot be used, or there is no model; nothing is left open.
+    """
+    session, plan = _open(options, definable=definable, shared=None)
+    try:
+        model = session.models.required
+    except BaseException:
+        session.close()
+        raise
+    bare = options.tools is not None and not options.tools
+    # Those with extensions have a vault of their own, for an extension may bring keys.
+    return session, Shared(session.registry, model, session.thinking_level, bare, caller=plan if bare else None)
+
+
+def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) -> tuple[AgentSession, _Plan]:
     if sum((options.session is not None, options.continue_last, options.no_session)) > 1:
         raise UsageError("Choose one of --session, --continue and --no-session.")
-    cwd = (expand_user(options.cwd) if options.cwd else current_directory()).resolve()
-    if not cwd.is_dir():
-        raise UsageError(f"The working directory {cwd} does not exist.")
+    cwd = _working_directory(options)
     agent_dir = agent_directory()
     plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
     loaded, settings = plan.loaded, plan.settings
     directory = _session_directory(options, settings, cwd, agent_dir)
     store = _open_store(options, directory, cwd, shared)
-    opened = _keep_private(agent_dir, directory, store)
+    opened = _keep_private(plan, directory, store)
     try:
         store.check_cwd()
         registry = model_registry(agent_dir) if shared is None else shared.registry
@@ -252,7 +277,7 @@ def open_session(
         plan.keep_secrets(registry, lambda: session.store.cwd)
         plan.choose_tools(problems)
         plan.confine(directory, problems)
-        _check_tools(options.tools or (), [*BUILTIN_TOOLS, TODO, AGENTS, *options.more_tools])
+        check_tools(options.tools or (), [*BUILTIN_TOOLS, TODO, AGENTS, *options.more_tools])
         base = text_or_file(options.system_prompt) if options.system_prompt is not None else None
         appended = [text_or_file(text) for text in options.append_system_prompt]
 
@@ -272,6 +297,8 @@ def open_session(
                 return tools | plan.requested_tools()
 
             def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
+                if shared is not None and shared.bare and plan.caller is not None and plan.caller.session is not None:
+                    return plan.caller.session.equipment.resources
                 from indus_nb.resources.loading import load_resources
 
                 return load_resources(
@@ -322,7 +349,7 @@ def open_session(
     session.steering.mode = settings.steering_mode
     session.follow_up_queue.mode = settings.follow_up_mode
     session.trusting.use(plan.trust, cwd, partial(_adopt, session, plan, equip, has_model=stored.model is not None))
-    return session
+    return session, plan
 
 
 async def _adopt(session: AgentSession, plan: _Plan, equip: Callable[[Path], Equipment], *, has_model: bool) -> None:
@@ -514,16 +541,26 @@ def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], h
     return open_session(wanted, definable=False, shared=shared)
 
 
+def _working_directory(options: SessionOptions) -> Path:
+    cwd = (expand_user(options.cwd) if options.cwd else current_directory()).resolve()
+    if not cwd.is_dir():
+        raise UsageError(f"The working directory {cwd} does not exist.")
+    return cwd
+
+
 def _session_directory(options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
     chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
     return expand_user(chosen).absolute() if chosen else session_directory(cwd, agent_dir)
 
 
-def _keep_private(agent_dir: Path, directory: Path, store: SessionStore) -> list[str]:
+def _keep_private(plan: _Plan, directory: Path, store: SessionStore) -> list[str]:
     """Let nobody else look into what is ours; a directory that the user chose for sessions stays as it is.
 
     Returns what the user should know of it.
     """
+    if plan.caller is not None:
+        return []
+    agent_dir = plan.agent_dir
     sessions = agent_dir / "sessions"
     was_open = keep_private(agent_dir)
     keep_private(sessions)
@@ -550,32 +587,3 @@ def _new_store(options: SessionOptions, directory: Path, cwd: Path, parent: str 
     if options.no_session:
         return SessionStore.in_memory(cwd)
     return SessionStore.create(cwd, directory, parent_session=parent)
-
-
-def _usual_tools(loaded: LoadedSettings, problems: list[str]) -> Sequence[str]:
-    names, more = loaded.settings.default_tools, [AGENTS] if loaded.settings.subagents.enabled else []
-    if names is None:
-        return [*DEFAULT_TOOLS, *more]
-    known = [*BUILTIN_TOOLS, TODO, AGENTS]
-    if unknown := [name for name in names if name not in known]:
-        names = [name for name in names if name in known]
-        unknown_tools = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."
-        problems.append(f"{loaded.place('defaultTools')} is rejected in part. {unknown_tools}")
-    return [*names, *(name for name in more if name not in names)]
-
-
-def _check_tools(names: Sequence[str], known: Sequence[str]) -> None:
-    if isinstance(names, str):
-        raise UsageError(f"The tools are a list of names, not one text: [{names!r}].")
-    for name in names:
-        if name not in known:
-            raise UsageError(f"Unknown tool: {name}. Known tools: {', '.join(known)}.")
-
-
-def text_or_file(text: str) -> str:
-    """Return what the file of that path holds, or the text itself if there is none."""
-    try:
-        path = Path(text).expanduser()
-        return path.read_text(encoding="utf-8") if path.is_file() else text
-    except (OSError, UnicodeDecodeError, ValueError, RuntimeError):
-        return text

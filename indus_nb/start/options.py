@@ -1,4 +1,4 @@
-"""The options of a session."""
+"""The options of a session, and what single ones of them mean."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from indus_nb.errors import UsageError
 from indus_nb.session.session import ApproveMode
 from indus_nb.session.state import SandboxMode
+from indus_nb.tools import AGENTS, BUILTIN_TOOLS, DEFAULT_TOOLS, TODO
 
 if TYPE_CHECKING:
+    from indus_nb.resources.settings import LoadedSettings
     from indus_nb.tools.client import ClientTools
 
 
@@ -70,3 +73,47 @@ class SessionOptions:
     client: ClientTools | None = None
     jobs_after: float | None = None
     usual_jobs_after: float | None = None
+
+
+def usual_tools(loaded: LoadedSettings, problems: list[str]) -> Sequence[str]:
+    """Return the names of the tools that are offered where none are chosen.
+
+    Args:
+        loaded: The settings.
+        problems: Gets what is wrong with those that name tools.
+    """
+    names, more = loaded.settings.default_tools, [AGENTS] if loaded.settings.subagents.enabled else []
+    if names is None:
+        return [*DEFAULT_TOOLS, *more]
+    known = [*BUILTIN_TOOLS, TODO, AGENTS]
+    if unknown := [name for name in names if name not in known]:
+        names = [name for name in names if name in known]
+        unknown_tools = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."
+        problems.append(f"{loaded.place('defaultTools')} is rejected in part. {unknown_tools}")
+    return [*names, *(name for name in more if name not in names)]
+
+
+def check_tools(names: Sequence[str], known: Sequence[str]) -> None:
+    """Check the names of tools.
+
+    Args:
+        names: What was chosen.
+        known: What there is to choose from.
+
+    Raises:
+        UsageError: One of the names is not known, or ``names`` is one text.
+    """
+    if isinstance(names, str):
+        raise UsageError(f"The tools are a list of names, not one text: [{names!r}].")
+    for name in names:
+        if name not in known:
+            raise UsageError(f"Unknown tool: {name}. Known tools: {', '.join(known)}.")
+
+
+def text_or_file(text: str) -> str:
+    """Return what the file of that path holds, or the text itself if there is none."""
+    try:
+        path = Path(text).expanduser()
+        return path.read_text(encoding="utf-8") if path.is_file() else text
+    except (OSError, UnicodeDecodeError, ValueError, RuntimeError):
+        return text

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pexpect
 import pytest
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
@@ -101,6 +103,30 @@ def test_a_signal_keeps_what_was_answered(work: Path, messages_api: MessagesApi)
     answers = [json.loads(line)["answer"] for line in (work / "out.jsonl").read_text().splitlines()]
     assert answers[:4] == ["ok", "ok", "ok", "late"]
     assert (len(answers), answers[-1]) == (50, None)
+
+
+def test_on_a_terminal_a_bar_stays_within_one_line_whatever_it_says(work: Path, messages_api: MessagesApi) -> None:
+    gate, columns = Gate(), 70
+    (work / "two.jsonl").write_text("1\n2\n")
+    busy = HttpError(529, "overloaded_error", "very busy, and said at length so that it fills the line of a terminal")
+    replies = iter([Reply("one"), busy, Reply(Text("two", gate))])
+    messages_api.default = lambda _: next(replies)  # type: ignore[assignment]
+    running = pexpect.spawn(
+        MAP[0],
+        [*MAP[1:], "two.jsonl", "--prompt", "{item}", "--out", "out.jsonl", "--parallel", "1"],
+        cwd=str(work),
+        encoding="utf-8",
+        timeout=30,
+        dimensions=(24, columns),
+    )
+    running.expect("1/2.*?asking a")
+    drawn = running.before + running.after
+    gate.open()
+    running.expect(pexpect.EOF)
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[A|\x1b\[K", "", drawn + running.before))
+    assert all(len(line) <= columns for line in lines if "/2 [" in line)
+    assert any("/2 [" in line for line in lines)
+    assert lines[-2].strip().startswith("2 of 2 rows, $0.")
 
 
 @pytest.mark.parametrize(
