@@ -76,11 +76,14 @@ class SessionOptions:
 
 
 def usual_tools(loaded: LoadedSettings, problems: list[str]) -> Sequence[str]:
-    """Return the names of the tools that are offered where none are chosen.
+    """Choose the tools that are offered where the caller chooses none.
 
     Args:
         loaded: The settings.
         problems: Gets what is wrong with those that name tools.
+
+    Returns:
+        Their names.
     """
     names, more = loaded.settings.default_tools, [AGENTS] if loaded.settings.subagents.enabled else []
     if names is None:
