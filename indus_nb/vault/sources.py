@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,7 +67,7 @@ def usable(known: Iterable[Known]) -> Iterator[Known]:
 def state_of(path: Path | None) -> tuple[int, ...]:
     """What changes when a file does; empty while it is missing."""
     try:
-        found = path.stat() if path is not None else None
+        found = os.stat(path) if path is not None else None  # noqa: PTH116 - asked for often
     except (OSError, ValueError):
         return ()
     return () if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)

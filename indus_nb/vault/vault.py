@@ -54,6 +54,8 @@ class Vault:
         self._environment = environment
         self._home = home
         self._state: object = None
+        self._places: tuple[Path | None, str | None, list[Path], Path] | None = None
+        """The files with secrets, and the two that these depend on: looked at often, and paths take long to make."""
         self._values: dict[str, str] = {}
         self._marks: dict[str, str] = {}
         self._own: set[str] = set()
@@ -330,8 +332,10 @@ class Vault:
         from indus_nb.vault import sources
 
         directory = self._directory() if self._directory is not None else None
-        files = [directory / name for name in (".env", ".env.local")] if directory is not None else []
-        netrc = (self._home or _home()) / ".netrc"
+        if self._places is None or self._places[0] != directory or self._places[1] != self._environment.get("HOME"):
+            files = [directory / name for name in (".env", ".env.local")] if directory is not None else []
+            self._places = directory, self._environment.get("HOME"), files, (self._home or _home()) / ".netrc"
+        *_, files, netrc = self._places
         listed = tuple(self._listed()) if self._listed is not None else ()
         # Of os.environ what lies beneath it, for decoding it takes ten times as long, and it is looked at often.
         environment = frozenset(getattr(self._environment, "_data", self._environment).items())
