@@ -13,15 +13,10 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from fanout_calls import asked
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
 MAP = [sys.executable, "-m", "indus_nb", "map"]
-
-
-def asked(request: Recorded) -> str:
-    """What the first message of a request holds."""
-    content = request.body["messages"][0]["content"]
-    return content if isinstance(content, str) else content[0]["text"]
 
 
 @pytest.fixture

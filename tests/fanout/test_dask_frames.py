@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import dask
 import dask.dataframe as dd
@@ -16,13 +14,7 @@ from messages_api import HttpError, MessagesApi, Recorded, Reply, ToolUse
 from indus_nb import agent
 from indus_nb.errors import IndusError, UsageError
 
-
-@pytest.fixture(autouse=True)
-def _in_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home / "work")
-    (home / "agent").mkdir()
-    settings = {"defaultModel": "claude-haiku-4-5", "retry": {"baseDelayMs": 10}}
-    (home / "agent" / "settings.json").write_text(json.dumps(settings))
+pytestmark = pytest.mark.usefixtures("in_work")
 
 
 def lengths(request: Recorded) -> Reply | HttpError:

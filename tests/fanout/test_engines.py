@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -22,17 +21,10 @@ from indus_nb.errors import IndusError, UsageError
 from indus_nb.extensions.api import Context
 from indus_nb.tools.tool import ToolContext
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def _in_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(home / "work")
-    (home / "agent").mkdir()
-    settings = {"defaultModel": "claude-haiku-4-5", "retry": {"baseDelayMs": 10}}
-    (home / "agent" / "settings.json").write_text(json.dumps(settings))
-    yield
-    agent.forget()
+pytestmark = [
+    pytest.mark.usefixtures("in_work"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
+]
 
 
 @pytest.fixture

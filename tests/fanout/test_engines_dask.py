@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -23,6 +22,8 @@ from indus_nb import agent
 from indus_nb.errors import IndusError
 from indus_nb.fanout import pulse
 
+pytestmark = pytest.mark.usefixtures("in_work")
+
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
@@ -33,16 +34,6 @@ def client() -> Iterator[Client]:
         Client(cluster) as client,
     ):
         yield client
-
-
-@pytest.fixture(autouse=True)
-def _in_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(home / "work")
-    (home / "agent").mkdir()
-    settings = {"defaultModel": "claude-haiku-4-5", "retry": {"baseDelayMs": 10}}
-    (home / "agent" / "settings.json").write_text(json.dumps(settings))
-    yield
-    agent.forget()
 
 
 @pytest.fixture

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import ipyparallel
@@ -17,6 +15,8 @@ from messages_api import MessagesApi
 from indus_nb import agent
 from indus_nb.fanout import pulse
 
+pytestmark = pytest.mark.usefixtures("in_work")
+
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -25,16 +25,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
         with ipyparallel.Cluster(n=2, log_level=logging.CRITICAL) as client:
             yield client
-
-
-@pytest.fixture(autouse=True)
-def _in_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(home / "work")
-    (home / "agent").mkdir()
-    settings = {"defaultModel": "claude-haiku-4-5", "retry": {"baseDelayMs": 10}}
-    (home / "agent" / "settings.json").write_text(json.dumps(settings))
-    yield
-    agent.forget()
 
 
 def test_answers_come_in_order_from_its_engines(messages_api: MessagesApi, client: Any) -> None:

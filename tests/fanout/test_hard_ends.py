@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fanout_calls import Calling
-from messages_api import Gate, MessagesApi, Recorded, Reply, Text
+from fanout_calls import Calling, asked
+from messages_api import Gate, MessagesApi, Reply, Text
 from waiting import wait_until
 
 from indus_nb import SessionOptions, agent
@@ -24,18 +23,7 @@ from indus_nb.fanout.mapping import Map
 from indus_nb.fanout.reporting import Reporter
 from indus_nb.fanout.work import Progress, question
 
-
-def asked(request: Recorded) -> str:
-    """What the first message of a request holds."""
-    return request.body["messages"][0]["content"][0]["text"]
-
-
-@pytest.fixture(autouse=True)
-def _in_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home / "work")
-    (home / "agent").mkdir()
-    settings = {"defaultModel": "claude-haiku-4-5", "retry": {"baseDelayMs": 10}}
-    (home / "agent" / "settings.json").write_text(json.dumps(settings))
+pytestmark = pytest.mark.usefixtures("in_work")
 
 
 def asking(data: list[Any], **options: Any) -> Map:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from fanout_calls import asked
 from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
 from indus_nb import SessionOptions, agent, open_session
@@ -26,6 +27,8 @@ from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
 from indus_nb.fanout.work import Progress, question
 
+pytestmark = pytest.mark.usefixtures("in_work")
+
 
 @dataclass
 class Size:
@@ -35,23 +38,9 @@ class Size:
     word: str
 
 
-def asked(request: Recorded) -> str:
-    """What the first message of a request holds."""
-    content = request.body["messages"][0]["content"]
-    return content if isinstance(content, str) else content[0]["text"]
-
-
 def echo(request: Recorded) -> Reply:
     """Answer with what was asked."""
     return Reply(f"<{asked(request)}>", at_once=True)
-
-
-@pytest.fixture(autouse=True)
-def _in_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home / "work")
-    (home / "agent").mkdir()
-    settings = {"defaultModel": "claude-haiku-4-5", "retry": {"baseDelayMs": 10}}
-    (home / "agent" / "settings.json").write_text(json.dumps(settings))
 
 
 def answer_with(api: MessagesApi, answer: Callable[[Recorded], Any]) -> None:
