@@ -8,6 +8,7 @@ after the results of other calls, or after what the user said meanwhile, replace
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from itertools import chain
 from typing import Any, cast
 
 from indus_nb import textcut
@@ -70,7 +71,7 @@ class FinalAnswer(RunWatcher):
             The tool, by a name of its own.
         """
         numbered = (f"{_NAMES[0]}_{number}" for number in range(2, 1000))
-        self._name = next(name for name in (*_NAMES, *numbered) if name not in taken)
+        self._name = next(name for name in chain(_NAMES, numbered) if name not in taken)
         self._hide = hide
         return AnswerTool(self._name, self._schema, self._take)
 

@@ -15,15 +15,19 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from indus_nb.console.stdio import complain
 from indus_nb.errors import UsageError
 from indus_nb.files import expand_user, read_file, write_atomically
 from indus_nb.terminal import plain
 from indus_nb.wire import JsonObject, dump, from_json
+
+if TYPE_CHECKING:
+    from indus_nb.fanout.rows import Table
 
 _EPILOG = """\
 DATA and the file of answers are CSV or JSON lines, as their names end: .csv, .tsv, .jsonl, .ndjson.
@@ -84,7 +88,6 @@ def ask_rows(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     gc.enable()
     from indus_nb.answers.naming import kind_of_option
-    from indus_nb.fanout import table_of
     from indus_nb.fanout.mapping import Map, new_directory
     from indus_nb.fanout.reporting import console_reporter
     from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, question
@@ -92,7 +95,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
 
     source, out = expand_user(options.data), expand_user(options.out)
     _check_place(out)
-    data = table_of(_rows_in(source))
+    data = _table_in(source)
     kind = None
     if options.schema is not None:
         with redirect_stdout(sys.stderr):  # what a module prints that is imported for it
@@ -147,7 +150,9 @@ def _check_place(path: Path) -> None:
         raise UsageError(f"--out {path}: there is no directory for it, or it is a directory itself.")
 
 
-def _rows_in(path: Path) -> list[Any]:
+def _table_in(path: Path) -> Table:
+    from indus_nb.fanout import table_of
+
     suffix = path.suffix.lower()
     if suffix not in (*_JSON_LINES, *_DELIMITERS):
         raise UsageError(f"{path}: the name ends with .csv, .tsv, .jsonl or .ndjson, which says how it is read.")
@@ -157,7 +162,10 @@ def _rows_in(path: Path) -> list[Any]:
         raise UsageError(f"{path}: the file cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: the file is no text in UTF-8 (byte {error.start}).") from error
-    return _json_rows(path, text) if suffix in _JSON_LINES else _csv_rows(path, text, _DELIMITERS[suffix])
+    if suffix in _JSON_LINES:
+        return table_of(_json_rows(path, text))
+    names, rows = _csv_rows(path, text, _DELIMITERS[suffix])
+    return replace(table_of(rows), columns=names)  # which a file without rows has too
 
 
 def _json_rows(path: Path, text: str) -> list[Any]:
@@ -171,11 +179,13 @@ def _json_rows(path: Path, text: str) -> list[Any]:
     return rows
 
 
-def _csv_rows(path: Path, text: str, delimiter: str) -> list[Any]:
+def _csv_rows(path: Path, text: str, delimiter: str) -> tuple[tuple[str, ...], list[Any]]:
     csv.field_size_limit(max(len(text), 1))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         names = next(reader, list[str]())
+        if not names:
+            raise UsageError(f"{path}: the first line names the columns, and it is empty.")
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise UsageError(f"{path}: there is more than one column {twice!r}. Give them names of their own.")
         rows: list[Any] = []
@@ -186,7 +196,7 @@ def _csv_rows(path: Path, text: str, delimiter: str) -> list[Any]:
                 rows.append(dict(zip(names, values, strict=False)))
     except csv.Error as error:
         raise UsageError(f"{path}: line {reader.line_num} is no CSV ({error}).") from error
-    return rows
+    return tuple(names), rows
 
 
 def _write(path: Path, columns: Sequence[str], added: Sequence[str], records: Sequence[JsonObject]) -> None:

@@ -253,7 +253,7 @@ def open_leading(options: SessionOptions, *, definable: bool) -> tuple[AgentSess
 def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) -> tuple[AgentSession, _Plan]:
     if sum((options.session is not None, options.continue_last, options.no_session)) > 1:
         raise UsageError("Choose one of --session, --continue and --no-session.")
-    cwd = _working_directory(options)
+    cwd = _working_directory(options, shared)
     agent_dir = agent_directory()
     plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
     loaded, settings = plan.loaded, plan.settings
@@ -541,7 +541,9 @@ def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], h
     return open_session(wanted, definable=False, shared=shared)
 
 
-def _working_directory(options: SessionOptions) -> Path:
+def _working_directory(options: SessionOptions, shared: Shared | None) -> Path:
+    if options.cwd is None and shared is not None and shared.caller is not None:
+        return shared.caller.cwd
     cwd = (expand_user(options.cwd) if options.cwd else current_directory()).resolve()
     if not cwd.is_dir():
         raise UsageError(f"The working directory {cwd} does not exist.")

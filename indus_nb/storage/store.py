@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Self
@@ -191,7 +192,8 @@ class SessionStore:
 
         The process's own when the file names none.
         """
-        return Path(as_text(self.header.get("cwd")) or Path.cwd())
+        named = as_text(self.header.get("cwd"))
+        return _as_path(named) if named else Path.cwd()
 
     def check_cwd(self) -> None:
         """Raise ``SessionFileError`` when the directory that a saved session works in is gone."""
@@ -466,6 +468,10 @@ def _ends_a_step(message: Message | None) -> bool:
     return isinstance(message, UserMessage) or (
         isinstance(message, AssistantMessage) and message.stop_reason != "toolUse"
     )
+
+
+_as_path = lru_cache(maxsize=64)(Path)
+"""The directory of a session is asked for at every step of a run, and a path takes long to make."""
 
 
 def _header(cwd: Path, parent_session: str | None = None, session_id: str | None = None) -> JsonObject:

@@ -132,12 +132,16 @@ def test_on_a_terminal_a_bar_stays_within_one_line_whatever_it_says(work: Path, 
         (["rows.csv", "--prompt", "{name}", "--out", "o.xlsx"], "--out o.xlsx"),
         (["rows.csv", "--prompt", "{name}", "--out", "nowhere/o.csv"], "no directory"),
         (["none.csv", "--prompt", "{name}", "--out", "o.csv"], "cannot be read"),
+        (["empty.csv", "--prompt", "{name}", "--out", "o.csv"], "empty.csv: the first line names the columns"),
+        (["header.csv", "--prompt", "{naem}", "--out", "o.csv"], "Its columns are: name, age"),
         (["bad.csv", "--prompt", "{a}", "--out", "o.csv"], "line 2 has 2 values for 1 columns"),
         (["bad.jsonl", "--prompt", "{a}", "--out", "o.csv"], "line 1 is no JSON"),
         (["rows.csv", "--prompt", "{name}", "--out", "o.csv", "--parallel", "0"], "parallel"),
     ],
 )
 def test_what_cannot_be_asked_is_wrong_usage(work: Path, arguments: list[str], said: str) -> None:
+    (work / "empty.csv").touch()
+    (work / "header.csv").write_text("name,age\n")
     (work / "bad.csv").write_text("a\n1,2\n")
     (work / "bad.jsonl").write_text("{\n")
     done = run(work, *arguments)
