@@ -111,10 +111,11 @@ class Trust:
             The project; ``None`` if it brings nothing.
         """
         real = os.path.realpath(directory)
-        if real not in self._projects or afresh:
+        known = self._projects.get(real)
+        if known is None or afresh:
             inputs = project_inputs(real, self._agent_dir)
-            self._projects[real] = self._examined(real, inputs) if inputs else None
-        return self._projects[real]
+            known = self._projects[real] = self._examined(real, inputs) if inputs else None
+        return known
 
     def allows(self, directory: Path) -> bool:
         """Whether what the project in ``directory`` brings may be used; not if nothing was there to be looked at."""

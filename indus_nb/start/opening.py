@@ -54,8 +54,7 @@ class _Plan:
         """That of the session that this one works for, whose settings, sandbox and secrets are decided about."""
         self.cwd = cwd
         self.agent_dir = agent_dir
-        shares = caller is not None and caller.options.trust == options.trust
-        self.trust = caller.trust if caller is not None and shares else Trust(agent_dir, options.trust)
+        self.trust = Trust(agent_dir, options.trust)
         self.keeper: TodoKeeper | None = None
         self.subagents: Subagents | None = None
         self.queue: FileQueue | None = None
@@ -121,8 +120,10 @@ class _Plan:
             problems.append(self.sandboxes.problem)
 
     def attach(self, session: AgentSession) -> None:
-        """Let the session have what follows it, and what belongs to sandboxes be removed when it ends."""
+        """Let the session have its tools, what follows it, and what belongs to sandboxes removed when it ends."""
         self.session = session
+        if self.options.tools is not None:
+            session.set_active_tools(self.options.tools)
         session.watchers += [self.keeper] if self.keeper is not None else []
         if self.jobs is not None:
             self.jobs.attach(session, lambda: self.settings.jobs.start_turn)
@@ -343,12 +344,11 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
         store.close()
         raise
     plan.attach(session)
-    if options.tools is not None:
-        session.set_active_tools(options.tools)
     session.problems[:0] = problems
     session.steering.mode = settings.steering_mode
     session.follow_up_queue.mode = settings.follow_up_mode
-    session.trusting.use(plan.trust, cwd, partial(_adopt, session, plan, equip, has_model=stored.model is not None))
+    if shared is None or not shared.bare:  # which uses nothing of a project
+        session.trusting.use(plan.trust, cwd, partial(_adopt, session, plan, equip, has_model=stored.model is not None))
     return session, plan
 
 
