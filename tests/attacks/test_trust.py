@@ -649,6 +649,15 @@ async def test_the_user_may_answer_for_all_projects(project: Project, opened: Op
     assert any(IGNORED in problem for problem in session.problems) is (default == "ask")
 
 
+def test_what_comes_into_a_directory_later_is_looked_at(tmp_path: Path) -> None:
+    trust, unasked = Trust(tmp_path / "agent", given=True), Trust(tmp_path / "agent")
+    assert not trust.allows(tmp_path)
+    assert unasked.undecided([tmp_path]) is None
+    (tmp_path / "AGENTS.md").write_text("Be brief.")
+    assert trust.allows(tmp_path)
+    assert unasked.undecided([tmp_path]) is not None
+
+
 def test_a_directory_that_brings_nothing_is_not_asked_about(tmp_path: Path) -> None:
     for name in (".indusagi/skills", ".indusagi/extensions", ".git"):
         (tmp_path / "plain" / name).mkdir(parents=True)
