@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -95,6 +96,8 @@ def _bar(out: TextIO, progress: Progress) -> Any:
     class Quiet(tqdm):  # pyright: ignore[reportMissingTypeArgument, reportUntypedBaseClass]
         monitor_interval = 0  # no thread that looks after it: it is drawn a few times a second
 
+    # tqdm's own lock is one for several processes, which newer Pythons start a process for.
+    Quiet.set_lock(threading.RLock())  # pyright: ignore[reportUnknownMemberType]
     return Quiet(
         total=progress.total,
         initial=progress.kept,
