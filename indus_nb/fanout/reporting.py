@@ -76,7 +76,7 @@ class Bar(Lines):
 
     def show(self, progress: Progress) -> None:
         """Draw the bar as it is now."""
-        with suppress(OSError, ValueError):
+        with suppress(Exception):  # variables of the environment are tqdm's options too, and the last line is to come
             if self._bar is None:
                 self._bar = _bar(self._out, progress)
             self._bar.n = progress.done
@@ -85,7 +85,7 @@ class Bar(Lines):
     def end(self, progress: Progress | None) -> None:
         """Put the last line in the place of the bar."""
         if self._bar is not None:
-            with suppress(OSError, ValueError):
+            with suppress(Exception):
                 self._bar.close()
         super().end(progress)
 
@@ -103,7 +103,13 @@ def _bar(out: TextIO, progress: Progress) -> Any:
         initial=progress.kept,
         file=out,
         unit="row",
+        unit_scale=False,
         dynamic_ncols=True,
+        position=None,
+        bar_format=None,
+        mininterval=0.1,
+        write_bytes=False,
+        gui=False,
         smoothing=0,  # the mean, as everywhere else
         leave=False,
     )

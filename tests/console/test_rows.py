@@ -100,7 +100,11 @@ def test_a_signal_keeps_what_was_answered(work: Path, messages_api: MessagesApi)
     assert (len(answers), answers[-1]) == (50, None)
 
 
-def test_on_a_terminal_a_bar_stays_within_one_line_whatever_it_says(work: Path, messages_api: MessagesApi) -> None:
+def test_on_a_terminal_a_bar_stays_within_one_line_whatever_it_says(
+    work: Path, messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("BAR_FORMAT", "{foo}"), ("WRITE_BYTES", "1"), ("GUI", "1")):
+        monkeypatch.setenv(f"TQDM_{name}", value)  # options for other bars
     gate, columns = Gate(), 70
     (work / "two.jsonl").write_text("1\n2\n")
     busy = HttpError(529, "overloaded_error", "very busy, and said at length so that it fills the line of a terminal")
