@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from jupyterlab_page import Lab, Notebook
-from messages_api import MessagesApi, Reply, ToolUse
+from messages_api import Gate, MessagesApi, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
 from indus_nb.sandbox.launcher import can_filter, landlock_version
@@ -191,7 +191,8 @@ def test_an_edit_shows_numbered_lines_around_it(lab: Lab, page: Page, api: Messa
 def test_a_question_takes_the_focus_from_an_empty_editor_but_from_nobody_who_types(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
-    api.add(*python("seen = 1"), *python("seen = 2"))
+    typing = Gate()
+    api.add(*python("seen = 1"), Reply(typing, ToolUse("python", {"code": "seen = 2"})), Reply("I see."))
     notebook = opened(lab, page, "focus.ipynb", NEW + "set it")
     dialog = asked(notebook)  # below which a cell was added, whose editor has the focus
     expect(dialog).to_be_focused()
@@ -203,6 +204,7 @@ def test_a_question_takes_the_focus_from_an_empty_editor_but_from_nobody_who_typ
     notebook.run(1)
     below.click()
     page.keyboard.type("a = ")
+    typing.open()
     dialog = waiting(notebook)
     for key in ("1", "2", "y"):
         page.keyboard.type(key)

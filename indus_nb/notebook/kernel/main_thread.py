@@ -156,22 +156,19 @@ class Job:
         run_awaiting: Callable[[Job, Coroutine[Any, Any, None]], None],
         ended: Callable[[], None],
         interrupted: Callable[[], bool],
-    ) -> bool:
+    ) -> None:
         """Do the work, unless that was begun, withdrawn or interrupted before.
 
         Args:
             run_awaiting: Runs work that awaits something.
-            ended: Called once all of the work has ended.
+            ended: Called once all of the work has ended, before the agent is told.
             interrupted: Whether an interrupt that came before this job's own handler was there is meant for it.
-
-        Returns:
-            Whether this call has begun it.
         """
         if not self._begin():
             if self._move(JobState.WITHDRAWN, JobState.ENDED):
                 self._report(None)
             ended()
-            return False
+            return
         self._agent.call_soon_threadsafe(self._limit_time)
         try:
             awaits = self.work.prepare()
@@ -179,14 +176,13 @@ class Job:
             self._end()
             self._report(error)
             ended()
-            return True
+            return
         whole = self._whole(ended, interrupted)
         if not awaits:
             with contextlib.suppress(StopIteration):
                 whole.send(None)
         else:
             run_awaiting(self, whole)
-        return True
 
     async def _whole(self, ended: Callable[[], None], interrupted: Callable[[], bool]) -> None:
         error: BaseException | None = None
@@ -211,8 +207,10 @@ class Job:
         finally:
             running.remove(self)
             _current_job.reset(token)
-            self._report(error)
-            ended()
+            try:
+                ended()
+            finally:
+                self._report(error)
 
     def _note_interrupt(self) -> None:
         if self.state is not JobState.ENDED:
@@ -358,9 +356,13 @@ class MainThread:
 
     def _run_in_cell(self, job: Job) -> None:
         inbox = self.inbox
-        begun = job.run(self._run_nested, _nothing, lambda: inbox is not None and bool(inbox.interrupts))
-        if begun and job.ended_by == "user":
-            repeat()  # the user meant the agent: the cell that waits counts it
+
+        def ended() -> None:
+            # The user meant the agent: the cell that waits counts it, before the agent could go on with the result.
+            if job.ended_by == "user":
+                repeat()
+
+        job.run(self._run_nested, ended, lambda: inbox is not None and bool(inbox.interrupts))
 
     def _run_nested(self, job: Job, whole: Coroutine[Any, Any, None]) -> None:
         try:
@@ -433,7 +435,3 @@ def _tool_error() -> type[ToolError]:
 
 def _refusal(text: str) -> ToolError:
     return _tool_error()(text)
-
-
-def _nothing() -> None:
-    """What follows a job in a cell."""
