@@ -156,19 +156,22 @@ class Job:
         run_awaiting: Callable[[Job, Coroutine[Any, Any, None]], None],
         ended: Callable[[], None],
         interrupted: Callable[[], bool],
-    ) -> None:
+    ) -> bool:
         """Do the work, unless that was begun, withdrawn or interrupted before.
 
         Args:
             run_awaiting: Runs work that awaits something.
             ended: Called once all of the work has ended, before the agent is told.
             interrupted: Whether an interrupt that came before this job's own handler was there is meant for it.
+
+        Returns:
+            Whether this call has begun it.
         """
         if not self._begin():
             if self._move(JobState.WITHDRAWN, JobState.ENDED):
                 self._report(None)
             ended()
-            return
+            return False
         self._agent.call_soon_threadsafe(self._limit_time)
         try:
             awaits = self.work.prepare()
@@ -176,13 +179,14 @@ class Job:
             self._end()
             self._report(error)
             ended()
-            return
+            return True
         whole = self._whole(ended, interrupted)
         if not awaits:
             with contextlib.suppress(StopIteration):
                 whole.send(None)
         else:
             run_awaiting(self, whole)
+        return True
 
     async def _whole(self, ended: Callable[[], None], interrupted: Callable[[], bool]) -> None:
         error: BaseException | None = None
