@@ -81,12 +81,20 @@ class Map:
         asked: The question.
         known: What came of the rows before.
         spent: What that has cost, in US dollars.
+        unconfirmed: What it may have cost besides.
     """
 
-    def __init__(self, data: object, asked: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0) -> None:
+    def __init__(
+        self,
+        data: object,
+        asked: Question,
+        known: Sequence[RowAnswer] = (),
+        spent: float = 0.0,
+        unconfirmed: float = 0.0,
+    ) -> None:
         self._data = data
         self._question = asked
-        self._work = Work(asked, known, spent)
+        self._work = Work(asked, known, spent, unconfirmed)
         self._interrupted = False
 
     def here(self, reporter: Reporter) -> Answers:
@@ -154,6 +162,8 @@ class Map:
             rows,
             asked.kind,
             cost=work.cost,
+            unconfirmed=work.unconfirmed,
+            unpriced=work.budget.unpriced,
             problems=work.problems,
             again=lambda known, changes: self._again(known, changes).here(
                 usual_reporter() if changes.get("progress", True) else Reporter()
@@ -166,4 +176,4 @@ class Map:
         if unknown := sorted(changed.keys() - _AGAIN):
             taken = ", ".join(sorted(_AGAIN))
             raise TypeError(f"retry() takes {taken} and progress, not {unknown[0]!r}")
-        return Map(self._data, replace(self._question, **changed), known.rows, known.cost)
+        return Map(self._data, replace(self._question, **changed), known.rows, known.cost, known.cost_unconfirmed)
