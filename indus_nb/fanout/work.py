@@ -45,6 +45,9 @@ _CUT_OFF = "It was cut off before its answer had come."
 MAX_TOKENS = 4096
 """The longest answer of a row unless another is asked for, so that little money is reserved for each request."""
 
+MAX_TURNS = 50
+"""How many answers the model may give for a row unless another number is asked for: nobody watches over it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:

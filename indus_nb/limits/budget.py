@@ -21,6 +21,7 @@ from indus_nb.errors import IndusError, UsageError
 from indus_nb.messages import Usage
 
 _UNIT = 1_000_000_000
+_RAISE = "Raise the budget to go on; what is done is kept."
 _lock = threading.Lock()
 
 
@@ -236,10 +237,12 @@ class Budget:
         return None
 
     def _sentence(self, amount: int) -> str:
+        if not amount:
+            return f"The budget of ${(self._limit or 0) / _UNIT:g} is spent: ${self.spent:.4f}. {_RAISE}"
         perhaps = f", up to ${self.unconfirmed:.4f} more may be by requests that broke off" if self._unconfirmed else ""
         return (
             f"The budget of ${(self._limit or 0) / _UNIT:g} has no room: ${self.spent:.4f} are spent{perhaps}, and the "
-            f"next request may cost ${amount / _UNIT:.4f}. Raise the budget to go on; what is done is kept."
+            f"next request may cost ${amount / _UNIT:.4f}. {_RAISE}"
         )
 
 

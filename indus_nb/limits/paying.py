@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _CHARACTERS_A_TOKEN = 4
 _HIDDEN_TOKENS = 500
 """Of what servers put before tools."""
-_SHORTEST_ANSWER = 2048
+_SHORTEST_ANSWER = 1024
 """Tokens of an answer that is worth asking for: rather than a shorter one, nothing is asked."""
 
 
@@ -134,7 +134,7 @@ class _Paid:
         most = read + answer_cost(model, model.max_tokens) if limited else 0.0
         least = read + answer_cost(model, shortest) if limited else 0.0
         async with budget.request(most, least) as reservation:
-            if reservation.dollars < most:
+            if reservation.dollars < most - 1e-9:
                 model, options = _limited(model, options, _tokens_for(model, reservation.dollars - read))
             request = _Request(self.payer, model, context, options)
             try:

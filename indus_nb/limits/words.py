@@ -20,5 +20,6 @@ def cost_in_words(dollars: float, unconfirmed: float = 0.0, *, unpriced: bool = 
         The words.
     """
     if unpriced:
+        # Of requests of other models, or what servers have said themselves.
         return f"${dollars:.4f} and an unknown cost" if dollars else "cost unknown"
     return f"${dollars:.4f}" + (f", perhaps up to ${unconfirmed:.4f} more" if unconfirmed else "")

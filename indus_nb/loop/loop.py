@@ -193,6 +193,8 @@ async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[
             for note in watcher.before_answer():
                 await _add(run, note)
         answer = await _answer(run)
+        for watcher in run.watchers:
+            watcher.after_answer(answer)
         failed = answer.stop_reason in ("error", "aborted")
         results, enough = ([], False) if failed else await _run_tool_calls(run, answer.tool_calls)
         await run.emit(TurnEnd(message=answer, tool_results=results))

@@ -31,6 +31,9 @@ class RunWatcher:
         """
         return ()
 
+    def after_answer(self, answer: AssistantMessage) -> None:
+        """Look at a whole answer, before its tool calls are carried out; see ``before_answer``."""
+
     def after_call(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> bool:
         """Look at a tool call that was carried out, or failed.
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from indus_nb.events import ToolOutput
 from indus_nb.loop.watchers import RunWatcher
-from indus_nb.messages import CustomMessage, ToolCall, text_of
-from indus_nb.streaming import AssistantMessageEvent, StreamDone
+from indus_nb.messages import AssistantMessage, CustomMessage, ToolCall, text_of
 from indus_nb.wire import dump
+
+if TYPE_CHECKING:
+    from indus_nb.answers import FinalAnswer
 
 _NOTED_REPEATS = 5
 _MAX_REPEATS = 20
@@ -32,6 +35,10 @@ class RunLimits(RunWatcher):
     def __init__(self, max_turns: int | None = None, timeout: float | None = None) -> None:
         self.end: Callable[[str], None] = lambda _: None
         """Ends the run, with the reason."""
+        self.refusal: Callable[[], str | None] = lambda: None
+        """Returns why nothing more may be spent."""
+        self.final: FinalAnswer | None = None
+        """The typed answer that the run is to end with: it is taken whatever it has cost."""
         self._max_turns = max_turns
         self._timeout = timeout
         self._turns = 0
@@ -55,10 +62,12 @@ class RunLimits(RunWatcher):
             if timer is not None:
                 timer.cancel()
 
-    def objection(self, event: AssistantMessageEvent) -> str | None:
-        """Count the answers; see ``RunWatcher``."""
-        self._turns += type(event) is StreamDone
-        return None
+    def after_answer(self, answer: AssistantMessage) -> None:
+        """Count the answers, and end a run that has cost more than could be known. See ``RunWatcher``."""
+        self._turns += answer.stop_reason not in ("error", "aborted")
+        final = self.final is not None and self.final.is_all_of(answer.tool_calls)
+        if answer.tool_calls and not final and (sentence := self.refusal()) is not None:
+            self.end(sentence)
 
     def after_call(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> bool:
         """Count the calls in a row that brought nothing new; see ``RunWatcher``.

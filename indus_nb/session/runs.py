@@ -90,6 +90,7 @@ class Runs:
         message: UserMessage | CustomMessage,
         accept: Callable[[], None] = lambda: None,
         answer: FinalAnswer | None = None,
+        limits: RunLimits | None = None,
     ) -> asyncio.Task[None]:
         """Begin to answer a message; the session must be idle.
 
@@ -97,6 +98,7 @@ class Runs:
             message: what the model is asked.
             accept: called when nothing can refuse it any more, before the first event.
             answer: what the model is to answer with.
+            limits: where the run ends, in the place of what the settings say.
 
         Returns:
             The activity; ``Turns.outcome`` waits for it.
@@ -105,7 +107,7 @@ class Runs:
             CredentialsError: There is no model, or no key for it. Nothing has happened then.
         """
         try:
-            run = self._prepare(answer)
+            run = self._prepare(answer, limits)
         except BaseException:
             self._toolbox.end_with(None)
             raise
@@ -113,9 +115,10 @@ class Runs:
         self._state.run = run
         return self._turns.begin(Activity.RUNNING, self._drive(run, message))
 
-    def _prepare(self, answer: FinalAnswer | None) -> loop.Run:
+    def _prepare(self, answer: FinalAnswer | None, limits: RunLimits | None) -> loop.Run:
         model = self._models.required
-        check_price(model, self._state.payer.budget.for_code())
+        budget = self._state.payer.budget.for_code()
+        check_price(model, budget)
         settings = self._state.settings
         options = self._models.stream_options(model)
         watchers: Sequence[RunWatcher] = self._watchers
@@ -126,7 +129,7 @@ class Runs:
             answer.on_missing = partial(self._require, tool.spec.name)
             options = options if others else replace(options, must_call=tool.spec.name)
             watchers = [*watchers, answer]
-        limits = RunLimits(settings.max_turns, settings.timeout)
+        self._limits = limits = limits or RunLimits(settings.max_turns, settings.timeout)
         run = loop.Run(
             model=model,
             provider=self._state.provider_of(model),
@@ -146,8 +149,7 @@ class Runs:
             watchers=[*watchers, limits],
             vault=settings.vault,
         )
-        limits.end = run.abort.request
-        self._limits = limits
+        limits.end, limits.refusal, limits.final = run.abort.request, lambda: budget.refusal(0), answer
         return run
 
     def _require(self, tool: str) -> None:

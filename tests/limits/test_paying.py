@@ -59,7 +59,7 @@ def test_what_the_budget_cannot_hold_is_not_asked(home: Path, messages_api: Mess
 def test_a_small_budget_makes_the_longest_answer_shorter(home: Path, messages_api: MessagesApi) -> None:
     messages_api.add(Reply(Text("hi")))
     assert ask(Budget(0.02)).stop_reason == "stop"
-    assert 2048 <= messages_api.requests[0].body["max_tokens"] < 4000
+    assert 1024 <= messages_api.requests[0].body["max_tokens"] < 4000
 
 
 def test_a_request_that_broke_off_counts_as_what_is_known_and_the_rest_is_held_back(
