@@ -9,11 +9,11 @@ whose price is unknown.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from indus_nb.errors import UsageError
+from indus_nb.errors import IndusError, UsageError
 from indus_nb.limits.budget import Budget, BudgetExhaustedError, Reservation
 from indus_nb.loop.retry import failed_status, was_not_reached
 from indus_nb.messages import AssistantMessage, Usage
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _CHARACTERS_A_TOKEN = 4
 _HIDDEN_TOKENS = 500
 """Of what servers put before tools."""
+_MAX_BYTES_A_TOKEN = 8
+"""Of text as people write it: what does not fit into a budget even so need not be counted."""
 _SHORTEST_ANSWER = 1024
 """Tokens of an answer that is worth asking for: rather than a shorter one, nothing is asked."""
 
@@ -129,8 +131,8 @@ class _Paid:
     ) -> AsyncGenerator[AssistantMessageEvent]:
         model, options = _limited(model, options, self.payer.max_tokens)
         limited = budget.is_limited
-        read = _read_cost(model, self.payer.read_tokens(context)) if limited else 0.0
         shortest = model.max_tokens if self.payer.max_tokens is not None else min(_SHORTEST_ANSWER, model.max_tokens)
+        read = await self._read_cost(budget, model, context, options, shortest) if limited else 0.0
         most = read + answer_cost(model, model.max_tokens) if limited else 0.0
         least = read + answer_cost(model, shortest) if limited else 0.0
         async with budget.request(most, least) as reservation:
@@ -145,6 +147,23 @@ class _Paid:
                         yield event
             finally:
                 request.settle(reservation)
+
+
+    async def _read_cost(
+        self, budget: Budget, model: Model, context: Context, options: StreamOptions, shortest: int
+    ) -> float:
+        """What it costs at most that a model reads a context; counted by the server where that decides."""
+        tokens = self.payer.read_tokens(context)
+        answer = answer_cost(model, shortest)
+
+        def fits(tokens: int) -> bool:
+            return budget.refusal(_read_cost(model, tokens) + answer) is None
+
+        if self.payer.max_tokens is None and not fits(tokens) and fits(tokens // _MAX_BYTES_A_TOKEN):
+            with suppress(IndusError):
+                counted = await self.count_tokens(model, context, options)
+                tokens = min(tokens, counted + counted // 50 + _HIDDEN_TOKENS)
+        return _read_cost(model, tokens)
 
 
 class _Request:

@@ -357,10 +357,10 @@ def test_a_budget_that_the_answer_itself_exhausts_loses_no_valid_one_and_pays_fo
 ) -> None:
     paid = {"input_tokens": 1_000_000}
     api.add(Reply(ToolUse("answer", {"answer": 7}), usage=paid))
-    assert claude.run("%agent -o found --max-cost 0.05 --result int how many?").status == "ok"
+    assert claude.run("%agent -o found --max-cost 0.5 --result int how many?").status == "ok"
     assert claude.run("print(found)").streams == "7\n"
     for answer in (Reply(ToolUse("answer", {"answer": "many"}), usage=paid), Reply("Many.", usage=paid)):
         api.requests.clear()
         api.add(answer)
-        assert "The budget of $0.05 " in failure(claude.run("%agent --new --max-cost 0.05 --result int how many?"))
+        assert "The budget of $0.5 " in failure(claude.run("%agent --new --max-cost 0.5 --result int how many?"))
         assert len(api.requests) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from messages_api import Gate, MessagesApi, Recorded, Reply, Text, ToolUse
+from messages_api import Gate, MessagesApi, Page, Recorded, Reply, Text, ToolUse
 
 from indus_nb import agent
 from indus_nb.errors import RunFailedError, UsageError
@@ -81,6 +82,15 @@ async def test_a_prompt_that_takes_too_long_ends_and_keeps_what_arrived(home: Pa
 def test_a_limit_that_is_none_is_rejected_before_anything(home: Path, option: str) -> None:
     with pytest.raises(UsageError, match=f"{option} is a number above zero"):
         opened(home, **{option: 0})
+
+
+async def test_where_a_limit_is_tight_the_server_counts_what_a_request_has(
+    home: Path, messages_api: MessagesApi
+) -> None:
+    messages_api.add(Page(json.dumps({"input_tokens": 8000}), "application/json"), Reply("Counted."))
+    with opened(home, max_cost=0.03, system_prompt="word " * 8000) as session:
+        assert await session.ask("look") == "Counted."
+    assert [request.path for request in messages_api.requests] == ["/v1/messages/count_tokens", "/v1/messages"]
 
 
 async def test_a_prompt_within_a_limit_in_money_needs_a_price(home: Path, messages_api: MessagesApi) -> None:
