@@ -94,7 +94,8 @@ class Map:
     ) -> None:
         self._data = data
         self._question = asked
-        self._work = Work(asked, known, spent, unconfirmed)
+        self.work = Work(asked, known, spent, unconfirmed)
+        """What asks for the rows."""
         self._interrupted = False
 
     def here(self, reporter: Reporter) -> Answers:
@@ -111,7 +112,7 @@ class Map:
         Raises:
             IndusError: Nothing could be asked.
         """
-        work = self._work
+        work = self.work
         shown = _Contained(reporter)
         rows: list[RowAnswer] = []
         errors: list[BaseException] = []
@@ -146,16 +147,16 @@ class Map:
     def interrupt(self) -> None:
         """Let no more rows begin; called again, cut off the rows that are asked. From any thread, or a signal."""
         if self._interrupted:
-            self._work.cancel()
+            self.work.cancel()
         self._interrupted = True
-        self._work.stop()
+        self.work.stop()
 
     async def on_loop(self) -> Answers:
         """Ask on the loop that runs."""
-        return self._answers(await self._work.run())
+        return self._answers(await self.work.run())
 
     def _answers(self, rows: Sequence[RowAnswer]) -> Answers:
-        asked, work = self._question, self._work
+        asked, work = self._question, self.work
         return Answers(
             self._data,
             asked.table,

@@ -36,6 +36,7 @@ from indus_nb.terminal import plain
 
 if TYPE_CHECKING:
     from indus_nb.fanout.batches import Batches
+    from indus_nb.session.session import AgentSession
 
 PARALLEL = 8
 """How many rows are asked at once unless another number is asked for."""
@@ -242,6 +243,8 @@ class Work:
         self._batches: Batches | None = None
         self._parallel = question.parallel
         self.progress = Progress(len(question.table.rows))
+        self.on_checked: Callable[[AgentSession], None] = lambda _: None
+        """Called with the session that the rows work for, before the first is asked; on the loop."""
         self.problems: list[str] = []
         self.cost, self.unconfirmed = spent, unconfirmed
 
@@ -276,6 +279,8 @@ class Work:
         )
         try:
             self.problems += asked.check()
+            if asked.leading is not None:
+                self.on_checked(asked.leading)
             if asked.engine is not None:
                 await asked.engine.check(lambda: self._stopping)
             return await self._run(asked)

@@ -148,7 +148,6 @@ class _Paid:
             finally:
                 request.settle(reservation)
 
-
     async def _read_cost(
         self, budget: Budget, model: Model, context: Context, options: StreamOptions, shortest: int
     ) -> float:
