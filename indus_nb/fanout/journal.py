@@ -247,7 +247,7 @@ class Journal:
         """See to it that the file holds what was written, whatever others did to it."""
         ours = os.fstat(self._descriptor)
         try:
-            there = os.stat(self.path)
+            there = self.path.stat()
         except FileNotFoundError:
             there = None
         if there is None or not os.path.samestat(ours, there):
@@ -269,7 +269,7 @@ class Journal:
         try:
             content = os.pread(now, len(written) + 1, 0)
             if not written.startswith(content):
-                raise OSError(errno.ESTALE, "another file has taken its place")
+                raise OSError(errno.ESTALE, "another file has taken its place")  # noqa: TRY301 - it is closed first
             self._descriptor, before = now, self._descriptor
         except BaseException:
             os.close(now)
@@ -306,8 +306,8 @@ class Journal:
             raise UsageError(f"{self.path} is no regular file, so it can be no journal. Name another file.")
         if others_can_write(state):
             raise UsageError(
-                f"Other users can write to the journal {self.path}, so its answers may be theirs. Let nobody else write "
-                f"to it (chmod go-w), or name another file."
+                f"Other users can write to the journal {self.path}, so its answers may be theirs. Let nobody else "
+                f"write to it (chmod go-w), or name another file."
             )
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Where every request of every session is paid for, whoever asks: the most that it can cost is reserved before it is sent.
+"""Where every request of every session is paid for: the most that it can cost is reserved before it is sent.
 
 What this module promises: a request that was answered has cost what its usage says, one that a server refused or never
 got nothing. One that broke off has cost what it is known to have read and what arrived of its answer; what it may have
@@ -272,7 +272,11 @@ def worst_cost(model: Model, tokens: int) -> float:
 
 def _read_cost(model: Model, tokens: int) -> float:
     cost = model.cost
-    ways = [cost.usage(input=tokens, output=0), cost.usage(input=0, output=0, cache_write=tokens)]
+    hour = tokens if cost.cache_write else 0
+    ways = [
+        cost.usage(input=tokens, output=0),
+        cost.usage(input=0, output=0, cache_write=tokens, cache_write_hour=hour),
+    ]
     return max(usage.cost.total for usage in ways)
 
 
