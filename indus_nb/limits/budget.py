@@ -125,7 +125,7 @@ class Budget:
             raise UsageError("A budget is an amount of US dollars above zero.")
         self._own = _Account(None if limit is None else _billionths(limit), of_session, recorded)
         outer = (account for budget in inside if budget is not None for account in budget.accounts)
-        self.accounts = tuple(dict.fromkeys((self._own, *outer)))
+        self.accounts: tuple[_Account, ...] = tuple(dict.fromkeys((self._own, *outer)))
         """Its own account, and those of the budgets that it stands in, each once."""
 
     @property
