@@ -53,7 +53,15 @@ def price_problem(model: Model, budget: Budget | None) -> str | None:
 
 
 def check_price(model: Model, budget: Budget | None) -> None:
-    """Raise ``UsageError`` where ``price_problem`` finds one."""
+    """Check that a model can be asked within a budget.
+
+    Args:
+        model: The model.
+        budget: What its requests are charged to.
+
+    Raises:
+        UsageError: Its price is unknown, and the budget has a limit.
+    """
     if (problem := price_problem(model, budget)) is not None:
         raise UsageError(problem)
 
@@ -88,7 +96,12 @@ class Payer:
         return known + sum(len(dump(message)) for message in new)
 
     def note(self, context: Context, usage: Usage) -> None:
-        """Remember what a server has counted."""
+        """Remember what a server has counted.
+
+        Args:
+            context: What the model has read.
+            usage: What the server says of it.
+        """
         if read := usage.input + usage.cache_read + usage.cache_write:
             self._asked = _head(context), list(context.messages), read
 
@@ -253,7 +266,15 @@ def longest_answer_cost(model: Model, most: int | None) -> float:
 
 
 def answer_cost(model: Model, tokens: int) -> float:
-    """Return what so many tokens of an answer cost at most, in US dollars."""
+    """Return what an answer costs at most.
+
+    Args:
+        model: The model that gives it.
+        tokens: How long it is.
+
+    Returns:
+        US dollars.
+    """
     return tokens * max(prices.output for prices in (model.cost, model.cost.long_prompt) if prices is not None) / 1e6
 
 
