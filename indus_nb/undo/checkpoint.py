@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from types import FunctionType
 from typing import Any
 
@@ -30,7 +31,7 @@ from indus_nb.undo.budget import Budget, TooMuchError
 from indus_nb.undo.change import Change, Held, new_change
 from indus_nb.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.undo.kinds import Kinds, kinds_of
-from indus_nb.undo.libraries import FRAME_BELOW, FrameKind, NotRestorableError
+from indus_nb.undo.libraries import FrameKind, IndexKind, NotRestorableError, is_array, place_of
 from indus_nb.undo.reach import Names, names_in, names_in_source
 
 _FEW = 64
@@ -39,6 +40,8 @@ _LARGE = 1 << 20
 """From so many bytes on it is measured how long a copy takes."""
 _AFTER = Budget(0.02, 32 << 20)
 """What it may cost to remember new objects, so that changes of the user's to them are noticed."""
+_MOST_NEW = 10_000
+"""In an object of more parts than that it is not looked for new ones."""
 _SHELLS = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code|In|Out|exit|quit|open|get_ipython")
 
 
@@ -60,13 +63,13 @@ class _Walk:
         self.left_out: dict[str, str] = {}
         self.reached: set[str] = set()
         self.everything = False
-        self._below = False
         self._namespace = namespace
         self._budget = budget
         self._keep = keep
         self._seen: dict[int, Any] = {id(namespace): namespace}
         self._roots: dict[int, set[str]] = {}
         self._holders: dict[int, list[int]] = {}
+        self._beneath: list[tuple[int, Any]] = []
         self._waiting: deque[str] = deque()
         budget.start()
 
@@ -74,7 +77,6 @@ class _Walk:
         """Go to the variables with these names."""
         if names.everything:
             self.everything = True
-        self._below = self._below or names.below
         found = self._namespace if self.everything else names.names
         new = [name for name in found if name in self._namespace and name not in self.reached and is_users(name)]
         self.reached.update(new)
@@ -87,23 +89,59 @@ class _Walk:
             names = sorted(self._waiting, key=lambda name: (name not in ahead, _rough_size(self._namespace[name])))
             self._waiting.clear()
             for name in names:
-                self.add(name, self._namespace[name])
+                self.add([name], self._namespace[name])
+        self.go_beneath()
 
-    def add(self, name: str, value: Any) -> None:
-        """Remember what a variable leads to; all of it, or nothing."""
-        self._roots.setdefault(id(value), set()).add(name)
-        room, seen, nodes = self._budget.room, list[int](), list[tuple[int, int]]()
+    def add(self, names: Iterable[str], value: Any) -> None:
+        """Remember what a variable, or a part of one, leads to; all of it, or nothing."""
+        self._roots.setdefault(id(value), set()).update(names)
+        problems, failure = self._attempt(value)
+        self.left_out |= dict.fromkeys(names, failure) if failure else {}
+        for problem in problems:
+            self.left_out = {**dict.fromkeys(names, problem), **self.left_out}
+
+    def add_new(self, node: Held) -> None:
+        """Remember what has come into a changed object."""
+        now, then = (
+            {
+                **{id(part): part for part in islice(node.keeper.parts(state), _MOST_NEW)},
+                **{place_of(part): part for part in node.keeper.beneath(state)},
+            }
+            for state in (node.seal, node.kept)
+        )
+        if max(len(now), len(then)) < _MOST_NEW:
+            for key in now.keys() - then.keys():
+                if self._kinds(now[key]).keepers:
+                    self.add(node.names, now[key])
+
+    def go_beneath(self) -> None:
+        """Remember buffers that are shared until they are written to, small ones first, as far as there is room.
+
+        Arrays of numpy below frames can be written to by those alone who evade what pandas hands out, so none is named
+        for its size. The others are handed out as they are.
+        """
+        beneath = [each for each in self._beneath if self._keep or not is_array(each[1])]
+        self._beneath.clear()
+        for holder, value in sorted(beneath, key=lambda each: int(getattr(each[1], "nbytes", 0))):
+            _, failure = self._attempt(value)
+            if failure and not is_array(value):
+                for name in self.names_of(holder):
+                    self.left_out.setdefault(name, failure)
+
+    def _attempt(self, value: Any) -> tuple[list[str], str]:
+        """Remember what a value leads to, and return what of it cannot be; or nothing, and return why."""
+        room, seen, nodes, beneath = self._budget.room, list[int](), list[tuple[int, int]](), len(self._beneath)
         try:
-            for problem in self._follow(value, seen, nodes):
-                self.left_out.setdefault(name, problem)
+            return [*self._follow(value, seen, nodes)], ""
         except Exception as error:  # noqa: BLE001 - too large, not restorable, or changed by another thread meanwhile
-            known = isinstance(error, TooMuchError | NotRestorableError)
-            self.left_out[name] = str(error) if known else type(error).__name__
             self._budget.room = room
+            del self._beneath[beneath:]
             for key in nodes:
                 del self.nodes[key]
             for key in seen:
                 del self._seen[key]
+            known = isinstance(error, TooMuchError | NotRestorableError)
+            return [], str(error) if known else type(error).__name__
 
     def _follow(self, value: Any, seen: list[int], nodes: list[tuple[int, int]]) -> Iterator[str]:
         waiting = [value]
@@ -122,8 +160,7 @@ class _Walk:
             if len(seen) > _FEW and not len(seen) % _FEW:
                 self._budget.objects(_FEW)
             self._read_code(obj)
-            for place, usual in enumerate(kinds.keepers):
-                keeper = FRAME_BELOW if self._below and isinstance(usual, FrameKind) else usual
+            for place, keeper in enumerate(kinds.keepers):
                 many = keeper.elements(obj)
                 if many > _FEW:
                     self._budget.elements(many)
@@ -133,6 +170,9 @@ class _Walk:
                     self.nodes[key, place] = Held(obj, keeper, state)
                     nodes.append((key, place))
                 leading = self._leading(key, keeper.parts(state), is_accounted=many > _FEW)
+                for part in keeper.beneath(state):
+                    self._holders.setdefault(id(part), []).append(key)
+                    self._beneath.append((key, part))
                 if many > _LARGE // 8 or (self._keep and keeper.size(obj) >= _LARGE):
                     self._budget.grant(time.thread_time() - began)
                 waiting += leading
@@ -176,9 +216,9 @@ class _Walk:
         return frozenset(name for at in self._above(key) for name in self._roots.get(at, ()))
 
     def frames_of(self, key: int) -> Iterator[Held]:
-        """Find the frames that an array belongs to."""
+        """Find the frames and labels that an array belongs to."""
         held = (self.nodes.get((at, place)) for at in self._above(key) for place in (0, 1))
-        return (node for node in held if node is not None and isinstance(node.keeper, FrameKind))
+        return (node for node in held if node is not None and isinstance(node.keeper, FrameKind | IndexKind))
 
     def _above(self, key: int) -> set[int]:
         """What leads to an object, and itself."""
@@ -233,7 +273,8 @@ class Checkpoint:
         for (key, _), node in walk.nodes.items():
             try:
                 if not node.keeper.same(node.obj, node.kept):
-                    # A frame may have its values in another array by the time when this one is put back.
+                    # A frame may have its values in another array by the time when this one is put back, and labels
+                    # know where they found what.
                     for each in (node, *walk.frames_of(key)):
                         each.names = walk.names_of(id(each.obj)) | direct.get(id(each.obj), set())
                         each.seal = each.keeper.seal(each.obj)
@@ -261,7 +302,9 @@ class Checkpoint:
         said = {*(getattr(node.obj, "name", "random numbers") for node in settings)}
         known = {id(node.obj) for node in walk.nodes.values()}
         watched = [
-            node for node in _watched(self._namespace, [now for _, now in bound.values()]) if id(node.obj) not in known
+            node
+            for node in _watched(self._namespace, [now for _, now in bound.values()], held)
+            if id(node.obj) not in known
         ]
         return new_change(
             self._namespace,
@@ -337,13 +380,16 @@ def forecast(
     return walk.left_out
 
 
-def _watched(namespace: Mapping[str, Any], values: Iterable[Any]) -> list[Held]:
-    """What values hold that a step back would drop, so that what the user did to them since is noticed."""
+def _watched(namespace: Mapping[str, Any], values: Iterable[Any], held: Iterable[Held]) -> list[Held]:
+    """What new values and parts hold that a step back would drop, so that what the user did to them since is noticed."""
     walk = _Walk(namespace, Budget(_AFTER.seconds, _AFTER.room), keep=True)
     names = {id(value): name for name, value in namespace.items() if is_users(name)}
     for value in values:
         if id(value) in names:
-            walk.add(names[id(value)], value)
+            walk.add([names[id(value)]], value)
+    for node in held:
+        walk.add_new(node)
+    walk.go_beneath()
     for node in walk.nodes.values():
         node.names = walk.names_of(id(node.obj))
         node.seal = node.kept

@@ -49,6 +49,72 @@ def test_an_array_below_a_column_is_taken_back_though_the_column_has_moved_since
     assert list(names["names"]) == ["b", "b", "c"]
 
 
+FRAME = "import pandas as pd; df = pd.DataFrame({'a': [1, None, 3], 'b': [True, None, False]}).convert_dtypes()"
+
+
+@pytest.mark.parametrize(
+    ("setup", "code"),
+    [
+        (FRAME, "df['a'].values[:] = 0"),
+        (FRAME, "v = df['a'].values; v[v.isna()] = 0"),
+        (FRAME, "df['b'].values[2] = True"),
+        (f"{FRAME}; s = df['a'].astype('Float64')", "s.values[0] = 9.5"),
+        (f"{FRAME}; s = pd.Series(list('uvu'), dtype='category')", "s.values[0] = 'v'"),
+        (f"{FRAME}\ndef clean(df): df['a'].values[df['a'].isna()] = 0", "clean(df)"),
+        (f"{FRAME}; df = pd.DataFrame({{'x': [1.5, 2.5]}})", "df['x'].array[0] = 9"),
+        (f"{FRAME}; i = pd.Index([1, 2]); i.get_loc(2)", "v = i.values; v.flags.writeable = True; v[0] = 3"),
+    ],
+)
+def test_what_is_written_below_the_columns_of_frames_is_taken_back(setup: str, code: str) -> None:
+    names = namespace(setup)
+
+    def look() -> str:
+        return repr([names[name] for name in ("df", "s", "i") if name in names])
+
+    before = look()
+    change = changed(names, code)
+    after = look()
+    assert after != before
+    assert {"df", "s", "i"} & change.names
+    change.undo()
+    assert look() == before
+    change.redo()
+    assert look() == after
+    change.undo()
+    if "i" in names:
+        assert (names["i"].get_loc(2), names["i"].get_loc(1)) == (1, 0)
+
+
+def test_what_the_user_writes_below_the_columns_is_not_overwritten() -> None:
+    names = namespace(FRAME)
+    change = changed(names, "df.loc[0, 'a'] = 7")
+    exec("df['a'].values[2] = 99", names)
+    assert change.touched() == {"df"}
+    change.undo(over=["df"])
+    assert names["df"]["a"][0] == 1
+    exec("df['a'].values[0] = 55", names)
+    assert change.touched() == {"df"}
+
+
+def test_columns_that_are_too_large_to_remember_are_named_and_the_rest_of_the_frame_is_kept() -> None:
+    names = namespace("import pandas as pd; df = pd.DataFrame({'a': pd.array(range(300_000), 'Int64')})")
+    code = "df['b'] = 1"
+    assert forecast(names, code, Budget(30, 1 << 20)) == {"df": "2 MB"}
+    change = changed(names, code, Budget(30, 1 << 20))
+    assert change.left_out == {"df": "2 MB"}
+    change.undo()
+    assert [*names["df"]] == ["a"]
+
+
+def test_what_the_user_does_to_what_the_code_put_into_an_object_is_noticed() -> None:
+    names = namespace("rows = []; other = [1]")
+    change = changed(names, "rows.append([1]); rows.append(other)")
+    names["other"].append("mine")
+    assert not change.touched()
+    names["rows"][0].append("mine")
+    assert change.touched() == {"rows"}
+
+
 def test_what_a_library_does_to_warnings_when_it_is_imported_stays_as_the_library_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
