@@ -3,8 +3,8 @@
 - **Arrays**: the bytes belong to the array that owns them, which views lead to. The owner's bytes are copied; of every
   array shape and type are remembered.
 - **Frames of pandas with copy-on-write** (pandas 3): a shallow copy, which costs nothing until one of both is changed.
-  The arrays below the columns can be written to past the frame, so they are remembered besides, as far as there is room.
-  Without copy-on-write they are what a frame holds.
+  The arrays below the columns can be written to past the frame, so they are remembered besides, as far as there is
+  room. Without copy-on-write they are what a frame holds.
 - **Frames of polars** refer to columns that never change, so a clone refers to the same.
 """
 
@@ -86,7 +86,11 @@ class NdarrayKind(State):
         return state.content is None or _holds(obj, state.content)
 
     def parts(self, state: _Array) -> Iterable[Any]:
-        return [state.base, *state.content] if _is_list(state.content) else [state.base]
+        dtype = [state.dtype] if state.dtype.names else []
+        return [state.base, *dtype, *state.content] if _is_list(state.content) else [state.base, *dtype]
+
+    def lacks(self, obj: Any, state: _Array) -> str:
+        return "" if obj.nbytes == _size(state) * state.dtype.itemsize else "it was resized in its place"
 
     def weight(self, state: _Array) -> int:
         content: Any = state.content
@@ -166,6 +170,29 @@ def _holds(array: Any, content: Any) -> bool:
     return now.nbytes == content.nbytes and all(
         one.tobytes() == other.tobytes() for one, other in zip(_chunks(now), _chunks(content), strict=True)
     )
+
+
+class DtypeKind(State):
+    """Types of records: the names of their fields."""
+
+    def remember(self, obj: Any) -> Any:
+        return obj.names
+
+    def put(self, obj: Any, state: Any) -> None:
+        if obj.names != state:
+            obj.names = state
+
+    def same(self, obj: Any, state: Any) -> bool:
+        return obj.names == state
+
+
+class LiveKind(Keeper):
+    """Objects in C that hand out their memory as arrays where they are pickled, such as trees of scikit-learn."""
+
+    def beneath(self, state: Any) -> Iterable[Any]:
+        held = state.__getstate__()
+        found: Iterable[Any] = cast("dict[str, Any]", held).values() if isinstance(held, dict) else ()
+        return [each for each in found if is_array(each) and not each.flags.owndata]
 
 
 # Generators of random numbers
@@ -377,10 +404,13 @@ class PolarsKind(State):
 
 _POLARS_FRAME, _POLARS_SERIES = PolarsKind("_df"), PolarsKind("_s")
 _FRAME = FrameKind()
+LIVE = LiveKind()
 COLUMN = ColumnKind()
 
 BY_NAME: dict[tuple[str, str], Keeper] = {
     ("numpy", "ndarray"): NdarrayKind(),
+    ("numpy", "dtype"): DtypeKind(),
+    ("numpy", "flatiter"): Through(lambda obj: (obj.base,)),
     ("numpy", "BitGenerator"): BitGeneratorKind(),
     ("numpy", "Generator"): Through(lambda obj: (obj.bit_generator,)),
     ("numpy", "RandomState"): RandomStateKind(),
@@ -393,5 +423,5 @@ BY_NAME: dict[tuple[str, str], Keeper] = {
     ("polars", "Series"): _POLARS_SERIES,
 }
 """Kinds by the package and the name of a class."""
-WHOLE = frozenset({"DataFrame", "Series", "Index", "ExtensionArray"})
+WHOLE = frozenset({"DataFrame", "Series", "Index", "ExtensionArray", "dtype", "Logger", "Handler"})
 """Those whose attributes are remembered too, or are caches."""

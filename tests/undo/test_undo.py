@@ -85,6 +85,74 @@ def test_what_is_written_below_the_columns_of_frames_is_taken_back(setup: str, c
         assert (names["i"].get_loc(2), names["i"].get_loc(1)) == (1, 0)
 
 
+META = "class Meta(type):\n    known = {}\n    def __init__(cls, *given): Meta.known[cls.__name__] = cls\nclass A(metaclass=Meta): pass"
+COLOR = "import enum\nclass Color(enum.Enum): RED = [1]\nred = Color.RED"
+POINT = "from typing import NamedTuple\nclass Point(NamedTuple): x: int\nPoint.seen = []; p = Point(1)"
+
+
+@pytest.mark.parametrize(
+    ("setup", "code", "look"),
+    [
+        (META, "class B(A): pass", "sorted(Meta.known)"),
+        (COLOR, "red.value.append(2)", "Color.RED.value"),
+        (COLOR, "red._value_ = 5", "Color.RED.value"),
+        (POINT, "p.seen.append(1)", "Point.seen"),
+        ("def f(x: int): 'Old.'", "f.__name__ = 'g'; f.__doc__ = 'New.'", "f.__name__, f.__doc__"),
+        ("def f(x: int): 'Old.'", "f.__annotations__['x'] = str", "f.__annotations__"),
+        ("class A: 'Old.'", "A.__doc__ = 'New.'; A.__qualname__ = A.__name__ = 'B'", "A.__doc__, repr(A)"),
+        ("class A: x: int = 1", "A.__annotations__['y'] = int; A.__module__ = 'm'", "A.__annotations__, A.__module__"),
+        ("import types; d = {1: [2]}; view = types.MappingProxyType(d)", "view[1].append(3)", "d"),
+        ("import types; d = types.MappingProxyType({1: [2]})", "d[1].append(3)", "dict(d)"),
+        ("class A: rows = []\nheld = vars(A)", "held['rows'].append(1)", "A.rows"),
+        ("rows = [[1]]; d = dict(a=rows).values()", "next(iter(d)).append(2)", "rows"),
+        ("import io; a = io.BytesIO(b'abc'); b = a", "b.write(b'x')", "a.getvalue(), b.tell()"),
+        ("import io; a = io.StringIO('abc'); b = [a]", "b[0].write('x')", "a.getvalue(), a.tell()"),
+        ("import array; a = array.array('i', [1, 2]); b = a", "b.append(3)", "list(a), list(b)"),
+        ("e = ValueError([1], 2)", "e.args[0].append(2); e.args = (3, 4); e.__cause__ = e", "e.args, e.__cause__ is e"),
+        ("import ast; tree = ast.parse('x = 1')", "tree.body.clear(); tree.more = 1", "ast.dump(tree), vars(tree)"),
+        ("import decimal; c = decimal.Context(prec=3)", "c.prec = 9", "c.prec"),
+        ("import logging; log = logging.getLogger('mine')", "log.setLevel(10)", "log.level, log.isEnabledFor(10)"),
+        (
+            "import logging",
+            "logging.getLogger().addHandler(logging.NullHandler())",
+            "len(logging.getLogger().handlers)",
+        ),
+        ("import sys", "sys.setrecursionlimit(sys.getrecursionlimit() + 100)", "sys.getrecursionlimit()"),
+        ("rows = []; gen = (rows.append(i) for i in range(3))", "next(gen)", "rows"),
+        ("rows = []; it = map(rows.append, [1, 2])", "next(it)", "rows"),
+        ("import numpy as np; a = np.zeros(3); flat = a.flat", "flat[:] = 1", "a.tolist()"),
+        ("import numpy as np; a = np.zeros(2, [('x', int)])", "a.dtype.names = ('y',)", "a.dtype.names"),
+    ],
+)
+def test_every_kind_of_change_is_taken_back(setup: str, code: str, look: str) -> None:
+    names = namespace(setup)
+    before = repr(eval(look, names))
+    change = changed(names, code)
+    after = repr(eval(look, names))
+    assert after != before
+    for _ in range(2):
+        change.undo()
+        assert repr(eval(look, names)) == before
+        change.redo()
+        assert repr(eval(look, names)) == after
+    change.undo()
+
+
+def test_what_cannot_be_put_back_is_named_and_the_rest_is() -> None:
+    names = namespace("import io, numpy as np; held = io.BytesIO(b'a'); grown = np.zeros(2); rows = []")
+    change = changed(names, "held.close(); grown.resize(5, refcheck=False); rows.append(1)")
+    assert change.left_out == {"held": "it is closed", "grown": "it was resized in its place"}
+    assert "grown 2 → 5 (cannot be undone: it was resized in its place)" in change.summary
+    assert "held changed (cannot be undone: it is closed)" in change.summary
+    change.undo()
+    assert names["rows"] == []
+
+
+def test_all_names_of_what_has_no_way_back_are_named() -> None:
+    names = namespace("numbers = iter([1, 2]); also = numbers; held = [numbers]; more = [held]")
+    assert forecast(names, "next(numbers), held, more").keys() == {"numbers", "also", "held", "more"}
+
+
 def test_what_the_user_writes_below_the_columns_is_not_overwritten() -> None:
     names = namespace(FRAME)
     change = changed(names, "df.loc[0, 'a'] = 7")
