@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import stat
@@ -16,6 +17,7 @@ from messages_api import MessagesApi, Recorded, Reply, ToolUse
 from pydantic.alias_generators import to_camel
 from rpc_process import PROGRAM, RpcProcess, environment, indusagi
 
+import indus_nb
 from indus_nb.console.client import RpcClient
 from indus_nb.mcp import McpServers
 from indus_nb.resources.settings import Settings, load_settings
@@ -294,7 +296,7 @@ def test_a_host_can_answer_beforehand(project: Project, messages_api: MessagesAp
     assert ("extension" in project.ran) is (option == "--trust")
 
 
-@pytest.mark.parametrize("module", ["indus_nb", "asyncio", "json", "typing", "h11"])
+@pytest.mark.parametrize("module", ["indus_nb", "asyncio", "json", "typing", "h11", "contextlib"])
 async def test_a_client_starts_the_installed_agent_whatever_stands_in_its_directory(
     project: Project, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
@@ -304,6 +306,20 @@ async def test_a_client_starts_the_installed_agent_whatever_stands_in_its_direct
     async with RpcClient("--provider", "offline", "--no-session", cwd=project.directory) as client:
         await client.get_state()
     assert project.ran == []
+
+
+def test_whatever_starts_the_program_as_a_module_keeps_the_working_directory_off_its_path() -> None:
+    package = Path(indus_nb.__file__).parent
+    starts = [
+        (path.name, words)
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Tuple | ast.List)
+        and "-m" in (words := [each.value for each in node.elts if isinstance(each, ast.Constant)])
+        and "indus_nb" in words
+    ]
+    assert starts
+    assert [place for place, words in starts if words[: words.index("-m")] != ["-P"]] == []
 
 
 # A notebook
