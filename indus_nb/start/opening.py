@@ -450,7 +450,7 @@ def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Itera
         if not path.startswith(("!", "-")) and (trusted or not of_project):
             named.append((Path(path.lstrip("+")), "project" if of_project else "user"))
     check = project.check if project is not None else None
-    yield from discover([*directories, (user, "user")], [*named, *requested], check)
+    yield from discover([*directories, (user, "user")], [*named, *requested], check, session.problems)
     yield from installed()
 
 
