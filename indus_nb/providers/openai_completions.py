@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
-from urllib.parse import urlsplit
 
 from indus_nb.messages import (
     AssistantMessage,
@@ -204,7 +203,7 @@ class CompletionsAnswer(Answer):
         self._by_number: dict[int, _OpenCall] = {}
         self._details: dict[str, JsonObject] = {}  # what is signed of a call, by its id
         self._refusal: list[str] = []
-        self._says_cost = model.provider == "openrouter" or (urlsplit(model.base_url).hostname == "openrouter.ai")
+        self._says_cost = model.provider == "openrouter" or model.base_url.startswith("https://openrouter.ai/")
 
     def added_by(self, event: object) -> Iterator[AssistantMessageEvent]:
         """Return what a chunk adds to the answer; see ``Answer``."""
