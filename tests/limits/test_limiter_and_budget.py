@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import threading
 from itertools import pairwise
 
 import pytest
 
 from indus_nb.errors import UsageError
 from indus_nb.limits import Budget, BudgetExhaustedError, Limiter
+from indus_nb.limits.budget import code_spends_from, spending
 
 
 class Time:
@@ -178,3 +180,41 @@ async def test_what_an_earlier_process_has_spent_counts_and_without_a_limit_noth
     for limit in (0, -1, math.nan, math.inf):
         with pytest.raises(UsageError):
             Budget(limit)
+
+
+def test_threads_that_code_starts_spend_from_its_budget_even_once_it_has_ended_and_no_others_do() -> None:
+    found: dict[str, Budget | None] = {}
+    ask, asked = threading.Event(), threading.Barrier(3)
+
+    def look(name: str) -> None:
+        ask.wait(10)
+        found[name] = spending()
+        asked.wait(10)
+
+    threading.Thread(target=look, args=("before",), daemon=True).start()
+    budget = Budget(1)
+    with code_spends_from(budget):
+        during = threading.Thread(target=lambda: found.update(during=spending()))
+        during.start()
+        during.join()
+        threading.Thread(target=look, args=("longer",), daemon=True).start()
+    ask.set()
+    asked.wait(10)
+    assert found == {"before": None, "during": budget, "longer": budget}
+    assert spending() is None
+
+
+async def test_a_budget_inside_another_keeps_both_limits_and_wakes_who_waits_on_another_loop() -> None:
+    outer = Budget(1.0)
+    first, second = Budget(0.8, (outer,)), Budget(None, (outer, outer))
+    async with first.request(0.7) as reservation:
+        elsewhere = asyncio.create_task(asyncio.to_thread(asyncio.run, _spend(second, 0.5)))
+        while not second.waiting:
+            await asyncio.sleep(0.01)
+        reservation.spend(0.2)
+    await elsewhere
+    assert (first.spent, second.spent, outer.spent) == (0.2, 0.5, 0.7)
+    with pytest.raises(BudgetExhaustedError, match=r"The budget of \$1 "):
+        await _spend(second, 0.4)
+    with pytest.raises(BudgetExhaustedError, match=r"The budget of \$0.8 "):
+        await _spend(first, 0.7)
