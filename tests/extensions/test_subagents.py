@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -397,6 +398,33 @@ def test_rows_may_have_sub_agents_which_count_in_their_cost_and_budget(
     assert dear.failed == [0]
     assert "The budget of $0.05 has no room" in str(dear.rows[0].error)
     assert len(messages_api.requests) == 2  # its own, and that of its sub-agent
+
+
+async def test_without_a_price_they_need_a_limit_that_is_taken_away_and_show_no_cost(
+    home: Path, messages_api: MessagesApi
+):
+    answering(messages_api, call("go"), lambda _: Reply("ok"))
+    for subagents, count, words in (
+        ({}, 0, "The price of anthropic/claude-new-9 is unknown"),
+        ({"maxCost": None}, 1, "1 of 1 agent done, cost unknown"),
+    ):
+        settings_of(home, **subagents)
+        del messages_api.requests[:]
+        options = SessionOptions(cwd=home / "work", tools=["agents"], model="anthropic/claude-new-9")
+        with open_session(options) as session:
+            await session.prompt("lead")
+            assert words in text_of(session)
+            assert "$0.0000" not in text_of(session)
+            assert len(children(messages_api)) == count
+
+
+async def test_one_that_goes_on_for_ever_ends_after_so_many_turns(opened, messages_api: MessagesApi):
+    numbers = itertools.count()
+    answering(messages_api, call("go"), lambda _: Reply(ToolUse("read", {"path": f"{next(numbers)}.txt"})))
+    session = opened(maxTurns=3)
+    await session.prompt("lead")
+    assert "Stopped after 3 turns" in text_of(session)
+    assert len(children(messages_api)) == 3
 
 
 async def test_those_that_change_the_same_file_at_the_same_time_lose_no_change(home: Path, messages_api: MessagesApi):
