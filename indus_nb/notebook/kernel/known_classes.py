@@ -73,12 +73,12 @@ def has_plain_attrs(value: Any) -> bool:
     if is_of_a_library(type(value)):
         value = whole(value)
     held: Any = _own(value, "__dict__")
-    attrs = held.get("_attrs") if type(held) is dict else None
+    attrs: Any = cast("dict[str, Any]", held).get("_attrs") if type(held) is dict else None
     return attrs is None or _is_plain_part(attrs, _MAX_NESTING)
 
 
 def _is_plain_part(part: Any, depth: int) -> bool:
-    kind = type(part)
+    kind = cast("type[object]", type(part))
     if kind is dict:
         return depth > 0 and all(_is_plain_part(each, depth - 1) for pair in part.items() for each in pair)
     if kind in (list, tuple, set, frozenset):
