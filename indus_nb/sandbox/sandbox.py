@@ -115,10 +115,19 @@ class Sandbox:
         policy: What they may do.
         here: What can be had on this machine; by default that is tried.
         asks: Whether commands in it are asked about like others.
+        before_change: Called before a program, or a tool of this process, may change something.
     """
 
-    def __init__(self, policy: Policy, here: Machine | None = None, *, asks: bool = False) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        here: Machine | None = None,
+        *,
+        asks: bool = False,
+        before_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self.policy = policy
+        self._before_change = before_change
         self._asks = asks
         self._here = here
         self._private: Path | None = None
@@ -176,6 +185,8 @@ class Sandbox:
             special = guarded(self.policy)
         except OSError as error:
             raise SandboxError(f"What a sandbox must protect cannot be looked at: {error}.") from error
+        if self.policy.writable_roots:
+            self._before_change()
         private = self._temporary()
         unset = [*_UNSET, *(_keys() if unset is None else unset)]
         self._repositories = self._repositories or Repositories(self.policy, private)
@@ -210,6 +221,7 @@ class Sandbox:
         protected = (*special.read_only, *special.absent, *self.policy.hidden)
         if any(real.is_relative_to(each) for each in protected) or {".git", ".indusagi"} & set(_below(real, roots)):
             raise SandboxError(f"{path} was not changed: the sandbox protects it, for what it holds may run outside.")
+        self._before_change()
 
     def check_read(self, path: Path) -> None:
         """Refuse to read a file that is hidden.

@@ -114,8 +114,8 @@ class _Plan:
         from indus_nb.resources.sandbox_settings import make_sandboxes
 
         hidden = (self.agent_dir, directory)
-        own = self.loaded.own_sandbox
-        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own)
+        own, note = self.loaded.own_sandbox, self.trust.note_sandbox
+        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own, note)
         if self.sandboxes is not None and self.sandboxes.problem is not None:
             problems.append(self.sandboxes.problem)
 
