@@ -462,6 +462,21 @@ def test_variables_that_lead_to_services_are_not_passed_on(
     assert place.run(f"echo ${{{name}-none}}").output == "none\n"
 
 
+def test_python_code_confines_programs_without_the_keys_of_providers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("THE_SAME_BY_ANOTHER_NAME", KEY)
+    monkeypatch.setenv("OTHER", "stays")
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    with contextlib.closing(sandbox), sandbox.confine(["env"]) as confined:
+        done = subprocess.run(
+            confined.arguments, pass_fds=confined.pass_fds, capture_output=True, text=True, check=True
+        )
+    assert KEY not in done.stdout
+    assert "OTHER=stays" in done.stdout
+
+
 def test_sockets_in_the_file_system_can_be_allowed_where_those_of_services_are_hidden(bwrap_place: Place) -> None:
     code = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); print('ok')"
     assert bwrap_place.run(f'{PYTHON} -c "{code}"').exit_code == 1
