@@ -7,6 +7,7 @@ import functools
 import gc
 import io
 import random
+import sys
 import types
 import weakref
 from array import array
@@ -380,6 +381,29 @@ class MemoryFileKind(State):
         return self._kind.closed.__get__(obj)
 
 
+class ViewKind(State):
+    """Views of memory: whether they are released; what they show is that of another object."""
+
+    def remember(self, obj: Any) -> Any:
+        try:
+            return memoryview.obj.__get__(obj)
+        except ValueError:
+            return ABSENT
+
+    def put(self, obj: Any, state: Any) -> None:
+        if state is ABSENT:
+            memoryview.release(obj)
+
+    def same(self, obj: Any, state: Any) -> bool:
+        return self.remember(obj) is state
+
+    def parts(self, state: Any) -> Iterable[Any]:
+        return (state,)
+
+    def lacks(self, obj: Any, state: Any) -> str:
+        return "it is released" if self.remember(obj) is ABSENT and state is not ABSENT else ""
+
+
 class DecimalContextKind(State):
     """How decimal numbers are reckoned with."""
 
@@ -442,6 +466,12 @@ def slots_of(kind: type) -> list[Any]:
     ]
 
 
+def is_users_class(kind: type) -> bool:
+    """Return whether a class is one that the user has written, in no module that is imported."""
+    module = type.__dict__["__module__"].__get__(kind)
+    return module == "__main__" or not isinstance(module, str) or module not in sys.modules
+
+
 def is_python_class(kind: type) -> bool:
     """Return whether a ``class`` statement made it: its instances hold nothing that Python cannot reach."""
     held = type.__dict__["__dict__"].__get__(kind)
@@ -501,7 +531,7 @@ BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (classmethod, Through(lambda obj: (obj.__func__,))),
     (functools.cached_property, Through(lambda obj: (obj.func,))),
     (type(functools.lru_cache(len)), Through(_wrapped)),
-    (memoryview, Through(lambda obj: (obj.obj,))),
+    (memoryview, ViewKind()),
     (weakref.ReferenceType, Through(lambda obj: (obj(),))),
     (types.CellType, CellKind()),
     (ast.AST, Keeper()),

@@ -28,6 +28,7 @@ from typing import Any
 
 from indus_nb.undo import outside, words
 from indus_nb.undo.budget import Budget, TooMuchError
+from indus_nb.undo.builtin_kinds import is_users_class
 from indus_nb.undo.change import Change, Held, new_change
 from indus_nb.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.undo.kinds import Kinds, kinds_of
@@ -216,7 +217,7 @@ class _Walk:
         if type(obj) is FunctionType:
             return kinds if obj.__globals__ is self._namespace or obj.__closure__ else _NOTHING
         if issubclass(type(obj), type):
-            return kinds if type.__dict__["__module__"].__get__(obj) == "__main__" else _NOTHING
+            return kinds if is_users_class(obj) else _NOTHING
         return kinds
 
     def _read_code(self, obj: Any) -> None:
