@@ -6,6 +6,7 @@ import os
 import random
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,13 +20,18 @@ START = int(os.environ.get("INDUS_NB_UNDO_START", "0"))
 BLOCKS = 4
 
 
-def run(code: str, namespace: dict[str, Any]) -> None:
+@pytest.fixture(autouse=True)
+def without_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            exec(compile(code, "<code>", "exec"), namespace)
-        except Exception:
-            return
+        yield
+
+
+def run(code: str, namespace: dict[str, Any]) -> None:
+    try:
+        exec(compile(code, "<code>", "exec"), namespace)
+    except Exception:
+        return
 
 
 def outcome(seed: int) -> str:
