@@ -235,7 +235,7 @@ class ClassKind(State):
 
     def remember(self, obj: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         own = type.__dict__["__dict__"].__get__(obj)
-        outer = (type(obj), *(type.__dict__[name].__get__(obj) for name in _OUTER_OF_CLASSES[1:]))
+        outer: tuple[Any, ...] = (class_of(obj), *(type.__dict__[name].__get__(obj) for name in _OUTER_OF_CLASSES[1:]))
         return outer, {
             name: value
             for name, value in own.items()
@@ -355,7 +355,7 @@ class MemoryFileKind(State):
         self._kind = kind
 
     def size(self, obj: Any) -> int:
-        return self._kind.__sizeof__(obj)
+        return int(self._kind.__sizeof__(obj))
 
     def remember(self, obj: Any) -> Any:
         return None if self._is_closed(obj) else self._kind.__getstate__(obj)[:-1]
@@ -378,7 +378,7 @@ class MemoryFileKind(State):
         return 64 if state is None else len(state[0])
 
     def _is_closed(self, obj: Any) -> bool:
-        return self._kind.closed.__get__(obj)
+        return bool(self._kind.closed.__get__(obj))
 
 
 class ViewKind(State):
@@ -509,6 +509,11 @@ def _behind(obj: Any) -> Iterable[Any]:
 
 _SELF = Through(lambda obj: (obj.__self__,))
 BEHIND = Through(_behind)
+_EMPTY: dict[Any, Any] = {}
+_VIEWS: tuple[type[Any], ...] = (
+    *(types.MappingProxyType, super),
+    *map(type, (_EMPTY.keys(), _EMPTY.values(), _EMPTY.items())),
+)
 
 BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (list, ListKind()),
@@ -535,7 +540,7 @@ BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (weakref.ReferenceType, Through(lambda obj: (obj(),))),
     (types.CellType, CellKind()),
     (ast.AST, Keeper()),
-    *((kind, BEHIND) for kind in (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super)),
+    *((kind, BEHIND) for kind in _VIEWS),
 )
 """Kinds of objects by the built-in type that their class is, or stands on. Classes and functions are not among them."""
 BY_NAME: dict[tuple[str, str], Keeper] = {

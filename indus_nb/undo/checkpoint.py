@@ -314,13 +314,13 @@ class Checkpoint:
             except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
                 left_out |= dict.fromkeys(walk.names_of(key), type(error).__name__)
         held = [*changed.values()]
-        settings = [
+        around = [
             node
             for node in self._settings
             if not node.keeper.same(node.obj, node.kept)
             and (not isinstance(node.obj, outside.Setting) or node.obj.counts())
         ]
-        for node in settings:
+        for node in around:
             node.seal = node.keeper.seal(node.obj)
         in_place = {name for node in held for name in node.names} - bound.keys()
         created = {name: now for name, (was, now) in bound.items() if was is ABSENT}
@@ -331,7 +331,7 @@ class Checkpoint:
             for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
             if name in after
         ]
-        said = {*(getattr(node.obj, "name", "random numbers") for node in settings)}
+        settings = sorted({*(getattr(node.obj, "name", "random numbers") for node in around)})
         known = {id(node.obj) for node in walk.nodes.values()}
         watched = [
             node
@@ -340,9 +340,9 @@ class Checkpoint:
         ]
         return new_change(
             self._namespace,
-            words.line(created, deleted, changes, sorted(said)),
+            (words.line(created, deleted, changes, settings), words.outcome(created, deleted, changes, settings)),
             left_out | lost,
-            (bound, [*held, *settings], watched),
+            (bound, [*held, *around], watched),
             partial(_watched, self._namespace),
         )
 

@@ -132,7 +132,7 @@ def _put_header(array: Any, state: _Array) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # to set these is discouraged, as other code does not expect it
         # masked arrays and others do more than that where these are set
-        of_arrays = vars(sys.modules["numpy"].ndarray)
+        of_arrays = cast("dict[str, Any]", vars(sys.modules["numpy"].ndarray))
         if array.dtype != state.dtype and array.nbytes == _size(state) * state.dtype.itemsize:
             of_arrays["dtype"].__set__(array, state.dtype)
         if array.shape != state.shape:
