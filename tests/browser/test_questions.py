@@ -349,7 +349,7 @@ def test_a_question_says_what_the_code_would_print_and_change(lab: Lab, page: Pa
         dialog = asked(notebook)
         outcome = dialog.locator(".ia-outcome")
         expect(outcome).to_contain_text(
-            "Preview \u2014 not run yet: changes sales 2 → 3 items, sale new; writes sales.txt; prints:"
+            "Preview \u2014 not run yet: changes sales 2 → 3 items; new variable sale; writes sales.txt; prints:"
         )
         expect(outcome).to_contain_text("sale 3")
         notebook.screenshot("question-preview")
