@@ -32,9 +32,10 @@ _MUTED = "var(--jp-ui-font-color2,#808080)"
 _RULE = "border-top:1px solid #8885;"
 # Saved notebooks repeat these in every output, so they are short: what is as good by default is left out. A viewer that
 # drops variables (JupyterLab does, in notebooks that it does not trust) drops the property.
+_MONO = "font-family:var(--jp-code-font-family,monospace);"  # pages of nbconvert have none for blocks of code
 _PRE = (
     "margin:0;padding:8px 12px;background:none;border:0;max-height:24em;overflow:auto;white-space:pre-wrap;"
-    "font-size:12px;"
+    f"font-size:12px;{_MONO}"
 )
 _CARD = (
     "border:1px solid #8885;border-radius:6px;margin:4px 0;overflow:hidden;overflow-wrap:anywhere;"
@@ -57,15 +58,15 @@ STYLES = {
     "failed-output": f"{_PRE}{_RULE}display:flex;flex-direction:column-reverse;color:var(--jp-error-color1,#d9534f);",
     "changed": f"{_RULE}padding:6px 12px;color:{_MUTED};font-size:12px;",
     "listing": _PRE,
-    "told": "margin:0;padding:8px 12px;background:none;border:0;white-space:pre-wrap;font-size:12px;",
-    "shown": "padding:0 12px;overflow-x:auto;",
+    "told": f"margin:0;padding:8px 12px;background:none;border:0;white-space:pre-wrap;font-size:12px;{_MONO}",
+    "shown": "padding:0 12px;overflow-x:auto;overflow-wrap:normal;",
     "inner": f"{_RULE}padding:0 12px;",
     "said": "margin:12px 0 4px 0;padding:6px 12px;border-left:3px solid var(--jp-brand-color1,#3b82c4);"
     "white-space:pre-wrap;overflow-wrap:anywhere;",
     "thinking": f"padding:0 12px 6px 12px;color:{_MUTED};font-size:13px;",
     "box": f"{_CARD}border-left:4px solid var(--jp-error-color1,#d9534f);padding:8px 12px;white-space:pre-wrap;",
     "code": "margin:8px 0;padding:8px 12px;border-radius:4px;background:#8882;overflow-x:auto;white-space:pre;"
-    "font-size:13px;",
+    f"font-size:13px;{_MONO}",
     "good": "color:var(--jp-success-color1,#2e9e5b);",
     "bad": "color:color-mix(in srgb,var(--jp-error-color1,#d9534f) 85%,currentcolor);",
     "busy": "color:var(--jp-brand-color1,#3b82c4);",

@@ -19,9 +19,9 @@ def layout(question: Question | None) -> DialogLayout | None:
         heading=question.heading,
         warnings=[*question.warnings],
         names=[*question.names],
-        outcome=question.outcome,
         html=markup.page(html) if question.body or question.diff else "",
         lines=(question.diff or question.body).rstrip("\n").count("\n") + 1,
+        outcome=None if question.outcome_pending else question.outcome,
         choices=[
             ShownChoice(value=choice.option, label=choice.label or choice.option, kind=choice.kind)
             for choice in question.choices

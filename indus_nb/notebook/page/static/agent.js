@@ -87,6 +87,7 @@ const TYPING_PAUSE_MS = 1500;
 let keyAt = 0;
 let lostAt = 0;
 let watchesKeys = false;
+let holder = null;
 
 function watchKeys() {
   if (watchesKeys) return;
@@ -96,6 +97,7 @@ function watchKeys() {
     const isLost = target === document.body || (target instanceof Element && target.matches(".ia-root"));
     if (!isLost) keyAt = Date.now();
     else if (ANSWERS.test(event.key) && !isChord(event)) lostAt = Date.now();
+    else holder?.typeOn(event);
   };
   document.addEventListener("keydown", note, { capture: true, passive: true });
 }
@@ -135,18 +137,18 @@ class FocusMemory {
 
   hold(root) {
     focusQuietly(root);
+    holder = this;
     clearTimeout(this.holding);
     this.holding = setTimeout(() => this.giveBack(), TYPING_PAUSE_MS);
   }
 
-  typedInHold(event) {
-    const isText = event.key.length === 1 && !isChord(event) && !ANSWERS.test(event.key);
-    if (this.holding !== undefined && isText && isTypingField(this.before)) this.giveBack();
+  typeOn(event) {
+    if (event.key.length === 1 && !isChord(event) && isTypingField(this.before)) this.giveBack();
   }
 
   giveBack() {
     clearTimeout(this.holding);
-    this.holding = undefined;
+    if (holder === this) holder = null;
     const active = focusedElement();
     const isHeld = active === document.body || Boolean(active?.matches(".ia-root"));
     if (isHeld && this.before?.isConnected) this.leave();
@@ -726,6 +728,9 @@ class BlockList {
 }
 
 // src/dialog_parts.js
+const OUTCOME_LINES = 6;
+const PENDING = "Preview \u2014 being tried in a copy of the kernel \u2026";
+
 function choicesOf(frame, layout) {
   if (frame.method === "confirm")
     return [
@@ -774,15 +779,30 @@ function headingOf(frame, layout, id) {
 }
 
 function cautionsOf(layout) {
-  const lines = (layout?.warnings ?? []).map((warning) => {
+  return (layout?.warnings ?? []).map((warning) => {
     const words = markWords(warning, layout?.names ?? []).map(({ text, marked }) =>
       marked ? h("code", { text }) : text,
     );
     const icon = h("span", { class: "ia-caution-icon", "aria-hidden": "true", text: "⚠" });
     return h("div", { class: "ia-caution", role: "note" }, icon, h("span", {}, ...words));
   });
-  if (layout?.outcome) lines.push(h("div", { class: "ia-outcome", role: "note", text: layout.outcome }));
-  return lines;
+}
+
+function outcomeOf(layout) {
+  const node = h("div", { class: "ia-outcome", role: "note", "aria-live": "polite" });
+  showOutcome(node, layout);
+  return node;
+}
+
+function showOutcome(node, layout) {
+  const lines = (layout?.outcome === null ? PENDING : (layout?.outcome ?? "")).split("\n");
+  const left = lines.length - OUTCOME_LINES;
+  const shown = left > 1 ? lines.slice(0, OUTCOME_LINES) : lines;
+  node.replaceChildren(shown.join("\n"));
+  node.hidden = lines.join("") === "";
+  if (left <= 1) return;
+  const rest = h("div", { text: lines.slice(OUTCOME_LINES).join("\n") });
+  node.append(h("details", {}, h("summary", { text: `${left} more lines` }), rest));
 }
 
 function detailsOf(frame, layout) {
@@ -988,8 +1008,17 @@ class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
+    if (first && this.shown) this.amend(this.shown, first.layout);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
+  }
+
+  amend(shown, layout) {
+    if (layout?.outcome === shown.layout?.outcome) return;
+    shown.layout = layout;
+    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
+    showOutcome(shown.outcome, layout);
+    this.view.reveal();
   }
 
   forget() {
@@ -1032,12 +1061,14 @@ class Dialogs {
     const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
     const details = detailsOf(frame, layout);
     const heading = headingOf(frame, layout, name);
+    const outcome = outcomeOf(layout);
     const box = h(
       "div",
       { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
       heading,
       ...cautionsOf(layout),
       details?.node ?? null,
+      outcome,
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
@@ -1048,6 +1079,7 @@ class Dialogs {
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
+    box.addEventListener("click", (event) => keepEarlyClick(event, shown), { capture: true });
     const isRead = choices.length === 0 || !details;
     const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
@@ -1060,9 +1092,9 @@ class Dialogs {
     };
     const timer = setTimeout(arm, ARM_DELAY_MS);
     const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, first, choices },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, outcome, layout, first, choices },
       ...{ reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined, again: undefined },
+      ...{ armed: false, keysFrom: 0, clicksFrom: 0, before: focusedElement(), press: undefined, again: undefined },
     };
     this.shown = shown;
     if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
@@ -1187,6 +1219,10 @@ function actionOf(event, { method }, { box, choices }) {
 
 function countsIn({ keysFrom }) {
   return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
+}
+
+function keepEarlyClick(event, { clicksFrom }) {
+  if (event.detail > 0 && Date.now() < clicksFrom) event.stopPropagation();
 }
 
 // src/status.js
@@ -1434,11 +1470,6 @@ class CellView extends View {
     if (state.busy && !state.background) focus.hold(this.root);
     else if (focus.before?.isConnected) focus.leave();
     else focusQuietly(this.root);
-  }
-
-  keepKey(event) {
-    super.keepKey(event);
-    this.store.focus.typedInHold(event);
   }
 
   remove() {

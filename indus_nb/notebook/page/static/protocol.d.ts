@@ -557,12 +557,12 @@ export interface DialogLayout {
   warnings: string[];
   /** Words of the warnings that are code. */
   names: string[];
-  /** What would happen, if that was found out. */
-  outcome: string;
   /** What is asked about, as sanitised HTML. */
   html: string;
   /** How many lines that has. */
   lines: number;
+  /** What would happen, if that was found out; `null` as long as it may be. */
+  outcome: string | null;
   /** Enter gives the first one. */
   choices: ShownChoice[];
   /** Whether a no may come with a reason. */
