@@ -56,7 +56,7 @@ body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--ground);color:v
 font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.4rem;margin:.5rem 0}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;color:var(--quiet);font-size:.85rem;margin:0}
-dd{margin:0}
+dd{margin:0;overflow-wrap:anywhere}
 article{margin:1rem 0}
 article>h2{font-size:.8rem;font-weight:600;color:var(--quiet);margin:0 0 .25rem}
 article.user{border-left:3px solid var(--accent);padding-left:.75rem}

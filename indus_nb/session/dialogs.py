@@ -81,7 +81,7 @@ class Cancel(UiFrame):
 
 
 class DialogChanged(UiFrame):
-    """An open dialog has other options now, or its question other parts. No method of RPC: it is not sent to clients."""
+    """An open dialog has other options now, or its question other parts. It is not sent to clients of RPC."""
 
     method: Literal["dialogChanged"] = "dialogChanged"
     dialog: Select

@@ -1,4 +1,4 @@
-"""Pages without a kernel, as Chromium lays them out: an exported conversation, and a notebook that nbconvert made one."""
+"""Pages without a kernel, as Chromium lays them out: an exported conversation, and a notebook by nbconvert."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def test_numbers_in_the_tables_of_an_exported_page_stay_whole(page: Page, tmp_pa
         keep_screenshot(page, f"exported-table-{width}")
         cells = page.locator("td, th")
         assert cells.evaluate_all(LINES_OF_CELLS) == [1] * len(COLUMNS) * 4
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page itself scrolls sideways"
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (
+            "the page itself scrolls sideways"
+        )
 
 
 def test_code_and_what_it_prints_is_monospaced_in_a_notebook_that_nbconvert_made_a_page(

@@ -845,6 +845,16 @@ def test_buttons_that_copy_are_no_part_of_the_answer(panel: Stage) -> None:
     expect(panel.root.locator(".ia-announced[aria-live]")).to_have_text("Do this:\nprint(1)", use_inner_text=False)
 
 
+def test_an_answer_of_several_pieces_has_one_button_that_copies_it_at_its_end(panel: Stage) -> None:
+    pieces = "; ".join(f"live.put('b3.{n}', said('Piece {n}')); live.send()" for n in range(3))
+    panel.do(pieces)
+    button = panel.root.get_by_role("button", name="Copy as Markdown")
+    expect(button).to_have_count(1)
+    button.focus()
+    panel.page.keyboard.press("Enter")
+    panel.hears(kind="copy", block="b3.2")
+
+
 def test_keys_in_the_field_are_its_own_but_saving_and_chords_are_the_front_ends(panel: Stage) -> None:
     page = panel.page
     panel.composer.click()

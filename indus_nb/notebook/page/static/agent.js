@@ -507,6 +507,7 @@ function bringToFront(element) {
 
 // src/copying.js
 const SAID_MS = 1500;
+const COPIES_ANSWER = ":scope > .ia-copy-answer";
 const BLOCKS_OF_CODE = ".indus-answer pre, .indus-call .indus-code";
 
 function offerCopies(block, key, store) {
@@ -515,7 +516,13 @@ function offerCopies(block, key, store) {
     addButton(code, "ia-copy", "Copy", (button) => copy(text().replace(/\n$/, ""), code, button));
   }
   const answer = store.kind === "panel" ? block.querySelector(".indus-answer") : null;
-  if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+  if (answer && store.mirror.blocks.has(pieceAfter(key, 1))) block.querySelector(COPIES_ANSWER)?.remove();
+  else if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+}
+
+function pieceAfter(key, step) {
+  const [answer, number] = key.split(".");
+  return `${answer}.${Number(number) + step}`;
 }
 
 function addButton(parent, style, title, act) {
@@ -535,7 +542,7 @@ function copyAnswer({ block, text }, roots) {
   const nodes = [...roots].flatMap((root) => [...root.querySelectorAll(".ia-block")]);
   const node = nodes.find((each) => each instanceof HTMLElement && each.dataset.block === block);
   if (!node) return;
-  const button = node.querySelector(".ia-copy-answer");
+  const button = node.querySelector(COPIES_ANSWER);
   copy(text, node, button instanceof HTMLButtonElement ? button : null);
 }
 
@@ -663,6 +670,8 @@ class BlockList {
     block.html = html;
     for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
     offerCopies(block.node, key, this.store);
+    const before = this.shown.get(pieceAfter(key, -1));
+    if (before) offerCopies(before.node, pieceAfter(key, -1), this.store);
     this.typesetSoon(block);
   }
 
