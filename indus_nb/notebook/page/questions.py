@@ -12,7 +12,7 @@ def layout(question: Question | None) -> DialogLayout | None:
     if question is None:
         return None
     if question.diff:
-        html = markup.coloured_diff(question.diff)
+        html = markup.coloured_diff(question.diff, question.language)
     else:
         html = markup.highlighted(question.body, question.language or "text")
     return DialogLayout(

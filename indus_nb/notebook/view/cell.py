@@ -242,8 +242,8 @@ class StaticDrawing:
 class _Drawn:
     """How far a block is drawn: ``pieces_read`` counts the pieces, of which ``rest`` is what its display shows.
 
-    ``before`` are those of a text before its last one. ``outputs`` are the displays of what a call shows; ``None`` stands
-    for what its code has cleared.
+    ``before`` are those of a text before its last one. ``outputs`` are the displays of what a call shows, ``None`` for
+    what its code has cleared.
     """
 
     version: int = -1
