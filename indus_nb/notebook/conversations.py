@@ -423,6 +423,7 @@ class Conversations:
                 self._shown.remove(shown.page)  # it ends with its session, and shows what was done
         elif wanted != "status" and self._has_page:
             panel = self._panel(served.session)
+            self.thread.call(partial(panel.page.set, log=True))
             panel.shown_in(self._screen.show(panel.page.bundle, final=True))
 
     def _undo(self, command: Command, session: AgentSession) -> None:

@@ -2007,18 +2007,26 @@ class EmptyState {
   }
 
   show() {
-    const { approve, busy, examples = [], kernel } = this.store.state;
+    const { approve, busy, examples = [], kernel, log } = this.store.state;
     const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
     this.node.hidden = said || Boolean(busy) || !this.store.complete;
-    const shown = JSON.stringify([examples, approve, kernel]);
+    const shown = JSON.stringify([examples, approve, kernel, log]);
     if (this.node.hidden || shown === this.shown) return;
     this.shown = shown;
+    if (log) {
+      this.node.replaceChildren("What other programs call is shown here.", this.approval(approve));
+      return;
+    }
     const keys = kernel ? KEYS_WITH_KERNEL : KEYS_WITHOUT_KERNEL;
     this.node.replaceChildren(
       h("div", { class: "ia-examples" }, ...examples.map((text) => this.example(text))),
       h("dl", { class: "ia-keys" }, ...keys.flatMap(([key, text]) => [h("dt", { text: key }), h("dd", { text })])),
-      h("div", { class: "ia-approval", text: approvalWords(approve).long }),
+      this.approval(approve),
     );
+  }
+
+  approval(approve) {
+    return h("div", { class: "ia-approval", text: approvalWords(approve).long });
   }
 
   example(text) {
@@ -2173,6 +2181,7 @@ class Header {
       this.percent.textContent = text;
       this.context.title = title;
     }
+    this.name.readOnly = state.log === true;
     if (focusedElement() !== this.name) this.name.value = session?.name ?? "";
     this.showModels(models, current ?? null);
     this.showLevels(levels, level ?? "");
@@ -2504,6 +2513,7 @@ class PanelView extends View {
 
   show(changes) {
     super.show(changes);
+    this.root.classList.toggle("ia-log", this.store.state.log === true);
     if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context", "kernel"))
       this.header.show();
     if (changes.has("jobs")) this.jobs.show();
@@ -2589,7 +2599,7 @@ class PanelView extends View {
   }
 
   focusRest() {
-    focusQuietly(this.composer.field);
+    focusQuietly(this.store.state.log ? this.scroller : this.composer.field);
   }
 }
 

@@ -414,6 +414,8 @@ export interface PanelState extends CellState {
   code_only?: boolean;
   /** Whether it lives in a kernel that it knows, with variables, cells that ran and steps that can be undone. */
   kernel?: boolean;
+  /** Whether it shows calls of other programs, to whom the user says nothing here. */
+  log?: boolean;
   /** Whether the panel was closed: no message follows. Not all front ends remove what showed it. */
   closed?: boolean;
   sessions?: SessionRow[];
