@@ -1,5 +1,7 @@
 """A limit of time for every test: one that passes it fails, what it started is killed, and the run goes on.
 
+What a test has started that fails for another reason is killed as well.
+
 Setup, call and teardown have the limit each. The failure is raised where the test waits, once more every now and then
 for one that catches it or waits in its cleanup. What no signal can wake ends the run, with the stacks of all threads
 (``faulthandler_timeout`` in pyproject.toml).
@@ -41,6 +43,10 @@ def limited() -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS_AGAIN)
     try:
         yield
+    except (Exception, pytest.fail.Exception):
+        for process in started_since(began):  # what waits for the test to go on waits in vain
+            kill(process)
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -206,7 +206,7 @@ def test_a_terminal_asks_before_anything_runs(
 
     def start() -> Any:
         arguments = [*PROGRAM[1:], "hi"]
-        return pexpect.spawn(PROGRAM[0], arguments, env=more, cwd=str(project.directory), timeout=60, encoding="utf-8")
+        return pexpect.spawn(PROGRAM[0], arguments, env=more, cwd=str(project.directory), timeout=240, encoding="utf-8")
 
     terminal = start()
     terminal.expect("to decide later: ")

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from living import ending
 from messages_api import Cut, Gate, HttpError, MessagesApi, Raw, Reply, Text, Thinking, ToolUse
 from openai_api import OpenAIApi
 from pictures import DOT
@@ -252,9 +253,9 @@ def test_an_interrupt_ends_the_run_in_order(messages_api: MessagesApi, tmp_path:
         cwd=tmp_path,
         env=environment(tmp_path, **claude(messages_api)),
     )
-    assert gate.reached.wait(30)
+    assert gate.reached.wait()
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate()
     assert process.returncode == 130
     assert errors == "indusagi: Request was aborted.\n"
     assert [event["type"] for event in events_of(output)[-2:]] == ["agent_end", "agent_settled"]
@@ -303,20 +304,22 @@ def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: P
     read_end, write_end = os.pipe()
     os.close(read_end)
     arguments = ["--list-models"] if mode == "models" else ["--mode", mode, "--provider", "offline", "--no-session"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "indus_nb", *arguments, *(["hello"] if mode in ("json", "text") else [])],
-        stdin=subprocess.PIPE if mode == "rpc" else subprocess.DEVNULL,
-        stdout=write_end,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-        env=environment(tmp_path),
+    with ending(
+        subprocess.Popen(
+            [sys.executable, "-m", "indus_nb", *arguments, *(["hello"] if mode in ("json", "text") else [])],
+            stdin=subprocess.PIPE if mode == "rpc" else subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env=environment(tmp_path),
+        )
     ) as process:
         os.close(write_end)
         if mode == "rpc":
             process.stdin.write(b'{"type": "get_state"}\n')
             process.stdin.flush()
         # A host that reads no more has gone, which is how RPC mode ends; the others owe an answer.
-        assert process.wait(60) == (0 if mode == "rpc" else 1)
+        assert process.wait() == (0 if mode == "rpc" else 1)
         told = b"" if mode == "rpc" else b"indusagi: The output could not be written: Broken pipe.\n"
         assert process.stderr.read() == told
 

@@ -183,7 +183,7 @@ def test_what_the_agent_ran_becomes_a_cell(claude: Kernel, api: MessagesApi) -> 
     claude.run("%agent compute")
     message_id = claude._client.execute("%agent cell")
     while True:
-        reply = claude._client.get_shell_msg(timeout=20)
+        reply = claude._client.get_shell_msg(timeout=240)
         if reply["parent_header"].get("msg_id") == message_id:
             break
     (payload,) = reply["content"]["payload"]
@@ -260,7 +260,7 @@ def test_the_answer_can_be_assigned_and_is_shown_once(claude: Kernel, api: Messa
 def test_a_question_mark_shows_the_help(claude: Kernel) -> None:
     client = claude._client
     message_id = client.inspect("%agent hello", 4)
-    while (reply := client.get_shell_msg(timeout=20))["parent_header"].get("msg_id") != message_id:
+    while (reply := client.get_shell_msg(timeout=240))["parent_header"].get("msg_id") != message_id:
         pass
     assert "--max-cost USD" in reply["content"]["data"]["text/plain"]
     assert "%agent panel" in reply["content"]["data"]["text/plain"]

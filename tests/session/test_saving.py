@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from living import ending
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from rpc_process import RpcProcess, environment
 
@@ -62,7 +63,7 @@ def answer_on_a_full_disk(claude: RpcProcess, messages_api: MessagesApi, tmp_pat
     gate = Gate()
     messages_api.add(Reply(Text("The answer. ", gate)))
     claude.ask("prompt", message="first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     fill_the_disk(claude.pid, session_file(tmp_path))
     gate.open()
 
@@ -98,19 +99,21 @@ def test_a_prompt_whose_answer_is_not_saved_does_not_end_well(
 ) -> None:
     gate = Gate()
     messages_api.add(Reply(Text("The answer. ", gate)))
-    with subprocess.Popen(
-        [sys.executable, "-m", "indus_nb", "--mode", mode, *ARGUMENTS, "first"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment(tmp_path, **more),
+    with ending(
+        subprocess.Popen(
+            [sys.executable, "-m", "indus_nb", "--mode", mode, *ARGUMENTS, "first"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=environment(tmp_path, **more),
+        )
     ) as process:
-        assert gate.reached.wait(60)
+        assert gate.reached.wait()
         fill_the_disk(process.pid, session_file(tmp_path))
         gate.open()
-        shown, complaints = process.communicate(timeout=60)
+        shown, complaints = process.communicate()
     assert process.returncode == 1
     assert "The answer." in shown
     assert "kept in memory" in (complaints if mode == "text" else shown)

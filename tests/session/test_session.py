@@ -278,7 +278,7 @@ async def test_a_second_prompt_needs_to_say_how_it_joins(open_: Open, messages_a
     messages_api.add(Reply(Text("one", gate)), Reply("steered"))
     session = open_()
     prompting = asyncio.create_task(session.prompt("talk"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     with pytest.raises(SessionBusyError, match="streamingBehavior"):
         await session.prompt("more")
     await session.prompt("more", streaming_behavior="steer")
@@ -334,7 +334,7 @@ async def test_follow_ups_wait_until_the_model_is_done_and_come_one_at_a_time(op
     messages_api.add(Reply(Text("one", gate)), Reply("two"), Reply("three"))
     session = open_()
     prompting = asyncio.create_task(session.prompt("a"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.follow_up("b")
     await session.follow_up("c")
     gate.open()
@@ -348,7 +348,7 @@ async def test_mode_all_delivers_the_whole_queue(open_: Open, messages_api: Mess
     session = open_()
     session.follow_up_queue.mode = "all"
     prompting = asyncio.create_task(session.prompt("a"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.follow_up("b")
     await session.follow_up("c")
     gate.open()
@@ -375,7 +375,7 @@ async def test_an_abort_keeps_the_queues_for_the_next_run(open_: Open, messages_
     messages_api.add(Reply(Text("one", gate)), Reply("fresh"), Reply("more"))
     session = open_()
     prompting = asyncio.create_task(session.prompt("a"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.steer("queued steer")
     await session.follow_up("queued follow")
     await session.abort()
@@ -415,7 +415,7 @@ async def test_neighbouring_reads_run_side_by_side_and_effects_alone_and_in_orde
     looks_done: list[int] = []
     session.equipment.tools = {"look": tool("look", look, read_only=True), "act": tool("act", act)}
     session.equipment.active = list(session.equipment.tools)
-    await asyncio.wait_for(session.prompt("go"), 10)
+    await asyncio.wait_for(session.prompt("go"), 120)
     assert overlaps == []
     assert len(looks_done) == 3
 
@@ -554,8 +554,8 @@ async def compacting(open_: Open, messages_api: MessagesApi, *later: Reply) -> A
     await session.prompt("one")
     await session.prompt("two")
     task = asyncio.create_task(session.compact())
-    await asyncio.to_thread(gate.reached.wait, 10)
-    async with asyncio.timeout(20):
+    await asyncio.to_thread(gate.reached.wait, 240)
+    async with asyncio.timeout(120):
         yield session, task, gate
     gate.open()
 
