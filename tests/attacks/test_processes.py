@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -154,7 +155,7 @@ def test_a_killed_agent_inside_a_command_of_another_one_leaves_nothing(
     fugitive = flee("as a daemon")
     inner = tmp_path / "inner.jsonl"
     inner.write_text(json.dumps({"type": "bash", "command": fugitive.command}) + "\n")
-    program = f"{sys.executable} -m indus_nb --mode rpc --no-session --provider offline"
+    program = f"{shlex.quote(sys.executable)} -m indus_nb --mode rpc --no-session --provider offline"
     agent.send({"type": "bash", "command": f"(cat {inner}; sleep 1000) | setsid {program} > /dev/null"})
     wait_until(fugitive.runs)
     if stopped:  # so that it cannot end its command itself: its guard has to

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -325,7 +326,7 @@ def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: P
 
 
 def test_an_answer_that_nobody_can_get_is_a_failure(tmp_path: Path):
-    program = f"exec {sys.executable} -m indus_nb --provider offline --no-session hello >&-"
+    program = f"exec {shlex.quote(sys.executable)} -m indus_nb --provider offline --no-session hello >&-"
     done = subprocess.run(
         ["/bin/sh", "-c", program], capture_output=True, cwd=tmp_path, env=environment(tmp_path), check=False
     )
@@ -333,7 +334,7 @@ def test_an_answer_that_nobody_can_get_is_a_failure(tmp_path: Path):
 
 
 def test_standard_descriptors_that_were_closed_are_never_taken_for_a_file_of_ours(tmp_path: Path):
-    program = f"exec {sys.executable} -m indus_nb --provider offline --mode json hello <&- 2>&-"
+    program = f"exec {shlex.quote(sys.executable)} -m indus_nb --provider offline --mode json hello <&- 2>&-"
     done = subprocess.run(
         ["/bin/sh", "-c", program], capture_output=True, cwd=tmp_path, env=environment(tmp_path), check=False
     )
