@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -586,3 +588,24 @@ async def test_what_the_user_runs_during_a_compaction_is_kept(open_: Open, messa
         await task
         assert session.messages[-1].role == "bashExecution"
         assert session.store.context().messages() == session.messages
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_files_with_long_output_end_with_a_session_that_is_not_saved_else_after_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool
+) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    old, young, other = (place / f"indusagi-{name}.log" for name in ("bash-" + "0" * 16, "bash-" + "1" * 16, "mine"))
+    for path in (old, young, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    options = SessionOptions(provider="offline", no_session=not saved, session_dir=tmp_path / "sessions")
+    with open_session(options) as session:
+        session.run("run `seq 100000`")
+        assert {young, other} < {*place.iterdir()}
+        assert old not in place.iterdir()
+        assert len([*place.iterdir()]) == 3
+    assert len([*place.iterdir()]) == (3 if saved else 2)
