@@ -546,7 +546,7 @@ async def test_a_proxy_that_is_not_there_is_named(asked, monkeypatch, proxy):
 async def test_a_proxy_that_cannot_be_used_is_told_as_what_it_is(asked, monkeypatch, proxy, words):
     monkeypatch.setitem(sys.modules, "socksio", None)
     monkeypatch.setenv("http_proxy", proxy)
-    failed = await asked.failure()
+    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": "http://example.invalid"}))
     assert failed.error_message.startswith(f"The environment names {words}")
     assert "hidden" not in failed.error_message
     assert not is_passing(failed)

@@ -430,12 +430,15 @@ while True:
         assert {entry.id for entry in store.entries} >= set(reported)
 
 
-def test_an_unwritable_place_is_named(tmp_path: Path) -> None:
+def test_where_no_file_can_be_made_the_store_stays_in_memory_and_names_the_place(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     store = SessionStore.create(tmp_path, tmp_path / "taken" / "sessions")
+    store.append_message(UserMessage(content="hi"))
+    assert len(store.entries) == 1
+    assert store.path is None
+    assert "taken" in str(store.kept_in_memory)
     with pytest.raises(SessionFileError, match="taken"):
-        store.append_message(UserMessage(content="hi"))
-    assert list(store.entries) == []
+        store.copy(tmp_path, tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "a file"
 
 
