@@ -201,13 +201,14 @@ def test_version_is_bare_and_models_are_listed(tmp_path: Path):
     assert "--mode" in indusagi("--help", home=tmp_path).stdout
 
 
-def test_the_diagnosis_says_what_is_set_up_what_this_machine_can_confine_and_what_is_wrong(tmp_path: Path):
+@pytest.mark.parametrize("asked", ["--doctor", "doctor"])
+def test_the_diagnosis_says_what_is_set_up_what_this_machine_can_confine_and_what_is_wrong(tmp_path: Path, asked: str):
     (project := tmp_path / "project").mkdir()
     (project / "AGENTS.md").write_text("Speak of bananas.")
-    done = indusagi("--doctor", "--provider", "offline", home=tmp_path, cwd=project)
+    done = indusagi(asked, "--provider", "offline", home=tmp_path, cwd=project)
     assert done.returncode == 0
     said = dict(line.partition(": ")[::2] for line in done.stdout.splitlines() if not line.startswith("- "))
-    assert said["model"].startswith("offline/offline")
+    assert said["model"].startswith("offline/offline (needs no key)")
     assert (said["project"], said["sandbox"], said["context files"]) == ("ignored, brings AGENTS.md", "off", "none")
     assert "- used: " in done.stdout
     assert f"- {project} is not trusted" in done.stdout.split("\nproblems:")[1]
