@@ -27,6 +27,7 @@ when they were run once more: each of them has a race that is to be mended.
 
 from __future__ import annotations
 
+import locale
 import os
 import shutil
 import signal
@@ -101,6 +102,8 @@ def main(arguments: list[str]) -> None:
     """Run the checks in order and leave with the status of the first that fails."""
     if sys.version_info < (3, 11):  # noqa: UP036 - this runs before anything checked the version
         sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0])
+    if locale.getencoding() in ("ANSI_X3.4-1968", "US-ASCII") and not str(ROOT).isascii():
+        os.environ["LC_ALL"] = "C.UTF-8"  # else Python does not start where its environment has such a name
     match arguments:
         case ["--quick"]:
             install()
