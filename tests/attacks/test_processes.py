@@ -55,7 +55,8 @@ class Fugitive:
         self.seconds = f"1000.{os.getpid()}{next(_NUMBERS)}"
         daemon = folder / "daemon.py"
         daemon.write_text(DAEMON.format(sleep="/bin/sleep", seconds=self.seconds))
-        names = {"sleep": "/bin/sleep", "python": sys.executable, "daemon": daemon, "seconds": self.seconds}
+        python, script = shlex.quote(sys.executable), shlex.quote(str(daemon))
+        names = {"sleep": "/bin/sleep", "python": python, "daemon": script, "seconds": self.seconds}
         self.flight = FLIGHTS[way].format(**names)
 
     @property
