@@ -215,7 +215,7 @@ def test_nothing_outside_the_workspace_and_nothing_protected_changes(place: Plac
     inside = states(place.project)
     with (place.home / "notes" / "victim").open("a") as inherited:
         os.set_inheritable(inherited.fileno(), True)
-        place.run(script.format(home=place.home, python=PYTHON), mode)
+        place.run(script.format(home=place.home, python=QUOTED_PYTHON), mode)
     assert place.elsewhere() == before
     if mode == "read-only":
         assert states(place.project) == inside
@@ -626,7 +626,7 @@ def sleeping(seconds: str) -> list[int]:
 @pytest.mark.parametrize("end", ["by itself", "killed"])
 def test_no_process_stays_behind(place: Place, script: str, end: str) -> None:
     seconds = f"{90000 + os.getpid() % 1000}.{abs(hash((script, end))) % 100000}"
-    command = script.format(time=seconds, python=PYTHON)
+    command = script.format(time=seconds, python=QUOTED_PYTHON)
     if end == "killed":
         sandbox = Sandbox(make_policy("workspace", place.project), place.here)
 
