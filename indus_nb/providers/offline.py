@@ -397,11 +397,12 @@ _FORGETFUL = "I look at the last message alone: what was said before it, I can n
 
 def _seen(request: str) -> str:
     """Describe the files and the diff that came along with a request: what can be counted without reading them."""
-    lines = [
-        f"- {_code(name)}: {text.count(chr(10)) + 1} lines, {len(text.split())} words, beginning with "
-        f"{_code(next(filter(str.strip, text.splitlines()), ''))}"
-        for name, text in re.findall(r'(?s)<file name="([^"\n]*)">\n(.*?)\n?</file>', request)
-    ]
+    lines: list[str] = []
+    for file in re.finditer(r'(?s)<file name="([^"\n]*)">\n(.*?)\n?</file>', request):
+        name, text = file.groups()
+        first = next((line for line in text.splitlines() if line.strip()), "")
+        size = f"{text.count(chr(10)) + 1} lines, {len(text.split())} words"
+        lines.append(f"- {_code(name)}: {size}, beginning with {_code(first)}")
     for changed in re.split(r"(?m)^diff --git a/", request)[1:]:
         name, *rest = changed.splitlines()
         added, removed = (sum(line.startswith(sign) and line[:3] != sign * 3 for line in rest) for sign in "+-")
