@@ -133,6 +133,8 @@ def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
         (("--provider", "offline", "--session", "notes.jsonl", "hi"), 1, "notes.jsonl"),
         (("hi",), 1, "ANTHROPIC_API_KEY"),
         (("--model", "claude-haiku-4-5", "hi"), 1, "--provider offline"),
+        (("--provider", "offline", "--max-cost", "0", "hi"), 2, "max_cost is a number above zero"),
+        (("--model", "gemini-3.6-flash", "--api-key", "k", "--max-cost", "1", "hi"), 2, "gemini-3.6-flash is unknown"),
     ],
 )
 def test_a_mistake_gets_one_clear_sentence_and_a_status(
@@ -145,6 +147,23 @@ def test_a_mistake_gets_one_clear_sentence_and_a_status(
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert (tmp_path / "notes.jsonl").read_text() == "these are notes\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "requests", "words"),
+    [
+        (("--max-turns", "2"), 2, "Stopped after 2 turns"),
+        (("--timeout", "3600"), 21, "the last 20 tool calls repeated earlier ones"),
+        (("--max-cost", "0.0001"), 0, "The budget of $0.0001 has no room: $0.0000 are spent"),
+    ],
+)
+def test_a_limit_ends_what_would_go_on_for_ever_with_a_sentence_and_status_1(
+    messages_api: MessagesApi, tmp_path: Path, limit: tuple[str, str], requests: int, words: str
+):
+    messages_api.default = lambda _: Reply(ToolUse("read", {"path": "none.txt"}))
+    done = indusagi("--model", "claude-haiku-4-5", *limit, "look", home=tmp_path, **claude(messages_api))
+    assert (done.returncode, done.stdout, len(messages_api.requests)) == (1, "", requests)
+    assert words in done.stderr
 
 
 def test_a_path_that_is_none_is_neither_shown_at_length_nor_with_what_looks_like_a_key(tmp_path: Path):

@@ -108,7 +108,10 @@ export function cautionsOf(layout) {
     const icon = h("span", { class: "ia-caution-icon", "aria-hidden": "true", text: "⚠" });
     return h("div", { class: "ia-caution", role: "note" }, icon, h("span", {}, ...words));
   });
-  if (layout?.outcome) lines.push(h("div", { class: "ia-outcome", role: "note", text: layout.outcome }));
+  if (layout?.outcome) {
+    const parts = layout.outcome.split("\u0060").map((text, index) => (index % 2 === 1 ? h("code", { text }) : text));
+    lines.push(h("div", { class: "ia-outcome", role: "note" }, ...parts));
+  }
   return lines;
 }
 
