@@ -248,7 +248,7 @@ def test_without_anybody_to_be_asked_no_preview_is_made(kernel: Kernel, api: Mes
     set_notebook(tmp_path, preview=True, previewSeconds=60)
     api.add(Reply(ToolUse("python", {"code": "papers = 1"})), Reply("I see."))
     papermill = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb"]
-    subprocess.run(papermill, cwd=tmp_path / "work", env=environment, check=True, capture_output=True, timeout=120)
+    subprocess.run(papermill, cwd=tmp_path / "work", env=environment, check=True, capture_output=True)
     done = nbformat.read(tmp_path / "work" / "out.ipynb", as_version=4).cells
     shown = "\n".join(output.data["text/plain"] for output in done[2].outputs if "data" in output)
     assert "nobody can be asked" in shown
