@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from living import ending
 
 from indus_nb.errors import UsageError
 from indus_nb.fanout import Done, Journal, key_of
@@ -44,8 +45,8 @@ def test_what_was_added_survives_kill_9_at_any_time(tmp_path: Path) -> None:
     chance = random.Random(3)
     kept = 0
     for _ in range(10):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        with ending(
+            subprocess.Popen([sys.executable, "-c", WRITER], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         ) as writer:
             assert writer.stdout is not None
             for _ in range(chance.randint(1, 40)):

@@ -325,7 +325,7 @@ def test_an_interruption_keeps_what_is_done_and_lets_what_was_asked_end(messages
         import _thread
 
         messages_api.wait_for_requests(4)
-        gate.reached.wait(10)
+        gate.reached.wait()
         _thread.interrupt_main()
         opening.start()
 

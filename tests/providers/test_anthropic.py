@@ -619,7 +619,7 @@ async def test_cancelling_closes_the_connection_and_leaves_nothing_behind(messag
             told.append(event.type)  # noqa: PERF401 - watched while it grows
 
     task = asyncio.create_task(listen())
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     while "text_delta" not in told:
         await asyncio.sleep(0)
     task.cancel()
@@ -677,7 +677,7 @@ async def test_two_requests_run_side_by_side(messages_api):
     gate = Gate()
     messages_api.add(Reply(Text("slow", gate)), "fast")
     slow = asyncio.create_task(answer())
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     assert (await answer()).text == "fast"
     gate.open()
     assert (await slow).text == "slow"
