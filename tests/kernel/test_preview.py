@@ -84,6 +84,12 @@ def test_what_it_prints_and_changes_is_told_and_does_not_happen(kernel: Kernel, 
     assert found == "[1, 2, 3] False 0.13436424411240122\n"
 
 
+def test_the_code_stands_before_what_it_would_do_of_which_six_lines_are_shown(kernel: Kernel, api: MessagesApi) -> None:
+    question = asked(kernel, api, "for n in range(9):\n    print('line', n)")
+    assert question.index("for n in range(9):") < question.index("Preview — not run yet: changes n new; prints:")
+    assert "│     line 1\n│ … 4 lines …\n│     line 6\n│     line 7\n│     line 8" in question
+
+
 def test_a_yes_runs_the_code_itself(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("count = 0")
     assert "changes count 0 → 1" in asked(kernel, api, "count += 1", answer="1")
@@ -242,7 +248,7 @@ def test_without_anybody_to_be_asked_no_preview_is_made(kernel: Kernel, api: Mes
     set_notebook(tmp_path, preview=True, previewSeconds=60)
     api.add(Reply(ToolUse("python", {"code": "papers = 1"})), Reply("I see."))
     papermill = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb"]
-    subprocess.run(papermill, cwd=tmp_path / "work", env=environment, check=True, capture_output=True, timeout=120)
+    subprocess.run(papermill, cwd=tmp_path / "work", env=environment, check=True, capture_output=True)
     done = nbformat.read(tmp_path / "work" / "out.ipynb", as_version=4).cells
     shown = "\n".join(output.data["text/plain"] for output in done[2].outputs if "data" in output)
     assert "nobody can be asked" in shown
