@@ -5,7 +5,7 @@ What ``write_atomically`` promises:
 - Whoever reads the file sees all of the old content or all of the new, and a write that fails leaves the old.
 - The file keeps its mode, its owner and its extended attributes; a symbolic link stays one, and its target is replaced.
 - A file that may not be written to is not replaced either, even where its directory would allow it.
-- No temporary file is left behind, unless the process is killed.
+- No temporary file is left behind, unless the process is killed: a caller that knows its name can remove it then.
 - With ``at``, a name in that directory is written and no symbolic link is followed.
 
 Where a file cannot be replaced, or would not be the same file afterwards, ``in_place`` allows to write into it: other
@@ -67,7 +67,7 @@ def read_file(path: Path, *, most: int = -1) -> bytes:
         return content.removeprefix(_BYTE_ORDER_MARK)
 
 
-def write_atomically(
+def write_atomically(  # noqa: PLR0913 - ways to write, each of few callers
     path: Path,
     data: bytes,
     *,
@@ -76,6 +76,7 @@ def write_atomically(
     exclusive: bool = False,
     in_place: bool = False,
     at: int | None = None,
+    temporary: str = "",
 ) -> None:
     """Write a file so that it holds either its old content or all of the new.
 
@@ -90,6 +91,7 @@ def write_atomically(
             file, a file system without renaming), or would make another file of it (hard links, an owner that cannot
             be kept, a device).
         at: The descriptor of an open directory; ``path`` is a name in it then, and a symbolic link is an error.
+        temporary: The name of the temporary file, for a caller that removes what a killed process has left of it.
 
     Raises:
         OSError: It cannot be written; the file is as it was.
@@ -104,7 +106,8 @@ def write_atomically(
     if in_place and before is not None and (before.st_nlink > 1 or not stat.S_ISREG(before.st_mode)):
         _write_into(target, data, before, at, sync=sync)
         return
-    temporary = f".{head_bytes(target.name, _MAX_NAME_BYTES)}.{'new' if exclusive else os.urandom(4).hex()}"
+    ending = "new" if exclusive else os.urandom(4).hex()
+    temporary = temporary or f".{head_bytes(target.name, _MAX_NAME_BYTES)}.{ending}"
     try:
         _replace(target, data, before, target.with_name(temporary), at, mode=mode, sync=sync, keep_owner=in_place)
     except OSError as error:

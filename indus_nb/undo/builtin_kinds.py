@@ -386,7 +386,7 @@ class ViewKind(State):
 
     def remember(self, obj: Any) -> Any:
         try:
-            return memoryview.obj.__get__(obj)
+            return obj.obj
         except ValueError:
             return ABSENT
 

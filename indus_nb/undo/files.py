@@ -18,6 +18,7 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from indus_nb.files import write_atomically
-from indus_nb.textcut import one_line, tail
+from indus_nb.textcut import head_bytes, one_line, tail
 from indus_nb.undo.contents import Contents, digest_of
 from indus_nb.undo.directory import (
     DATABASES,
@@ -386,6 +387,14 @@ class FilesChange:
         except OSError as error:
             raise RefusedError(f"what is there now cannot be kept ({error.strerror})") from error
 
+    def remove_leftovers(self) -> None:
+        """Remove the hidden copies that a process has left which was killed while it took this back."""
+        for step in self.steps:
+            for state in (step.other, step.now):
+                if state is not None and step.path.is_relative_to(self.root):
+                    with suppress(OSError):
+                        (step.path.parent / _temporary(step.path, state)).unlink()
+
     def turned(self, writing: FilesWriting) -> None:
         """Take note that ``writing`` was carried out; to be told so twice is no matter."""
         if self.steps is not writing.turned:
@@ -468,6 +477,7 @@ class FilesWriting:
 
     def write(self) -> None:
         """Put everything back."""
+        self.change.remove_leftovers()
         self.turned = [replace(w.step, other=w.state, now=w.step.other) for w in self._writes]
         for at, write in enumerate(self._writes):
             self._begun = at + 1
@@ -481,6 +491,11 @@ class FilesWriting:
     def commit(self) -> None:
         """Turn the change around."""
         self.change.turned(self)
+
+
+def _temporary(path: Path, wanted: FileState) -> str:
+    """The hidden name under which a file is written first: another process knows it too."""
+    return f".{head_bytes(path.name, _MAX_NAME_CHARACTERS)}.{wanted.digest[:16]}.undo"
 
 
 def _put(step: FileStep, wanted: FileState | None, data: bytes | None, now: State) -> None:
@@ -499,7 +514,8 @@ def _put(step: FileStep, wanted: FileState | None, data: bytes | None, now: Stat
             if isinstance(now, FileState) and now.digest != wanted.digest and not now.mode & stat.S_IWUSR:
                 os.chmod(path.name, now.mode | stat.S_IWUSR, dir_fd=at)
             if not isinstance(now, FileState) or now.digest != wanted.digest:
-                write_atomically(Path(path.name), data, mode=wanted.mode, in_place=True, at=at)
+                temporary = _temporary(path, wanted)
+                write_atomically(Path(path.name), data, mode=wanted.mode, in_place=True, at=at, temporary=temporary)
             if stat.S_IMODE(os.stat(path.name, dir_fd=at, follow_symlinks=False).st_mode) != wanted.mode:
                 os.chmod(path.name, wanted.mode, dir_fd=at)
         finally:

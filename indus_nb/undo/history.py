@@ -165,7 +165,9 @@ class Book:
 
     def _files(self, written: Mapping[str, Any]) -> FilesChange:
         # A session may come from elsewhere: which files are outside its directory is not for it to say.
-        return replace(change_from_json(written, self.files.contents), root=self.files.root)
+        change = replace(change_from_json(written, self.files.contents), root=self.files.root)
+        change.remove_leftovers()
+        return change
 
     def write(self, done: Iterable[Step], undone: Iterable[Step]) -> None:
         """Write down the steps of this session, and drop what none of them needs.

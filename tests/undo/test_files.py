@@ -275,7 +275,7 @@ def test_a_process_that_is_killed_leaves_each_file_as_before_or_after(root: Path
             sides.add("old" if found == old[name] else "new")
         move(change_from_json(change.to_json(), Contents(tmp_path / "kept")))  # completes what was begun
         assert all((root / name).read_bytes() == old[name] for name in names)
-        assert not [path for path in root.iterdir() if path.name not in names and not path.name.startswith(".")]
+        assert {path.name for path in root.iterdir()} == {*names}
         for name in names:
             (root / name).write_bytes(new[name])
     assert sides == {"old", "new"}

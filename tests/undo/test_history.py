@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +152,31 @@ def test_a_book_of_another_program_is_left_out(place: Place, tmp_path: Path) -> 
         later = Place(tmp_path)
         later.history.load(later.book)
         assert later.history.done == []
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from indus_nb.undo import Book, Contents, Files, History
+book = Book(Files(Path(sys.argv[1]), Contents(Path(sys.argv[2]))))
+history = History({})
+history.load(book)
+def kill(event, args):
+    if event == "os.rename" and str(args[0]).endswith(".undo"):
+        os.kill(os.getpid(), 9)
+sys.addaudithook(kill)
+history.undo(1)
+"""
+
+
+def test_the_hidden_copy_that_a_killed_process_left_is_gone_when_another_one_goes_on(place: Place) -> None:
+    (place.work / "a").write_text("old")
+    place.run("(work / 'a').write_text('new')")
+    kept = place.book.files.contents.directory
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(place.work), str(kept)], check=False)
+    assert killed.returncode == -9
+    assert (place.read("a"), len([*place.work.iterdir()])) == ("new", 2)
+    History({}).load(place.book)
+    assert [path.name for path in place.work.iterdir()] == ["a"]
+    place.history.undo(1)
+    assert place.read("a") == "old"
