@@ -17,6 +17,7 @@ import pytest
 from messages_api import MessagesApi, Reply
 
 from indus_nb.providers.direct import suits
+from indus_nb.providers.failures import transport_sentence
 from indus_nb.providers.http import stream
 
 
@@ -124,6 +125,17 @@ def test_a_request_is_made_on_an_event_loop_of_another_package() -> None:
 async def test_a_server_that_hangs_up_before_its_answer_is_said_to_have_done_so(said: bytes) -> None:
     with pytest.raises(httpx2.RemoteProtocolError, match=r"^Server disconnected without sending a response\.$"):
         await served(said, ask)()
+
+
+async def test_a_server_that_does_not_answer_to_tls_is_said_not_to_have_done_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(httpx2.ConnectTimeout) as failed:
+            async with stream(url, {}, headers={}, idle_timeout=0.2):
+                pass
+    sentence = transport_sentence(failed.value, url, 0.2, reached=False, hint="Check the base URL.")
+    assert sentence is not None
+    assert "cannot be reached (no connection with TLS within 0.2 s). Check" in sentence
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".example"])
