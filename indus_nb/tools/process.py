@@ -55,7 +55,8 @@ class Child:
             # Popen and not asyncio's own: its start cannot be cancelled half-way, its end is distinguished from the
             # pipe's, and it needs no child watcher, so that any loop in any thread will do.
             self._process = subprocess.Popen(
-                self._guarded.arguments(arguments),
+                # In a locale without our letters Python encodes nothing else; programs, files and models speak UTF-8.
+                [argument.encode("utf-8", "surrogateescape") for argument in self._guarded.arguments(arguments)],
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=write_end,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import socket
 import stat
 import sys
@@ -77,7 +78,8 @@ READS = {
     "export": "export -p; set",
     "declare": "declare -p DB_PASSWORD GITHUB_TOKEN",
     "quoted": "printf '%q\\n' \"$DB_PASSWORD\"",
-    "python": f"{sys.executable} -c 'import os, json; print(dict(os.environ)); print(json.dumps(dict(os.environ)))'",
+    "python": f"{shlex.quote(sys.executable)} -c "
+    "'import os, json; print(dict(os.environ)); print(json.dumps(dict(os.environ)))'",
     "a parent's environment": "tr '\\0' '\\n' < /proc/$PPID/environ",
     "auth.json": "cat ../agent/auth.json",
     "models.json": "cat ../agent/models.json",

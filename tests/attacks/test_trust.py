@@ -210,7 +210,7 @@ def test_a_terminal_asks_before_anything_runs(
     def start() -> Any:
         arguments = [*PROGRAM[1:], "hi"]
         place, size = str(project.directory), (24, 300)
-        return pexpect.spawn(PROGRAM[0], arguments, env=more, cwd=place, timeout=60, encoding="utf-8", dimensions=size)
+        return pexpect.spawn(PROGRAM[0], arguments, env=more, cwd=place, timeout=240, encoding="utf-8", dimensions=size)
 
     terminal = start()
     question = ""
