@@ -3,7 +3,8 @@
 What this module promises:
 
 - **Only what is ours.** Messages whose parent is none of our requests are thrown away before they are parsed.
-- **No request waits for a kernel that is gone.** Its process is looked at if it is on this machine, else its heartbeat.
+- **No request waits for a kernel that is gone.** Its process is looked at if that is known to be on this machine, else
+  its heartbeat, and whether anything listens.
 - **Nothing of a wrong sender.** Messages without the kernel's signature are thrown away.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -214,7 +216,19 @@ class Connection:
             return not is_process(*self.process)
         if self._client.hb_channel.is_beating():
             self._heard = time.monotonic()
-        return time.monotonic() - self._heard > _SILENT_SECONDS
+        return time.monotonic() - self._heard > _SILENT_SECONDS or self._is_refused()
+
+    def _is_refused(self) -> bool:
+        """Whether nothing listens any more where the kernel did: libraries for messages try again in silence."""
+        if self._client.transport != "tcp":
+            return False
+        try:
+            socket.create_connection((self._client.ip, self._client.shell_port), _LOOK_SECONDS).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        return False
 
 
 def is_process(pid: int, started: str | None) -> bool:

@@ -162,7 +162,10 @@ async def _connected(host: str, port: int, tls: ssl.SSLContext | None, seconds: 
         async with deadline:
             return await opened(host, port, tls)
     except (OSError, UnicodeError) as error:  # the latter for a name with an empty part or a very long one
-        raise _failure("ConnectTimeout" if deadline.expired() else "ConnectError", error) from error
+        if deadline.expired():
+            wanted = "connection" if tls is None else "connection with TLS"
+            raise _failure("ConnectTimeout", OSError(f"no {wanted} within {seconds:g} s")) from None
+        raise _failure("ConnectError", error) from error
 
 
 def _new_state() -> h11.Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,17 @@ async def test_everything_of_ours_is_put_back_when_the_code_itself_replaces_it(
     assert await attached.text("python", code=code) == "(no output)"
     look = "print('bounded' in str(vars(sys.stdout)), 'publish' in vars(get_ipython().display_pub))"
     assert kernel.run(f"import sys\n{look}").streams == "False False\n"
+
+
+async def test_a_kernel_that_was_gone_before_it_was_asked_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indus_nb.attached.connection._SILENT_SECONDS", math.inf)
+    with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
+        gone = Attached(await asyncio.to_thread(open_kernel, str(kernel.connection_file)))
+        kernel.kill()
+        assert "is gone" in await asyncio.wait_for(gone.failure("python", code="1 + 1"), 60)
+    await gone.kernel.close()
 
 
 async def test_a_kernel_that_is_looked_for_late_may_come_and_go(

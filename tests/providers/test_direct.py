@@ -144,6 +144,17 @@ async def test_a_server_that_hangs_up_before_its_answer_is_said_to_have_done_so(
         await served(said, ask)()
 
 
+async def test_a_server_that_does_not_answer_to_tls_is_said_not_to_have_done_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(httpx2.ConnectTimeout) as failed:
+            async with stream(url, {}, headers={}, idle_timeout=0.2):
+                pass
+    sentence = transport_sentence(failed.value, url, 0.2, reached=False, hint="Check the base URL.")
+    assert sentence is not None
+    assert "cannot be reached (no connection with TLS within 0.2 s). Check" in sentence
+
+
 @pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".example"])
 async def test_a_name_that_no_host_can_have_is_not_reached(host: str) -> None:
     with pytest.raises(httpx2.ConnectError):

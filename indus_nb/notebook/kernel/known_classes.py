@@ -70,7 +70,7 @@ def has_odd_labels(value: Any) -> bool:
 
 def has_plain_attrs(value: Any) -> bool:
     """Whether what hangs on data of pandas' is plain: all that is made of the data gets a deep copy of it."""
-    if is_of_a_library(type(value)):
+    if is_of_a_library(cast("type[object]", type(value))):
         value = whole(value)
     held: Any = _own(value, "__dict__")
     attrs: Any = cast("dict[str, Any]", held).get("_attrs") if type(held) is dict else None
