@@ -355,8 +355,7 @@ class Conversations:
             return
         session_id = session.store.session_id
         shown = self._drive(lambda: serve(command, session), Inbox())
-        draw = {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[shown.kind]
-        self._screen.show(draw(shown.text), final=True)
+        self._screen.show(shown.bundle(), final=True)
         if command.name in ("fork", "tree") and command.argument:
             since = self.taking_back.command_since(session, session_id)
             self._screen.show(blocks.notice(f"⚠ {since or blocks.OTHER_BRANCH}"), final=True)
