@@ -132,5 +132,5 @@ class PanelKernel:
     async def _move_steps(self, session: AgentSession, command: Command) -> str:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         moved = await self._taking_back.move(session, steps_wanted(verb, command.argument))
-        said, again = ("As before", "redo") if verb == "undo" else ("Done once more", "undo")
+        said, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
         return blocks.notice(f"{said}: {moved}. `/{again}` turns that around.")["text/html"]

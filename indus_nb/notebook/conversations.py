@@ -429,7 +429,7 @@ class Conversations:
         """Take back what the agent's calls changed, or do it once more."""
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         wanted = steps_wanted(verb, command.argument)
-        said, again = ("As before", "redo") if verb == "undo" else ("Done once more", "undo")
+        said, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
 
         async def move(cell: CellWork) -> None:
             moved = await self.taking_back.move(session, wanted)

@@ -262,7 +262,7 @@ async def test_counts_tokens_and_cost_are_told(session: AgentSession) -> None:
     await session.prompt("run echo hello")
     await session.set_name("sums")
     shown = await served(session, "stats")
-    values = {name: value for name, value in shown.rows}
+    values = dict(shown.rows)
     assert shown.kind == "listing"
     assert values["messages"] == "1 of yours, 2 answers"
     assert values["tool calls"] == "1"
