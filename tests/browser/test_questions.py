@@ -358,7 +358,7 @@ def test_a_question_is_asked_at_once_and_says_what_the_code_would_do_when_that_i
         button(dialog, "Yes")
         (lab.folder / "go").touch()
         expect(outcome).to_contain_text(
-            re.compile("Preview \u2014 not run yet: changes sales 2 → 3 items, .*sale new; writes sales.txt; prints:")
+            re.compile("Preview \u2014 not run yet: changes sales 2 → 3 items; new .*sale; writes sales.txt; prints:")
         )
         expect(dialog).to_be_focused()
         last = outcome.get_by_text("sale 3").last

@@ -74,7 +74,7 @@ class Book:
         cell.cells[cell.message_id] = cell
         cell.wait_for(lambda cell: cell.idle, 30)
         while True:
-            reply = client.get_shell_msg(timeout=30)
+            reply = client.get_shell_msg(timeout=240)
             if reply["parent_header"].get("msg_id") == cell.message_id:
                 break
         assert reply["content"]["status"] == "ok", cell.error

@@ -807,11 +807,15 @@ function showOutcome(node, layout) {
   const lines = (layout?.outcome === null ? PENDING : (layout?.outcome ?? "")).split("\n");
   const left = lines.length - OUTCOME_LINES;
   const shown = left > 1 ? lines.slice(0, OUTCOME_LINES) : lines;
-  node.replaceChildren(shown.join("\n"));
+  node.replaceChildren(...withCode(shown.join("\n")));
   node.hidden = lines.join("") === "";
   if (left <= 1) return;
-  const rest = h("div", { text: lines.slice(OUTCOME_LINES).join("\n") });
+  const rest = h("div", {}, ...withCode(lines.slice(OUTCOME_LINES).join("\n")));
   node.append(h("details", {}, h("summary", { text: `${left} more lines` }), rest));
+}
+
+function withCode(text) {
+  return text.split("\u0060").map((part, index) => (index % 2 === 1 ? h("code", { text: part }) : part));
 }
 
 function detailsOf(frame, layout) {
