@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from indus_nb._moved import Renamed
-from indus_nb.errors import CredentialsError, IndusError, ModelNotFoundError, SessionLockedError, UsageError
+from indus_nb.errors import (
+    CredentialsError,
+    IndusError,
+    ModelNotFoundError,
+    RunFailedError,
+    SessionLockedError,
+    UsageError,
+)
 from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.failed_cells import ErrorHint
 from indus_nb.notebook.kernel.watch import Watch
@@ -141,7 +148,8 @@ def load(shell: InteractiveShell) -> None:
             hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), advice(str(error)))
             said = plain(f"{without_home(str(error))}{hint}")
             error.args = (said,)  # the notebook keeps this, and shows what is rendered below
-            shown = f"{type(error).__name__}: {said}"
+            # One that code may catch has its name; what cannot be done is a sentence.
+            shown = f"{type(error).__name__}: {said}" if isinstance(error, RunFailedError) else said
             # IPython shows what this returns instead of a traceback into this package.
             error.__dict__["_render_traceback_"] = lambda: [shown]
             raise

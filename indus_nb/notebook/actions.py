@@ -187,9 +187,9 @@ def _copy(store: SessionStore, path: Path) -> None:
 
 
 def describe(session: AgentSession) -> str:
-    """Say in a line what a session is ready with, and where it is saved."""
+    """Say in a line what a session is ready with, and whether it is saved; where, its statistics say."""
     if session.model is None:
         return "No model is chosen: set ANTHROPIC_API_KEY, or use --provider offline (no key, no network)."
-    saved = f"saved in {session.store.path}" if session.store.path else "not saved"
+    saved = "saved" if session.store.path else "not saved"
     thinking = f" · thinking {session.thinking_level}" if session.model.reasoning else ""
     return f"Ready: {session.model.name}{thinking} · {saved}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Literal
 
 from indus_nb import textcut
@@ -126,12 +127,10 @@ class PanelKernel:
         if name in _STEPS:
             return await self._move_steps(session, command)
         shown = await serve(command, session)
-        draw: Mapping[str, Callable[[str], Mapping[str, str]]]
-        draw = {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}
-        return draw[shown.kind](_AS_IN_A_CELL.sub("`/", shown.text))["text/html"]
+        return shown.bundle(partial(_AS_IN_A_CELL.sub, "`/"))["text/html"]
 
     async def _move_steps(self, session: AgentSession, command: Command) -> str:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         moved = await self._taking_back.move(session, steps_wanted(verb, command.argument))
-        said, again = ("As before", "redo") if verb == "undo" else ("Done once more", "undo")
+        said, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
         return blocks.notice(f"{said}: {moved}. `/{again}` turns that around.")["text/html"]

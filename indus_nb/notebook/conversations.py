@@ -357,8 +357,7 @@ class Conversations:
             return
         session_id = session.store.session_id
         shown = self._drive(lambda: serve(command, session), Inbox())
-        draw = {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[shown.kind]
-        self._screen.show(draw(shown.text), final=True)
+        self._screen.show(shown.bundle(), final=True)
         if command.name in ("fork", "tree") and command.argument:
             since = self.taking_back.command_since(session, session_id)
             self._screen.show(blocks.notice(f"⚠ {since or blocks.OTHER_BRANCH}"), final=True)
@@ -432,7 +431,7 @@ class Conversations:
         """Take back what the agent's calls changed, or do it once more."""
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         wanted = steps_wanted(verb, command.argument)
-        said, again = ("As before", "redo") if verb == "undo" else ("Done once more", "undo")
+        said, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
 
         async def move(cell: CellWork) -> None:
             moved = await self.taking_back.move(session, wanted)

@@ -170,7 +170,7 @@ class TakingBack:
             if chosen is None:
                 return ""
             moved = await self.move(session, replace(wanted, touched=_CHOICES[chosen]))
-        return f"As before: {moved}."
+        return f"Taken back: {moved}."
 
     async def offer(self, session: AgentSession, session_id: str) -> str:
         """Ask whether to take back what the agent changed after the point at which a session stands now.

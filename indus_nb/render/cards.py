@@ -6,6 +6,7 @@ A card that is finished folds to a line with what came of it, and several that f
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -24,6 +25,8 @@ CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"
 _OUTPUT_TAIL = 4_000
 _OPEN_LINES = 20
 _NOTABLE = 0.1
+_REMEDY = re.compile(r" \(%agent undo[^)]*\)")
+"""Of the words below a card, which its one line does without."""
 _MAX_RESULT_CHARACTERS = 100
 _MAX_SHOWN_TITLES = 3
 _MAX_REMARK_CHARACTERS = 300
@@ -380,7 +383,7 @@ def _result(shown: Call) -> str:
         parts.append(f"{len(shown.shows)} outputs")
     else:
         parts += shown.shows
-    parts += [shown.changed] if shown.changed else []
+    parts += [_REMEDY.sub("", shown.changed)] if shown.changed else []
     return textcut.one_line(" · ".join(parts), _MAX_RESULT_CHARACTERS)
 
 

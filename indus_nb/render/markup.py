@@ -58,6 +58,8 @@ STYLES = {
     "failed-output": f"{_PRE}{_RULE}display:flex;flex-direction:column-reverse;color:var(--jp-error-color1,#d9534f);",
     "changed": f"{_RULE}padding:6px 12px;color:{_MUTED};font-size:12px;",
     "listing": _PRE,
+    "title": "padding:8px 12px 0 12px;",
+    "cell": "text-align:left;",
     "told": f"margin:0;padding:8px 12px;background:none;border:0;white-space:pre-wrap;font-size:12px;{_MONO}",
     "shown": "padding:0 12px;overflow-x:auto;overflow-wrap:normal;",
     "inner": f"{_RULE}padding:0 12px;",

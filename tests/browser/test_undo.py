@@ -32,7 +32,7 @@ def test_a_cell_says_what_changed_and_what_is_as_before(lab: Lab, page: Page, ap
     expect(notebook.cell(1)).to_contain_text(line)
     notebook.run(2)
     notebook.wait_until_run(2)
-    expect(notebook.cell(2)).to_contain_text("As before: clean.py, fresh.txt, rows.")
+    expect(notebook.cell(2)).to_contain_text("Taken back: clean.py, fresh.txt, rows.")
     notebook.screenshot("undo")
     notebook.run(3)
     expect(notebook.cell(3)).to_contain_text("[1, 2, 3]")
@@ -85,7 +85,7 @@ def test_going_back_in_the_tree_of_a_panel_offers_what_was_there(lab: Lab, page:
     expect(panel).to_contain_text("rows 3 → 2 items, clean.py edited, fresh.txt new")
     notebook.screenshot("undo-tree")
     panel.get_by_role("button", name="Yes, take it back").click()
-    expect(panel).to_contain_text("As before: clean.py, fresh.txt, rows.")
+    expect(panel).to_contain_text("Taken back: clean.py, fresh.txt, rows.")
     notebook.run(2)
     expect(notebook.cell(2)).to_contain_text("[1, 2, 3]")
 
@@ -118,7 +118,7 @@ def test_cells_that_were_accepted_and_run_are_taken_back_and_come_back_with_thei
 
     notebook.run(5)
     notebook.wait_until_run(3)  # it has moved up
-    expect(notebook.cell(3)).to_contain_text("As before: cell 2, cell 4 (removed), cell 5 (removed), rows.")
+    expect(notebook.cell(3)).to_contain_text("Taken back: cell 2, cell 4 (removed), cell 5 (removed), rows.")
     expect(notebook.cell(1)).to_contain_text("total = 0")
     expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(6)
     notebook.screenshot("undo-cells")

@@ -340,6 +340,10 @@ def test_unloading_takes_the_magic_away_and_lets_go_of_the_session(tmp_path: Pat
         assert cell.status == "ok"
 
 
+def test_what_cannot_be_done_is_said_in_a_sentence_without_the_name_of_a_class(kernel: Kernel) -> None:
+    assert fails_shortly(kernel.run("%agent --nonesuch")).startswith("--nonesuch")
+
+
 def test_the_conversation_is_continued_in_another_kernel(tmp_path: Path) -> None:
     environment = private_environment(tmp_path)
     with Kernel(tmp_path, environment) as kernel:
@@ -355,7 +359,8 @@ def test_the_conversation_is_continued_in_another_kernel(tmp_path: Path) -> None
             kernel.shut_down()
             cell = other.run("%agent --continue")
             assert cell.status == "ok", cell.error
-            path = Path(cell.shown[0].split("saved in ")[1])
+            rows = (line.split(maxsplit=1) for line in other.run("%agent stats").shown[0].splitlines())
+            path = Path(next(value for name, value in rows if name == "file"))
     entries = [json.loads(line) for line in path.read_text().splitlines()]
     assert any(entry["type"] == "message" for entry in entries)
 
@@ -367,7 +372,7 @@ def test_the_path_of_the_home_directory_stands_in_no_output(tmp_path: Path) -> N
     with Kernel(home / "analysis", environment) as kernel:
         kernel.run("%load_ext indus_nb")
         ready = kernel.run("%agent --provider offline")
-        assert "saved in ~/agent/sessions/*-analysis--/" in ready.shown[0]
+        assert ready.shown[0].endswith(" · saved")
         kernel.run("%agent --provider offline list the files here")
         shown = [kernel.run(f"%agent {command}") for command in ("stats", "doctor", "export page.html")]
         failed = kernel.run("%agent --session nowhere/at/all.jsonl")

@@ -31,7 +31,7 @@ def test_what_changed_is_said_and_taken_back_in_the_objects(kernel: Kernel, api:
     kernel.run("rows = [1, 2, 3]; also = rows; x = 5")
     shown = changed_by_the_agent(kernel, api, "rows.pop(); x = 6; fresh = 1")
     assert "x 5 → 6, also 3 → 2 items, rows 3 → 2 items, fresh new" in shown
-    assert "As before: also, fresh, rows, x." in "\n".join(kernel.run("%agent undo").shown)
+    assert "Taken back: also, fresh, rows, x." in "\n".join(kernel.run("%agent undo").shown)
     assert kernel.run("print(rows, also is rows, x, 'fresh' in globals())").streams == "[1, 2, 3] True 5 False\n"
     api.requests.clear()
     api.add(Reply("I see."))
@@ -72,7 +72,7 @@ def test_files_are_taken_back_with_the_variables(kernel: Kernel, api: MessagesAp
     kernel.run("from pathlib import Path; Path('clean.py').write_text('old'); Path('data.csv').write_text('a'); n = 1")
     shown = changed_by_the_agent(kernel, api, "n = 2; Path('clean.py').write_text('new'); Path('data.csv').unlink()")
     assert "Changed: n 1 → 2, clean.py edited, data.csv deleted" in shown
-    assert "As before: clean.py, data.csv, n." in "\n".join(kernel.run("%agent undo").shown)
+    assert "Taken back: clean.py, data.csv, n." in "\n".join(kernel.run("%agent undo").shown)
     look = "print(n, Path('clean.py').read_text(), Path('data.csv').exists())"
     assert kernel.run(look).streams == "1 old True\n"
     kernel.run("%agent redo")
@@ -138,7 +138,7 @@ def test_another_kernel_takes_back_what_an_earlier_one_did_to_files(
         changed_by_the_agent(first, api, "Path('a.txt').write_text('new')")
     with Kernel(root, environment) as second:
         second.run("%load_ext indus_nb")
-        assert "As before: a.txt" in "\n".join(second.run("%agent --continue undo").shown)
+        assert "Taken back: a.txt" in "\n".join(second.run("%agent --continue undo").shown)
         assert second.run("print(open('a.txt').read())").streams == "old\n"
 
 

@@ -120,7 +120,7 @@ def test_accepted_cells_are_taken_back_and_done_once_more(kernel: Kernel, page: 
     assert after == {"load": "rows = [1, 2]", "panel": "%agent panel", "new-2": "total = sum(rows)"}
     assert "cell 3 new" in page.text
     assert "cell 1 edited" in page.text
-    undo(page, "/undo prompt", "As before: a.txt, cell 1, cell 3 (removed), rows.")
+    undo(page, "/undo prompt", "Taken back: a.txt, cell 1, cell 3 (removed), rows.")
     assert (page.cells, state(kernel)) == (before, "[1] old")
     undo(page, "/redo 3", "Done once more: a.txt, cell 1, cell 3 (put back), rows.")
     assert (page.cells, state(kernel)) == (after, "[1, 2] new")
@@ -162,5 +162,5 @@ def test_without_its_cells_nothing_is_taken_back(
     else:
         page.refuses = None
         page.__dict__.pop("_answered", None)
-        undo(page, "/undo 2", "As before: a.txt, cell 3 (removed), rows.")
+        undo(page, "/undo 2", "Taken back: a.txt, cell 3 (removed), rows.")
         assert state(kernel) == "[1] old"

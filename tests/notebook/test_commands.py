@@ -53,7 +53,7 @@ async def served(session: AgentSession, line: str) -> Shown:
 
 
 async def said(session: AgentSession, line: str) -> str:
-    return (await served(session, line)).text
+    return (await served(session, line)).bundle()["text/plain"]
 
 
 @asynccontextmanager
@@ -80,7 +80,9 @@ async def test_the_models_that_can_be_used_are_listed_with_the_one_in_use_marked
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     shown = await served(session, "model")
     assert shown.kind == "listing"
-    title, _, first, *others = shown.text.splitlines()
+    title, _, first, *others = shown.bundle()["text/plain"].splitlines()
+    assert "<td" in shown.bundle()["text/html"]
+    assert "<code>%agent model NAME</code>" in shown.bundle()["text/html"]
     assert "%agent model NAME" in title
     assert first.startswith("*  offline/")
     assert any(row.startswith("   anthropic/claude-sonnet-4-5 ") for row in others)
@@ -260,8 +262,7 @@ async def test_counts_tokens_and_cost_are_told(session: AgentSession) -> None:
     await session.prompt("run echo hello")
     await session.set_name("sums")
     shown = await served(session, "stats")
-    values = dict(line.split("  ", maxsplit=1) for line in shown.text.splitlines())
-    values = {name: value.strip() for name, value in values.items()}
+    values = dict(shown.rows)
     assert shown.kind == "listing"
     assert values["messages"] == "1 of yours, 2 answers"
     assert values["tool calls"] == "1"

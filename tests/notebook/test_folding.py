@@ -335,7 +335,7 @@ def brief(call: Call) -> str:
         ),
         (
             Call("bash", {"command": "rm x"}, state="done", changed="Changed: x deleted (%agent undo)"),
-            "✓ bash rm x · Changed: x deleted (%agent undo)",
+            "✓ bash rm x · Changed: x deleted",
         ),
     ],
 )

@@ -6,7 +6,7 @@ Each runs on the agent's loop and returns what to show.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from textwrap import indent
@@ -19,6 +19,8 @@ from indus_nb.limits.words import cost_in_words
 from indus_nb.messages import ThinkingLevel, text_of
 from indus_nb.notebook import actions
 from indus_nb.notebook.magic.request import Command
+from indus_nb.notebook.view import blocks
+from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.providers import Model
 from indus_nb.providers.catalog import split_level
 from indus_nb.render import markup
@@ -43,6 +45,22 @@ class Shown:
 
     text: str
     kind: Literal["listing", "answer", "notice"]
+    rows: Sequence[Sequence[str]] = ()
+    """Of a table below the text."""
+
+    def bundle(self, worded: Callable[[str], str] = str) -> MimeBundle:
+        """Draw it.
+
+        Args:
+            worded: Puts the text into the words of the place where it is shown.
+
+        Returns:
+            HTML, Markdown and plain text.
+        """
+        text = worded(self.text)
+        if self.rows:
+            return blocks.table(text, self.rows)
+        return {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[self.kind](text)
 
 
 async def _trust(session: AgentSession, decision: str) -> Shown:
@@ -140,7 +158,7 @@ def _models(session: AgentSession) -> Shown:
     ]
     # The one in use must not be among those that are cut off.
     rows = [row for row in rows if row[0] == "*"] + [row for row in rows if row[0] != "*"]
-    return _listing("Models that can be used. * is in use; `%agent model NAME` changes it.", _columns(rows))
+    return _listing("Models that can be used. * is in use; `%agent model NAME` changes it.", rows)
 
 
 async def _set_model(session: AgentSession, wanted: str) -> Shown:
@@ -197,7 +215,7 @@ def _forkable(store: SessionStore) -> Shown:
     if not rows:
         return Shown("Nothing was said yet, so there is nothing to fork.", "notice")
     title = "Your messages. `%agent fork ENTRY` goes on before one of them, in a new conversation."
-    return _listing(title, _columns(rows), newest_last=True)
+    return _listing(title, rows, newest_last=True)
 
 
 async def _fork(session: AgentSession, entry_id: str) -> Shown:
@@ -274,7 +292,7 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
     if not rows:
         what = f" with {word!r} in name, id or first message" if word else ""
         return Shown(f"There is no saved conversation{what} in {store.cwd} yet.", "notice")
-    return _listing("Conversations of this directory. `%agent --session ID` goes on with one of them.", _columns(rows))
+    return _listing("Conversations of this directory. `%agent --session ID` goes on with one of them.", rows)
 
 
 def _unique_length(found: Sequence[SessionInfo]) -> int:
@@ -305,7 +323,7 @@ def _stats(session: AgentSession) -> Shown:
         ("conversation", f"{cut(store.name)} ({store.session_id})" if store.name else store.session_id),
         ("file", str(store.path or "not saved")),
     ]
-    return Shown("\n".join(_columns(rows)), "listing")
+    return Shown("", "listing", rows)
 
 
 def _export(store: SessionStore, wanted: str) -> Shown:
@@ -342,7 +360,7 @@ def _queue(session: AgentSession) -> Shown:
     rows += [("afterwards", cut(text)) for text in session.follow_up_queue.texts]
     if not rows:
         return Shown("Nothing waits to be said to the agent.", "notice")
-    return _listing("What waits to be said. `%agent queue clear` takes it back.", _columns(rows))
+    return _listing("What waits to be said. `%agent queue clear` takes it back.", rows)
 
 
 async def _clear_queue(session: AgentSession) -> Shown:
@@ -363,16 +381,10 @@ def _refuse_while_busy(session: AgentSession, what: str) -> None:
 # Lists
 
 
-def _listing(title: str, lines: Sequence[str], *, newest_last: bool = False) -> Shown:
+def _listing(title: str, rows: Sequence[Sequence[str]], *, newest_last: bool = False) -> Shown:
     """Under its title as much of the list as can be overlooked, and how much was left out."""
-    left_out = len(lines) - _MAX_ROWS
+    left_out = len(rows) - _MAX_ROWS
     if left_out > 0:
-        kept = lines[-_MAX_ROWS:] if newest_last else lines[:_MAX_ROWS]
-        note = f"  … {left_out:,} more are not listed."
-        lines = [note, *kept] if newest_last else [*kept, note]
-    return Shown("\n".join((title, "", *lines)), "listing")
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        rows = rows[-_MAX_ROWS:] if newest_last else rows[:_MAX_ROWS]
+        title += f" … {left_out:,} more are not listed."
+    return Shown(title, "listing", rows)

@@ -6,6 +6,7 @@ viewer, without a kernel and without scripts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -47,6 +48,7 @@ __all__ = [
     "output_html",
     "picture",
     "steps",
+    "table",
     "thinking",
     "usage",
     "user_message",
@@ -64,6 +66,7 @@ _THUMBNAIL_PIXELS = 240
 _THINKING_TAIL = 1_000
 _MAX_LINE_CHARACTERS = 4_000
 _LEAST_COST = 0.0001
+_CODE = re.compile(r"`([^`]+)`")
 
 
 def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
@@ -240,6 +243,34 @@ def listing(text: str) -> MimeBundle:
     }
 
 
+def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
+    """Draw rows below a sentence.
+
+    Args:
+        title: The sentence, which may be empty; what stands between backticks in it is code.
+        rows: Cells of text, which may be hostile; as many in each row.
+
+    Returns:
+        HTML, Markdown and, in columns, plain text.
+    """
+    shown = [[markup.plain(without_home(cell)) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    columns = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown)
+    drawn = (f"<tr>{''.join(markup.element('td', markup.escape(cell), 'cell') for cell in row)}</tr>" for row in shown)
+    body = markup.element("div", f"<table><tbody>{''.join(drawn)}</tbody></table>", "shown")
+    head = markup.element("div", _with_code(title), "title") if title else ""
+    listed = [
+        ["", *[""] * (len(widths) - 1)],
+        ["---"] * len(widths),
+        *[list(map(markdown.literal, row)) for row in shown],
+    ]
+    return {
+        "text/html": markup.page(markup.element("div", head + body, "card", "notice")),
+        "text/markdown": "\n".join([markdown.literal(title), "", *(f"| {' | '.join(row)} |" for row in listed)]),
+        "text/plain": "\n".join([title, "", *columns]).lstrip("\n"),
+    }
+
+
 def usage(
     model: str, total: Usage, seconds: float, *, conversation: str | None = None, ending: str | None = None
 ) -> MimeBundle:
@@ -307,7 +338,15 @@ def error(text: str) -> MimeBundle:
 def _line(text: str, kind: str) -> MimeBundle:
     text = " ".join(markup.plain(markup.cut(text, characters=_MAX_LINE_CHARACTERS)).split())
     return {
-        "text/html": markup.page(markup.element("div", markup.escape(text), "quiet", kind)),
+        "text/html": markup.page(markup.element("div", _with_code(text), "quiet", kind)),
         "text/markdown": f"*{markdown.literal(text)}*",
         "text/plain": text,
     }
+
+
+def _with_code(text: str) -> str:
+    """A line as HTML, what stands between backticks as code."""
+    parts = _CODE.split(text)
+    return "".join(
+        f"<code>{markup.escape(part)}</code>" if at % 2 else markup.escape(part) for at, part in enumerate(parts)
+    )
