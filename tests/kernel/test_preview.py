@@ -84,6 +84,12 @@ def test_what_it_prints_and_changes_is_told_and_does_not_happen(kernel: Kernel, 
     assert found == "[1, 2, 3] False 0.13436424411240122\n"
 
 
+def test_the_code_stands_before_what_it_would_do_of_which_six_lines_are_shown(kernel: Kernel, api: MessagesApi) -> None:
+    question = asked(kernel, api, "for n in range(9):\n    print('line', n)")
+    assert question.index("for n in range(9):") < question.index("Preview — not run yet: changes n new; prints:")
+    assert "│     line 1\n│ … 4 lines …\n│     line 6\n│     line 7\n│     line 8" in question
+
+
 def test_a_yes_runs_the_code_itself(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("count = 0")
     assert "changes count 0 → 1" in asked(kernel, api, "count += 1", answer="1")
