@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +55,7 @@ def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ch
     monkeypatch.setattr(check, "BIN", Path(sys.executable).parent)
     monkeypatch.setattr(check, "ROOT", tmp_path)
     here = Path(__file__).parent
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {json.dumps(str(here))}\n", encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {shlex.quote(str(here))}\n", encoding="utf-8")
     (tmp_path / "conftest.py").write_text((here / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
 
     def run(code: str) -> check.Result:

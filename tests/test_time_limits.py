@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +65,7 @@ def run(folder: Path, code: str, *options: str) -> tuple[str, Outcomes]:
     (folder / "conftest.py").write_text((TESTS / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "test_hanging.py").write_text(code, encoding="utf-8")
     (folder / "pytest.ini").write_text(
-        f"[pytest]\npythonpath = {json.dumps(str(TESTS))}\nasyncio_mode = auto\n"
+        f"[pytest]\npythonpath = {shlex.quote(str(TESTS))}\nasyncio_mode = auto\n"
         "asyncio_default_fixture_loop_scope = function\n",
         encoding="utf-8",
     )

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-from living import ending
 from pydantic import BaseModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -242,11 +241,12 @@ def served(delay: float, *, tls: bool) -> Generator[dict[str, str]]:
         agent = Path(directory) / "agent"
         agent.mkdir()
         (agent / "settings.json").write_text(json.dumps({"defaultModel": MODEL}))
-        with ending(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as server:
-            assert server.stdout is not None
-            port = server.stdout.readline().strip()
-            environment["ANTHROPIC_BASE_URL"] = f"http{'s' if tls else ''}://127.0.0.1:{port}"
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        with server:
             try:
+                assert server.stdout is not None
+                port = server.stdout.readline().strip()
+                environment["ANTHROPIC_BASE_URL"] = f"http{'s' if tls else ''}://127.0.0.1:{port}"
                 yield environment
             finally:
                 with suppress(ProcessLookupError):

@@ -332,6 +332,7 @@ def test_a_command_may_hold_letters_that_the_locale_lacks(tmp_path: Path) -> Non
         "print(ascii(asyncio.run(Shell().run('printf %s gr\\xfc\\xdfe', cwd=pathlib.Path.cwd())).output))"
     )
     posix = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    world = {**os.environ, **posix, "HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], env=world, capture_output=True, text=True, check=False)
+    world = {**os.environ, **posix, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    # Without site, which reads paths in the locale's letters, and ours may have others.
+    done = subprocess.run([sys.executable, "-S", "-c", program], env=world, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("'gr\\xfc\\xdfe'\n", "")
