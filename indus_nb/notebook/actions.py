@@ -16,6 +16,7 @@ from typing import cast
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.files import write_export
 from indus_nb.messages import CustomMessage, ThinkingLevel, UserMessage
+from indus_nb.providers import Model
 from indus_nb.providers.catalog import split_level
 from indus_nb.render.session_page import export_html, page_name
 from indus_nb.session.session import AgentSession
@@ -184,6 +185,21 @@ def _copy(store: SessionStore, path: Path) -> None:
     except OSError as error:
         problem = f"the copy cannot be written ({error.strerror}). Choose another path"
         raise SessionFileError(path, problem) from error
+
+
+def price(model: Model) -> str:
+    """Say what a million tokens cost, in and out; empty where that is not known or nothing."""
+    cost = model.cost
+    return f"${cost.input:g} / ${cost.output:g}" if cost.input or cost.output else ""
+
+
+def unchosen(session: AgentSession) -> str:
+    """Say which model answers, before the first answer of a conversation whose model nobody chose; else empty."""
+    model = session.model
+    if model is None or not session.models.is_usual or session.last_answer is not None:
+        return ""
+    costs = f" ({paid} for a million tokens in / out)" if (paid := price(model)) else ""
+    return f"{model.name} answers{costs}, for no model was chosen. `%agent model` lists others."
 
 
 def describe(session: AgentSession) -> str:

@@ -486,6 +486,8 @@ class Conversations:
         if request.sandbox not in (None, session.settings.sandbox):
             raise UsageError("The sandbox is chosen when a conversation starts: add --new to start one with --sandbox.")
         self._current = name
+        if session.model is None:
+            self._run(session.models.choose_if_none)
         if any(changes := (request.model, request.provider, request.thinking)):
             self._run(partial(actions.change_model, session, *changes))
         if request.approve is not None:

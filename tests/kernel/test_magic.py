@@ -198,6 +198,21 @@ def test_without_a_model_the_cell_says_what_to_do(tmp_path: Path) -> None:
         assert "--provider offline" in kernel.run("%agent --thinking low").shown[0]
 
 
+def test_a_key_that_is_set_in_a_cell_after_the_error_counts_at_once(tmp_path: Path, api: MessagesApi) -> None:
+    with Kernel(tmp_path, private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url)) as kernel:
+        kernel.run("%load_ext indus_nb")
+        assert "One set in a cell counts at once" in "".join(kernel.run("%agent hello").error["traceback"])
+        kernel.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'test-key'")
+        assert "* " in kernel.run("%agent model").shown[0].splitlines()[2]
+        api.add("Here.", "Here again.")
+        first, second = kernel.run("%agent hello"), kernel.run("%agent hello")
+        chosen = [text for text in first.shown if "for no model was chosen" in text]
+        assert re.search(r"Claude .* answers \(\$\d.* / \$\d.* for a million tokens in / out\)", chosen[0])
+        assert first.shown.index(chosen[0]) < first.shown.index("Here.")
+        assert "Here again." in second.shown
+        assert not [text for text in second.shown if "for no model was chosen" in text]
+
+
 def test_a_provider_without_a_key_is_asked_for_one_and_does_not_stay_chosen(tmp_path: Path, api: MessagesApi) -> None:
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     with Kernel(tmp_path, environment) as kernel:
