@@ -14,7 +14,7 @@ from indus_nb.errors import CredentialsError, SessionBusyError, SessionLockedErr
 from indus_nb.extensions.definitions import agent
 from indus_nb.messages import ImageContent
 from indus_nb.notebook import actions
-from indus_nb.notebook.cell_ids import CellIds
+from indus_nb.notebook.cell_ids import CellIds, asked_from
 from indus_nb.notebook.cell_run import CellRun, in_background
 from indus_nb.notebook.cell_turns import CellTurns
 from indus_nb.notebook.cell_work import VERIFYING_STOPPED, CellWork, verified_in
@@ -90,6 +90,7 @@ class Conversations:
         self._screen: Screen = screen_of(shell)
         self._known = NotebookSessions(shell, cells)
         self._turns = CellTurns(cells)
+        self._cells = cells
         self._served: Served | None = None
         agent.front_end = self._reporter
 
@@ -197,7 +198,7 @@ class Conversations:
         self.thread.close()
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
-        """Send a request to the pages that show our widgets, the newest widget first.
+        """Send a request to the pages of the notebook that it comes from, the newest of our widgets first.
 
         Args:
             what: The kind of request.
@@ -206,10 +207,13 @@ class Conversations:
         Returns:
             The first answer; ``None`` when no page gives one.
         """
+        origin = self._cells.origin
+        asks: JsonObject = {} if origin.cell is None else {"origin": {"cell": origin.cell, "client": origin.client}}
         for live in reversed(self._shown):
-            answer = await live.request(what, **payload)
-            if answer is not None:
-                return answer
+            if origin.widget in (None, live.comm_id):
+                answer = await live.request(what, **payload, **asks)
+                if answer is not None and answer.get("error") != "elsewhere":
+                    return answer
         return None
 
     def insert_below(self, code: str) -> bool:
@@ -275,7 +279,7 @@ class Conversations:
                 self._shell.user_ns[request.output] = session.last_text if answer is None else outcome(session, answer)
 
         if inbox is None:
-            self.thread.begin(partial(in_background, work, self._screen))
+            self.thread.begin(partial(asked_from, self._cells.origin, partial(in_background, work, self._screen)))
             return None
         try:
             with self.kernel.serving(inbox):
@@ -303,7 +307,7 @@ class Conversations:
             return None
         from indus_nb.notebook.page.widget import AgentWidget
 
-        live = AgentWidget("cell", receive, self.thread.call)
+        live = AgentWidget("cell", receive, self.thread.call, self._cells.origin)
         gate.watch(live.comm_id)
         return live
 
@@ -329,6 +333,7 @@ class Conversations:
 
     def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
         gate = self._gate
+        work = partial(asked_from, self._cells.origin, work)
         if gate is None:
             return self.thread.drive(work, inbox)
         with gate.busy():
@@ -392,6 +397,7 @@ class Conversations:
                 outputs=self.kernel.outputs,
                 undo=self.taking_back,
                 surroundings=self.surroundings,
+                shown_in=self._cells.origin,
             )
             self._shown.append(panel.page)
         return panel

@@ -64,11 +64,15 @@ class Book:
     api: MessagesApi
     path: Path
 
-    def run(self, code: str, cell_id: str = "") -> tuple[Cell, list[dict[str, Any]]]:
-        """Run code as the cell of that id, as a front end for notebooks does; the cell, and its payload."""
+    def run(self, code: str, cell_id: str = "", page: str = "") -> tuple[Cell, list[dict[str, Any]]]:
+        """Run code as the cell of that id, as a front end for notebooks does; the cell, and its payload.
+
+        With ``page`` the front end is connected by that name.
+        """
         client = self.kernel._client
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
         message = client.session.msg("execute_request", content, metadata={"cellId": cell_id} if cell_id else {})
+        message["header"]["session"] = page or message["header"]["session"]
         client.shell_channel.send(message)
         cell = Cell(client, message["header"]["msg_id"])
         cell.cells[cell.message_id] = cell
@@ -492,3 +496,20 @@ def test_a_kernel_that_runs_a_notebook_of_another_name_refuses_to_guess(tmp_path
         told = json.dumps(api.requests[-1].body["messages"][-1]["content"])
         assert "The name may be inherited from another kernel." in told
         assert "child" not in told
+
+
+def test_of_two_notebooks_on_one_kernel_the_one_that_asks_is_read_and_none_that_does_not_hold_the_cell(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    first, second = Book(None, api, tmp_path / "first.ipynb"), Book(None, api, tmp_path / "second.ipynb")  # type: ignore[arg-type]
+    first.write(("code", "first-cell", "x = 1"))
+    second.write(("code", "second-cell", "y = 2"))
+    environment = private_environment(tmp_path, JPY_SESSION_NAME=str(first.path))
+    with Kernel(tmp_path, environment) as kernel:
+        first.kernel = second.kernel = kernel
+        first.run("%load_ext indus_nb\nx = 1", "first-cell")
+        for book, cell_id in ((first, "first-cell"), (second, "second-cell")):
+            shown = book.run("%agent verify", cell_id, page=cell_id)[0].shown
+            assert shown[-1].startswith(f"{book.path.name}: 1 of 1 cells ran well")
+        with pytest.raises(AssertionError, match="other cells ran in this kernel too"):
+            second.run("%agent verify", "unsaved-cell", page="another")

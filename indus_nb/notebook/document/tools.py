@@ -62,7 +62,7 @@ class NotebookTools:
 
         seen = await self._reader.look(outputs=True)
         directory = seen.file.path.parent if seen.file is not None else self._reader.directory
-        return await verify(seen.cells, directory, on_progress)
+        return await verify(seen.cells, directory, on_progress, name=seen.name)
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
         """Insert cells with their outputs below the running one, in order.

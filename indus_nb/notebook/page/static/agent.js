@@ -3194,7 +3194,26 @@ class Store {
     this.ended = "";
     this.unwatch = watchKernel(model, (how) => this.end(how));
     model.on("msg:custom", (message) => this.handleMessage(message));
-    this.send({ kind: "ready" });
+    this.greeted = false;
+    this.greet();
+  }
+
+  greet() {
+    if (!this.greeted && this.isHere) {
+      this.greeted = true;
+      this.send({ kind: "ready" });
+    }
+    return this.greeted;
+  }
+
+  get isHere() {
+    const cell = this.model.get("cell");
+    return !this.notebook?.cells || !cell || this.views.size > 0 || this.holds(cell, this.model.get("client"));
+  }
+
+  holds(cell, client) {
+    const own = this.model.widget_manager?.context?.sessionContext?.session?.kernel?.clientId;
+    return Boolean(own && own === client) || [...(this.notebook?.cells ?? [])].some(({ id }) => id === cell);
   }
 
   get state() {
@@ -3213,8 +3232,12 @@ class Store {
     return this.model.widget_manager?.context?.model;
   }
 
+  get path() {
+    return this.model.widget_manager?.context?.path ?? "";
+  }
+
   get place() {
-    return this.model.widget_manager?.context?.path?.split("/").at(-1) ?? "";
+    return this.path.split("/").at(-1) ?? "";
   }
 
   end(how) {
@@ -3243,6 +3266,7 @@ class Store {
   }
 
   handleMessage(message) {
+    if (!this.greet()) return;
     if (message.kind === "request") {
       this.handleRequest(message);
       return;
@@ -3299,7 +3323,12 @@ class Store {
     try {
       const kernel = this.model.widget_manager?.context?.sessionContext?.session?.kernel;
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
-      value = answerRequest(this.notebook, request, this.cellIndex(), runs);
+      const { origin } = request;
+      value =
+        origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
+          ? { error: "elsewhere" }
+          : answerRequest(this.notebook, request, this.cellIndex(), runs);
+      if ("cells" in value && this.path) value.path = this.path;
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }
@@ -3386,6 +3415,7 @@ export default () => {
     render({ el }) {
       const view = store.kind === "panel" ? new PanelView(store) : new CellView(store);
       store.views.add(view);
+      store.greet();
       el.append(view.root);
       view.show(Changes.all());
       view.resume();
