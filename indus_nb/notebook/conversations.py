@@ -86,6 +86,7 @@ class Conversations:
         self._followed: list[AgentSession] = []
         """Those that a cell follows."""
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
+        self.kernel.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._screen: Screen = screen_of(shell)
         self._known = NotebookSessions(shell, cells)

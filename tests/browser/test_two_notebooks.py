@@ -1,4 +1,4 @@
-"""Two notebooks on one kernel in a real JupyterLab: each is read, verified and changed where it was asked."""
+"""Which notebook is meant in a real JupyterLab, of two on one kernel, and what becomes of the file of an open one."""
 
 from __future__ import annotations
 
@@ -43,3 +43,32 @@ def test_what_a_notebook_asks_is_done_to_that_notebook(lab: Lab, page: Page, api
             .map(({context}) => [context.path, [...context.model.cells].length]))"""
     )
     assert sizes["first.ipynb"] == 3
+
+
+def test_a_command_that_writes_the_open_notebook_is_told_from_the_page_that_saves_it(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("open.ipynb", "%load_ext indus_nb", SESSION + "wait", "%agent write", "%agent undo")
+    path = lab.folder / "open.ipynb"
+    notebook = lab.open(page, "open.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    api.add(Reply(ToolUse("bash", {"command": "until [ -e saved ]; do sleep 0.1; done"})), Reply("Waited."))
+    notebook.run(1)
+    expect(notebook.cell(1)).to_contain_text("until [ -e saved ]")
+    before = path.read_bytes()
+    notebook.save()
+    assert path.read_bytes() != before
+    (lab.folder / "saved").touch()
+    notebook.wait_until_run(1)
+    expect(notebook.cell(1)).to_contain_text("Waited.")
+    expect(notebook.cell(1)).not_to_contain_text("written as a file")
+    saved = path.read_bytes()
+    api.add(Reply(ToolUse("bash", {"command": "echo '{}' > open.ipynb"})), Reply("Written."))
+    notebook.run(2)
+    notebook.wait_until_run(2)
+    expect(notebook.cell(2)).to_contain_text("open.ipynb, a notebook that is open, was written as a file")
+    notebook.run(3)
+    notebook.wait_until_run(3)
+    expect(notebook.cell(3)).to_contain_text("As before: open.ipynb")
+    assert path.read_bytes() == saved

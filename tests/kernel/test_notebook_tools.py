@@ -513,3 +513,40 @@ def test_of_two_notebooks_on_one_kernel_the_one_that_asks_is_read_and_none_that_
             assert shown[-1].startswith(f"{book.path.name}: 1 of 1 cells ran well")
         with pytest.raises(AssertionError, match="other cells ran in this kernel too"):
             second.run("%agent verify", "unsaved-cell", page="another")
+
+
+def test_an_open_notebook_is_never_written_as_a_file_unnoticed(tmp_path: Path, api: MessagesApi) -> None:
+    book = Book(None, api, tmp_path / "book.ipynb")  # type: ignore[arg-type]
+    book.write(("code", "first-cell", "x = 1"))
+    before = book.path.read_bytes()
+    environment = private_environment(
+        tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME=str(book.path)
+    )
+    (tmp_path / "link").symlink_to(book.path)
+    with Kernel(tmp_path, environment) as kernel:
+        book.kernel = kernel
+        book.run("%load_ext indus_nb")
+        api.add(
+            Reply(
+                ToolUse("write", {"path": "link", "content": "{}"}),
+                ToolUse("edit", {"path": "book.ipynb", "edits": [{"oldText": "x = 1", "newText": "x = 2"}]}),
+                ToolUse("write", {"path": "other.ipynb", "content": "{}"}),
+            ),
+            Reply("Done."),
+        )
+        book.run("%agent --approve never write it")
+        refused = api.requests[-1].body["messages"][-1]["content"]
+        assert all("Nothing was written. Change its cells with propose_cell." in str(each) for each in refused[:2])
+        assert "Wrote 2 bytes" in str(refused[2])
+        assert book.path.read_bytes() == before
+        for call in (
+            ToolUse("bash", {"command": "echo '{}' > book.ipynb"}),
+            ToolUse("python", {"code": "open('book.ipynb', 'w').write('{}')"}),
+        ):
+            api.add(Reply(call), Reply("Done."))
+            shown = "\n".join(book.run("%agent write it")[0].shown)
+            assert "⚠ book.ipynb, a notebook that is open, was written as a file" in shown
+            assert "propose_cell instead" in str(api.requests[-1].body["messages"][-1])
+            assert book.path.read_bytes() != before
+            assert "book.ipynb" in "\n".join(book.run("%agent undo")[0].shown)
+            assert book.path.read_bytes() == before

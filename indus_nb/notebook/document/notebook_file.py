@@ -261,8 +261,8 @@ def _check_connection(traces: Traces, named: Path) -> None:
     """Take no notebook that the cells of another connection ran from for the one that asks."""
     if traces.elsewhere and traces.ids:
         raise ToolError(
-            f"It is not known which notebook this cell is in: {named} was named to the kernel and does not hold it, and "
-            "other cells ran in this kernel too. Ask the user to save the notebook with this cell, beside that one."
+            f"It is not known which notebook this cell is in: {named} was named to the kernel and does not hold it, "
+            "and other cells ran in this kernel too. Ask the user to save the notebook with this cell, beside that one."
         )
 
 

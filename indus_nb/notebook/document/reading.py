@@ -331,11 +331,11 @@ class Reader:
             ToolError: Neither knows the notebook.
         """
         answer = await self._ask_page("cells", {"outputs": True} if outputs else {})
-        page, traces = _cells_of(answer), await self._traces()
+        page, traces = cells_of(answer), await self._traces()
         if not page:
             file = await in_thread(lambda _: find_notebook(traces))
             return KnownNotebook(file.cells, file, traces.ran_in(file.cells), from_page=False)
-        path = _path_of(answer)
+        path = path_of(answer)
         try:
             file = await in_thread(lambda _: self._file_of(page, path, traces))
         except ToolError:
@@ -413,16 +413,21 @@ class NotebookReader(Reader):
         self.cells = cells
         self.directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
 
+    def named(self) -> tuple[Path | None, bool]:
+        """Return where the notebook lies according to the front end; see `named_notebook`."""
+        return named_notebook(os.environ, self._shell.user_ns, self.directory, self.cells.origin.cell)
+
     async def _traces_here(self) -> Traces:
         history: Any = getattr(self._shell.history_manager, "input_hist_raw", ())
         cells, origin = self.cells, self.cells.origin
-        path, certain = named_notebook(os.environ, self._shell.user_ns, self.directory, origin.cell)
+        path, certain = self.named()
         ids = cells.ran_over(origin.client)
         elsewhere = {at: cell_id for at, cell_id in cells.numbers.items() if cell_id not in ids}
         return Traces(path, certain, ids, [*history], elsewhere)
 
 
-def _cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:
+def cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:
+    """Return the cells of a page's answer; none if it has none."""
     listed: object = None if answer is None else answer.get("cells")
     if not isinstance(listed, list):
         return []
@@ -430,8 +435,8 @@ def _cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:
     return [cell for cell in cells if cell is not None]
 
 
-def _path_of(answer: Mapping[str, Any] | None) -> str:
-    """Where the page has the notebook, without the name of a drive before it."""
+def path_of(answer: Mapping[str, Any] | None) -> str:
+    """Return where the page has the notebook, without the name of a drive before it; empty if it does not say."""
     path: object = None if answer is None else answer.get("path")
     return path.rpartition(":")[2].lstrip("/") if isinstance(path, str) and ".." not in path else ""
 

@@ -598,6 +598,8 @@ class CellsRun(TypedDict):
     """The cells that the kernel was asked to run."""
 
     ids: list[str]
+    path: NotRequired[str]
+    """As in a `CellList`."""
 
 
 class RunShown(TypedDict):
@@ -610,8 +612,8 @@ class RunShown(TypedDict):
 class CannotDo(TypedDict):
     """Why the page did not do it.
 
-    ``unavailable`` where the front end gives no access to its notebook, ``elsewhere`` where another one has the cell that
-    asks.
+    ``unavailable`` where the front end gives no access to its notebook, ``elsewhere`` where another one has the cell
+    that asks.
     """
 
     error: str

@@ -3328,7 +3328,7 @@ class Store {
         origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
           ? { error: "elsewhere" }
           : answerRequest(this.notebook, request, this.cellIndex(), runs);
-      if ("cells" in value && this.path) value.path = this.path;
+      if (("cells" in value || "ids" in value) && this.path) value.path = this.path;
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }

@@ -306,6 +306,8 @@ export interface CellsChanged {
 /** The cells that the kernel was asked to run. */
 export interface CellsRun {
   ids: string[];
+  /** As in a `CellList`. */
+  path?: string;
 }
 
 /** How the outputs of a run come into the page's notebook. */
