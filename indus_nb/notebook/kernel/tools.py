@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import re
 import secrets
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -50,6 +51,8 @@ T = TypeVar("T")
 _REPORT_EVERY = 0.1
 _RULE = "python: what stays in the kernel and can be undone"
 _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
+
+_NAME = re.compile(r"\b[^\W\d]\w*")
 
 
 class UserKernel:
@@ -429,7 +432,7 @@ class UserKernel:
         known = self._known(newest_first)
         last = known.get("cell")
         cells, told = self._journal.since(last if isinstance(last, int) else 0) if wanted.tell_cells else ("", 0)
-        held, count = describe.summary(self._users(), _ALWAYS_HIDDEN) if wanted.tell_variables else ("", 0)
+        held, count = self._told_variables(_NAME.findall(cells)) if wanted.tell_variables else ("", 0)
         digest = hashlib.sha256(held.encode(errors="replace")).hexdigest()[:16] if held else ""
         parts = [cells] if cells else []
         if held and digest != known.get("variables"):
@@ -441,6 +444,15 @@ class UserKernel:
         details = {"kernel": self._id, "cell": self._journal.count, "variables": digest}
         details |= {"toldCells": told, "toldVariables": count}
         return clean_text("\n\n".join(parts)), details
+
+    def _told_variables(self, recent: Sequence[str]) -> describe.Summary:
+        """The variables for a prompt; those first, where there are very many, that the last cells speak of."""
+        space, hidden, agents = self._shell.user_ns, self._shell.user_ns_hidden, self._agents
+
+        def is_users(name: str, value: object) -> bool:
+            return hidden.get(name, space) is not value and agents.get(name) != id(value)
+
+        return describe.summary(space, _ALWAYS_HIDDEN, is_users=is_users, recent=recent)
 
     def _known(self, newest_first: Iterable[Entry]) -> JsonObject:
         for entry in newest_first:
