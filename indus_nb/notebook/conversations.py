@@ -29,9 +29,10 @@ from indus_nb.notebook.kernel.tools import UserKernel
 from indus_nb.notebook.kernel.watch import Watch
 from indus_nb.notebook.magic import HELP, MAP_HELP, Command, Request, parse
 from indus_nb.notebook.notebook_sessions import NotebookSessions
+from indus_nb.notebook.page.asking import ask_notebook
 from indus_nb.notebook.page.comm_gate import CommGate
 from indus_nb.notebook.run_as_cells import cells_of_run, insert_in
-from indus_nb.notebook.session_options import session_options
+from indus_nb.notebook.session_options import as_before, check_key, session_options
 from indus_nb.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.notebook.typed_answers import outcome, typed_answer
 from indus_nb.notebook.values import filled_in
@@ -208,14 +209,7 @@ class Conversations:
         Returns:
             The first answer; ``None`` when no page gives one.
         """
-        origin = self._cells.origin
-        asks: JsonObject = {} if origin.cell is None else {"origin": {"cell": origin.cell, "client": origin.client}}
-        for live in reversed(self._shown):
-            if origin.widget in (None, live.comm_id):
-                answer = await live.request(what, **payload, **asks)
-                if answer is not None and answer.get("error") != "elsewhere":
-                    return answer
-        return None
+        return await ask_notebook(self._shown, self._cells.origin, what, payload)
 
     def insert_below(self, code: str) -> bool:
         """Put a new cell with ``code`` below the one that waits.
@@ -482,10 +476,12 @@ class Conversations:
         session = self._sessions.get(name)
         elsewhere = request.session is not None or request.continue_last or request.no_session
         if session is None or elsewhere or request.new:
-            offer = None if self._sessions or elsewhere or request.new else self._known.offer()
-            if offer is not None:
-                self._screen.show(blocks.notice(offer), final=True)
-            session = self._open(name, request)
+            is_first = not (self._sessions or elsewhere or request.new)
+            session = self._resumed(name, request) if is_first else None
+            if session is None:
+                if is_first and (offer := self._known.offer()) is not None:
+                    self._screen.show(blocks.notice(offer), final=True)
+                session = self._open(name, request)
             self._current = name
             return session
         if request.tools is not None:
@@ -501,6 +497,18 @@ class Conversations:
             session.settings.approve = cast("ApproveMode", request.approve)
         if request.trust is not None and session.trusting.project is not None:
             self._run(lambda: session.trusting.decide("session" if request.trust else "ignore"))
+        return session
+
+    def _resumed(self, name: str, request: Request) -> AgentSession | None:
+        """Go on with the notebook's own conversation where a user is there who may object."""
+        resumed = self._known.resumed() if self._can_ask else None
+        if resumed is None:
+            return None
+        try:
+            session = self._open(name, replace(request, continue_last=True))
+        except SessionLockedError:  # another kernel talks in it: the offer says how to go on
+            return None
+        self._screen.show(blocks.notice(resumed), final=True)
         return session
 
     def _open(self, name: str, request: Request) -> AgentSession:
@@ -548,10 +556,8 @@ class Conversations:
 
     def _check_key(self, session: AgentSession, options: SessionOptions) -> None:
         """Close a session whose model was asked for and has no key: it would be the one of all later cells."""
-        if session.model is None or (options.provider is None and options.model is None):
-            return
         try:
-            session.registry.key_for(session.model)
+            check_key(session, options)
         except CredentialsError:
             self._run(partial(_end, session))
             raise
@@ -559,24 +565,13 @@ class Conversations:
     def _open_anew(self, name: str, options: SessionOptions) -> AgentSession:
         """The conversation that is open here already, opened with other options; as it was, should they be rejected."""
         previous = self._sessions[name]
-        model = previous.model
-        as_before = replace(
-            options,
-            session=str(previous.store.path),
-            continue_last=False,
-            provider=model.provider if model is not None else None,
-            model=model.id if model is not None else None,
-            thinking=previous.thinking_level,
-            tools=previous.chosen_tools,
-            approve=previous.settings.approve,
-            sandbox=previous.settings.sandbox,
-        )
+        before = as_before(previous, options)
         self._close_session(name)
         try:
             session = open_session(options)
             self._check_key(session, options)
         except BaseException:
-            self._sessions[name] = open_session(as_before)
+            self._sessions[name] = open_session(before)
             raise
         return session
 

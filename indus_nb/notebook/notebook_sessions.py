@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from indus_nb.errors import SessionFileError
-from indus_nb.files import write_atomically
+from indus_nb.files import current_directory, write_atomically
 from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.document import Traces, find_notebook, named_notebook, read_notebook
-from indus_nb.resources.settings import agent_directory
+from indus_nb.resources.settings import agent_directory, load_settings
 from indus_nb.storage import SessionInfo, describe_session, session_with_id
 from indus_nb.textcut import counted
 from indus_nb.tools.tool import ToolError
@@ -90,19 +90,34 @@ class NotebookSessions:
         with suppress(OSError):
             write_atomically(self._file(), json.dumps(newest, indent=1).encode(), mode=0o600)
 
+    def resumed(self) -> str | None:
+        """Return a sentence about the conversation that is this notebook's own, if there is one to go on with.
+
+        What a copy of a notebook holds is the other's, as long as that is there; and with ``notebook.afterRestart`` the
+        user may want another one each time.
+        """
+        if (
+            load_settings(current_directory(), agent_directory(), trusted=False).settings.notebook.after_restart
+            == "new"
+        ):
+            return None
+        path = self.last()
+        had = [notebook for notebook, held in self._read().items() if path is not None and held == str(path)]
+        if self._notebook not in had and (not had or any(map(os.path.exists, had))):
+            return None
+        info = _described(path)
+        return info and (
+            f"This notebook's conversation {_when(info)}, {counted(info.message_count, 'message')}, goes on. "
+            "`%agent --new` begins another one."
+        )
+
     def offer(self) -> str | None:
         """Return a sentence about the conversation that this notebook has, if it can be continued."""
-        path = self.last()
-        if path is None:
-            return None
-        with suppress(SessionFileError, OSError):
-            info = describe_session(path)
-            if info.message_count:
-                return (
-                    f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}: "
-                    f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it."
-                )
-        return None
+        info = _described(self.last())
+        return info and (
+            f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}: "
+            f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it."
+        )
 
     def _file(self) -> Path:
         return agent_directory() / "notebooks.json"
@@ -115,6 +130,14 @@ class NotebookSessions:
                     pairs = cast("dict[str, object]", value).items()
                     return {notebook: path for notebook, path in pairs if isinstance(path, str)}
         return {}
+
+
+def _described(path: Path | None) -> SessionInfo | None:
+    """What is in a session file; ``None`` without a message in it."""
+    with suppress(SessionFileError, OSError):
+        info = None if path is None else describe_session(path)
+        return info if info is not None and info.message_count else None
+    return None
 
 
 def _written(path: Path) -> float:

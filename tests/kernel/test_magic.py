@@ -395,6 +395,25 @@ def test_the_path_of_the_home_directory_stands_in_no_output(tmp_path: Path) -> N
     assert str(home) not in str(failed.error)
 
 
+def test_after_a_restart_the_first_prompt_goes_on_with_the_notebooks_conversation(tmp_path: Path) -> None:
+    environment = private_environment(tmp_path, JPY_SESSION_NAME=str(tmp_path / "a.ipynb"))
+    (tmp_path / "a.ipynb").write_text('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}')
+    goes_on = "This notebook's conversation of today"
+    for said in ("first", "second"):
+        with Kernel(tmp_path, environment) as kernel:
+            kernel.run("%load_ext indus_nb")
+            begun = kernel.begin(f"%agent --provider offline {said}", asks=True).finish()
+            assert (goes_on in str(begun.shown)) == (said == "second")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        listed = kernel.begin("%agent fork", asks=True).finish().shown
+        assert goes_on in listed[0]
+        assert "first" in listed[1]
+        assert "second" in listed[1]
+        assert goes_on not in str(kernel.begin("%agent --new --provider offline third", asks=True).finish().shown)
+        assert "first" not in kernel.run("%agent fork").shown[0]
+
+
 def test_a_notebook_goes_on_with_its_own_conversation_and_offers_that(tmp_path: Path) -> None:
     names = ("a.ipynb", "b.ipynb")
     environments = [private_environment(tmp_path, JPY_SESSION_NAME=str(tmp_path / name)) for name in names]

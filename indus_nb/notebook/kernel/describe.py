@@ -206,9 +206,9 @@ def summary(
     return Summary("\n".join([*shown, *ends]), count)
 
 
-def _sorted_out(users: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], dict[str, list[str]]]:
+def _sorted_out(users: Iterable[tuple[str, object]]) -> tuple[list[tuple[str, object]], dict[str, list[str]]]:
     """The variables that hold data, and the names of the others."""
-    data: list[tuple[str, Any]] = []
+    data: list[tuple[str, object]] = []
     named: dict[str, list[str]] = {"functions": [], "classes": [], "modules": []}
     for name, value in users:
         if is_a(value, ModuleType):
@@ -218,7 +218,7 @@ def _sorted_out(users: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]]
             named["classes"].append(name)
         elif is_a(value, FunctionType):
             named["functions"].append(name)
-        elif library_of(cast("type", type(value))) not in _NO_DATA:
+        elif library_of(type(value)) not in _NO_DATA:
             data.append((name, value))
     return data, named
 
