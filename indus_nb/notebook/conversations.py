@@ -17,7 +17,7 @@ from indus_nb.notebook import actions
 from indus_nb.notebook.cell_ids import CellIds, asked_from
 from indus_nb.notebook.cell_run import CellRun, in_background
 from indus_nb.notebook.cell_turns import CellTurns
-from indus_nb.notebook.cell_work import VERIFYING_STOPPED, CellWork, verified_in
+from indus_nb.notebook.cell_work import PAGE_SECONDS, UNDO_PAGE_SECONDS, VERIFYING_STOPPED, CellWork, Work, verified_in
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.document.pictures import image_of
 from indus_nb.notebook.failed_cells import prompt_about_error
@@ -436,7 +436,8 @@ class Conversations:
             moved = await self.taking_back.move(session, wanted)
             cell.left = blocks.notice(f"{said}: {moved}. %agent {again} turns that around.")
 
-        self._with_page(move, asks=self.taking_back.needs_page(wanted))
+        self._run(session.start)  # which knows what earlier kernels did
+        self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)
 
     def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
         """Put what the agent ran in the user's kernel since the last prompt into cells below."""
@@ -448,11 +449,9 @@ class Conversations:
             return
         self._with_page(partial(insert_in, self._notebook, made))
 
-    def _with_page(
-        self, work: Callable[[CellWork], Coroutine[Any, Any, T]], stopped: str = "", *, asks: bool = True
-    ) -> T:
+    def _with_page(self, work: Work[T], stopped: str = "", *, asks: bool = True, wait: float = PAGE_SECONDS) -> T:
         """Do work that ``asks`` the page, for which a widget is shown meanwhile."""
-        cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped)
+        cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped, wait)
         inbox = Inbox()
         try:
             with self.kernel.serving(inbox):

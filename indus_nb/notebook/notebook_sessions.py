@@ -96,10 +96,8 @@ class NotebookSessions:
         What a copy of a notebook holds is the other's, as long as that is there; and with ``notebook.afterRestart`` the
         user may want another one each time.
         """
-        if (
-            load_settings(current_directory(), agent_directory(), trusted=False).settings.notebook.after_restart
-            == "new"
-        ):
+        settings = load_settings(current_directory(), agent_directory(), trusted=False).settings
+        if settings.notebook.after_restart == "new":
             return None
         path = self.last()
         had = [notebook for notebook, held in self._read().items() if path is not None and held == str(path)]
