@@ -258,6 +258,7 @@ class Conversations:
                 self._shown.append(live)
             self._followed.append(session)
             session_id = session.store.session_id
+            await actions.name_by_prompt(session, request.text, text)
             try:
                 branches = self.kernel.settings.rerun == "branch"
                 async with self._turns.turn(session, execution, replaces=branches) as turn:

@@ -407,6 +407,7 @@ def test_after_a_restart_the_first_prompt_goes_on_with_the_notebooks_conversatio
     with Kernel(tmp_path, environment) as kernel:
         kernel.run("%load_ext indus_nb")
         listed = kernel.begin("%agent fork", asks=True).finish().shown
+        assert re.search(r"\d messages  a  +first$", kernel.run("%agent sessions").shown[-1], re.MULTILINE)
         assert goes_on in listed[0]
         assert "first" in listed[1]
         assert "second" in listed[1]
