@@ -8,7 +8,7 @@ from typing import get_args
 from indus_nb.errors import ModelNotFoundError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Model
-from indus_nb.providers.catalog import ModelCost, split_level
+from indus_nb.providers.catalog import split_level, unknown_cost
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import LoadedSettings
 from indus_nb.session.model_choice import model_unavailable
@@ -58,7 +58,7 @@ def choose_model(
             model_id = name if provider else rest
             problems.append(f"{error} It is asked for all the same, with the limits of a usual model.")
             return registry.default(known).model_copy(
-                update={"id": model_id, "name": model_id, "cost": ModelCost()}
+                update={"id": model_id, "name": model_id, "cost": unknown_cost()}
             ), level
     if stored is not None and provider is None:
         try:
@@ -107,23 +107,11 @@ def usual_model(options: SessionOptions, registry: ModelRegistry) -> Model | Non
     return registry.default("anthropic") if options.api_key else registry.first_available()
 
 
-def is_chosen(
-    options: SessionOptions, loaded: LoadedSettings, stored: object, cycled: Sequence[ScopedModel] | None
-) -> bool:
-    """Whether options, settings or the session itself name a model or a provider.
-
-    Args:
-        options: What is requested.
-        loaded: The settings.
-        stored: The model that the session had.
-        cycled: The models to cycle through.
-
-    Returns:
-        Whether ``choose_model`` has more to go by than keys.
-    """
+def is_chosen(options: SessionOptions, loaded: LoadedSettings, *others: object) -> bool:
+    """Whether options or settings name a model or a provider, or any of ``others`` does."""
     settings = loaded.settings
-    named = (options.model, options.provider, stored, settings.default_model, settings.default_provider)
-    return bool(cycled) or any(name is not None for name in named)
+    named = (options.model, options.provider, settings.default_model, settings.default_provider, *others)
+    return any(named)
 
 
 def choose_cycled(

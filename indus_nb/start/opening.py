@@ -15,6 +15,7 @@ from indus_nb import own_imports
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.files import current_directory, expand_user, keep_private
 from indus_nb.providers import Model
+from indus_nb.providers.keys import child_environment
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
     Settings,
@@ -26,18 +27,11 @@ from indus_nb.resources.settings import (
 from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY, Trust
 from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, Equipment, SessionSettings
-from indus_nb.start.models import (
-    DEFAULT_THINKING_LEVEL,
-    choose_cycled,
-    choose_model,
-    is_chosen,
-    thinking_level,
-    usual_model,
-)
-from indus_nb.start.options import SessionOptions, check_tools, text_or_file, usual_tools
+from indus_nb.start import models
+from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
+from indus_nb.start.options import SessionOptions, check_limits, check_tools, text_or_file, usual_tools
 from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
-from indus_nb.tools.process import child_environment
 from indus_nb.vault import Vault
 from indus_nb.wire import JsonObject
 
@@ -121,8 +115,8 @@ class _Plan:
         from indus_nb.resources.sandbox_settings import make_sandboxes
 
         hidden = (self.agent_dir, directory)
-        own = self.loaded.own_sandbox
-        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own)
+        own, note = self.loaded.own_sandbox, self.trust.note_sandbox
+        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own, note)
         if self.sandboxes is not None and self.sandboxes.problem is not None:
             problems.append(self.sandboxes.problem)
 
@@ -158,6 +152,9 @@ class _Plan:
             sandbox="off" if self.sandboxes is None else self.sandboxes.mode,
             vault=self.vault,
             jobs=self.jobs,
+            max_cost=self.options.max_cost,
+            max_turns=self.options.max_turns,
+            timeout=self.options.timeout,
         )
 
     def keep_secrets(self, registry: ModelRegistry, directory: Callable[[], Path]) -> None:
@@ -261,6 +258,7 @@ def open_leading(options: SessionOptions, *, definable: bool) -> tuple[AgentSess
 def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) -> tuple[AgentSession, _Plan]:
     if sum((options.session is not None, options.continue_last, options.no_session)) > 1:
         raise UsageError("Choose one of --session, --continue and --no-session.")
+    check_limits(options)
     cwd = _working_directory(options, shared)
     agent_dir = agent_directory()
     plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
@@ -351,8 +349,8 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
         store.close()
         raise
     plan.attach(session)
-    session.models.usual = partial(usual_model, options, registry)
-    session.models.is_usual = shared is None and not is_chosen(options, loaded, stored.model, cycled)
+    session.models.usual = partial(models.usual_model, options, registry)
+    session.models.is_usual = shared is None and not models.is_chosen(options, loaded, stored.model, cycled)
     session.problems[:0] = problems
     session.steering.mode = settings.steering_mode
     session.follow_up_queue.mode = settings.follow_up_mode
@@ -455,7 +453,7 @@ def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Itera
         if not path.startswith(("!", "-")) and (trusted or not of_project):
             named.append((Path(path.lstrip("+")), "project" if of_project else "user"))
     check = project.check if project is not None else None
-    yield from discover([*directories, (user, "user")], [*named, *requested], check)
+    yield from discover([*directories, (user, "user")], [*named, *requested], check, session.problems)
     yield from installed()
 
 

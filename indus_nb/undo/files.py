@@ -107,11 +107,6 @@ def hold(path: Path) -> HeldFile:
     return _state(path)
 
 
-def is_as_held(path: Path, held: HeldFile) -> bool:
-    """Return whether a file holds what it held."""
-    return _state(path)[0] == held[0]
-
-
 class Files:
     """The files below one directory, with what has to be known of them to take changes back."""
 

@@ -32,7 +32,7 @@ from indus_nb.undo import (
     forecast,
     take,
 )
-from indus_nb.undo.files import FilesCheckpoint, HeldFile, hold, is_as_held
+from indus_nb.undo.files import FilesCheckpoint, HeldFile, hold
 
 _MAX_NAMED = 5
 _MAX_LINE_CHARACTERS = 300
@@ -175,7 +175,7 @@ class Steps:
     def changed_notebooks(self, call: str) -> list[Path]:
         """Return those of them that are not as they were."""
         held = self._held.get(call)
-        return [] if held is None else [path for path, was in held.files.items() if not is_as_held(path, was)]
+        return [] if held is None else [path for path, was in held.files.items() if hold(path)[0] != was[0]]
 
     def keep_notebooks(self, call: str, overwritten: Collection[Path]) -> str:
         """Take note that a call has written notebooks that are open, in a step of its own.
