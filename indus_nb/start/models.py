@@ -108,7 +108,16 @@ def usual_model(options: SessionOptions, registry: ModelRegistry) -> Model | Non
 
 
 def is_chosen(options: SessionOptions, loaded: LoadedSettings, *others: object) -> bool:
-    """Whether options or settings name a model or a provider, or any of ``others`` does."""
+    """Whether options or settings name a model or a provider.
+
+    Args:
+        options: What is requested.
+        loaded: The settings.
+        others: Models that were chosen elsewhere, if any were.
+
+    Returns:
+        Whether ``choose_model`` has more to go by than keys.
+    """
     settings = loaded.settings
     named = (options.model, options.provider, settings.default_model, settings.default_provider, *others)
     return any(named)
