@@ -218,32 +218,3 @@ def test_another_client_that_was_there_before_sees_the_run_and_can_answer(
         expect(each.cell(1).locator(".indus-answer").last).to_contain_text("Done.")
         expect(each.cell(1).locator(".ia-root")).to_have_count(0)
     context.close()
-
-
-BLOCK = """() => {
-    const {commands} = window.jupyterapp;
-    commands.execute('notebook:run-cell');
-    setTimeout(() => { const end = Date.now() + 6000; while (Date.now() < end) {} }, 20);
-}"""
-
-
-def test_a_page_that_is_busy_for_too_long_gets_the_questions_that_come_later(
-    lab: Lab, page: Page, api: MessagesApi
-) -> None:
-    held = Gate()
-    api.add(Reply(Text("I look, ", held, "and ask."), ToolUse("bash", {"command": "touch asked-late"})), Reply("Done."))
-    notebook, _ = opened(lab, page, "late.ipynb", ASK + "--approve writes look")
-    cell = notebook.cell(1)
-    cell.locator(".cm-content").click()
-    page.evaluate(BLOCK)
-    expect(cell).to_contain_text("I look,")
-    expect(cell.get_by_role("button", name="Stop")).to_be_visible()
-    held.open()
-    question = cell.get_by_role("dialog")
-    expect(question).to_contain_text("touch asked-late")
-    question.get_by_role("button", name=re.compile(r"^Yes\b")).first.click()
-    notebook.wait_until_run(1)
-    expect(cell).to_contain_text("Done.")
-    expect(cell.get_by_text("I look, and ask.")).to_have_count(1)
-    expect(cell.locator(".ia-root")).to_have_count(0)
-    assert (lab.folder / "asked-late").exists()

@@ -63,8 +63,6 @@ class CellDialogs:
         self._incomplete: set[str] = set()
         """Dialogs that are not asked outside of the page before their outcome is known: ``input()`` cannot change."""
         self._over: set[str] = set()
-        self._outside: set[str] = set()
-        """Those that `input()` asks: a page that comes later is given the next ones."""
         self._detach: Callable[[], None] | None = None
 
     def attach(self, *, asks: bool) -> None:
@@ -76,13 +74,11 @@ class CellDialogs:
         self._detach = self._ui.attach(self._show, asks=asks, amends=True)
 
     def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
-        """Return the dialogs that a page may show now.
+        """Return the dialogs that may be shown here now.
 
         Each comes with the seconds until it answers itself.
         """
-        if not self._asks or self._detach is None:
-            return ()
-        return [each for each in self._ui.open_dialogs_with_time(self._show) if each[0].id not in self._outside]
+        return self._ui.open_dialogs_with_time(self._show) if self._asks and self._detach is not None else ()
 
     def detach(self) -> None:
         """Show nothing any more."""
@@ -100,8 +96,7 @@ class CellDialogs:
         if isinstance(frame, Notify):
             self._show_notice(plain(frame.message))
             return
-        asked_outside = isinstance(frame, Cancel) and frame.target_id in self._outside
-        shown = False if asked_outside else self._in_page(frame)
+        shown = self._in_page(frame)
         if shown is None:
             self._undecided.append(frame)
         elif not shown:
@@ -127,7 +122,6 @@ class CellDialogs:
         if self._inbox is None:
             self._thread.call(partial(self._ui.answer, frame.id, None))
         else:
-            self._outside.add(frame.id)
             self._inbox.put(partial(self._ask, frame))
 
     def _ask(self, frame: Dialog) -> None:

@@ -137,11 +137,6 @@ class StaticDrawing:
         if card.finished:
             self._vacate([display for display, _ in cleared])
 
-    def has_begun(self, block: Block) -> bool:
-        """Return whether a block that is not finished is shown already."""
-        drawn = self._drawn.get(block.key)
-        return drawn is not None and drawn.version >= 0
-
     def is_growing(self) -> bool:
         """Return whether something is shown that will change."""
         return any(drawn.display is not None for drawn in self._drawn.values())
@@ -264,7 +259,7 @@ class CellView:
 
     What is finished is drawn as displays, what grows in a widget below them if there is one.
 
-    Without a widget, or while no page is ready after three seconds, what grows is drawn as displays as well.
+    Without a widget, or when no page is ready within three seconds, what grows is drawn as displays as well.
     """
 
     def __init__(
@@ -289,8 +284,6 @@ class CellView:
         self._shown_at = transcript.clock()
         self._static = StaticDrawing(screen)
         self._live = live
-        self._late: AgentWidget | None = None
-        """The widget while no page is ready for it, and what grows is drawn as displays."""
         self._tail = LiveDrawing(live) if live is not None else None
         self._waiting: MimeBundle | None = None
         self._is_held = is_held
@@ -303,7 +296,7 @@ class CellView:
 
     @property
     def live(self) -> AgentWidget | None:
-        """The widget, while it is shown."""
+        """The widget, while it is shown and not given up."""
         return self._live
 
     async def draw_soon(self) -> None:
@@ -314,8 +307,6 @@ class CellView:
     def draw(self) -> None:
         """Draw what changed."""
         self._transcript.tick(asking=self._is_held())
-        if self._late is not None and self._late.ready.is_set():
-            self._come_late(self._late)
         if self._live is None:
             self._draw_static()
             return
@@ -331,8 +322,6 @@ class CellView:
             keeps_widget: Whether to leave it open, for pages that do not get what is drawn.
         """
         live, tail = self._live, self._tail
-        if self._late is not None:
-            self._late.close()
         if live is not None and tail is not None:
             live.set(busy=False, stopping=False, note="")
             for block in self._transcript.blocks if live.reloaded else ():
@@ -349,18 +338,13 @@ class CellView:
                 live.close()
 
     def _give_up(self) -> None:
-        """Wait for no page: clicks do not arrive while a cell is busy, there are no widgets, or it is very slow."""
-        self._late, self._live = self._live, None
+        """No page can answer: clicks do not arrive while a cell is busy, or no front end shows widgets."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.close()
         self._free_slot()
         self._draw_static()
         self._clear_slot()
-
-    def _come_late(self, live: AgentWidget) -> None:
-        """Go on in the widget: what was begun as a display is ended there."""
-        self._late, self._live = None, live
-        self._static.show_waiting(None)
-        self._waiting = None
-        self._show_widget(live)
 
     def _free_slot(self) -> None:
         """Let the next block stand where the widget is."""
@@ -413,7 +397,7 @@ class CellView:
         if not self._is_held() and not live.reloaded:
             done = _finished_first(self._transcript.blocks)
         for block in self._transcript.blocks[len(done) :]:
-            (self._static if self._static.has_begun(block) else self._tail).draw(block)
+            self._tail.draw(block)
         live.set(**live_state(self._transcript, self._spent_before))
         if done:
             self._free_slot()
