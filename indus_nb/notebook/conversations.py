@@ -481,11 +481,7 @@ class Conversations:
         elsewhere = request.session is not None or request.continue_last or request.no_session
         if session is None or elsewhere or request.new:
             is_first = not (self._sessions or elsewhere or request.new)
-            session = self._resumed(name, request) if is_first else None
-            if session is None:
-                if is_first and (offer := self._known.offer()) is not None:
-                    self._screen.show(blocks.notice(offer), final=True)
-                session = self._open(name, request)
+            session = (self._resumed(name, request) if is_first else None) or self._open(name, request)
             self._current = name
             return session
         if request.tools is not None:
@@ -504,16 +500,16 @@ class Conversations:
         return session
 
     def _resumed(self, name: str, request: Request) -> AgentSession | None:
-        """Go on with the notebook's own conversation where a user is there who may object."""
+        """Go on with the notebook's own conversation where a user is there who may object; else say which it has."""
         resumed = self._known.resumed() if self._can_ask else None
-        if resumed is None:
-            return None
-        try:
-            session = self._open(name, replace(request, continue_last=True))
-        except SessionLockedError:  # another kernel talks in it: the offer says how to go on
-            return None
-        self._screen.show(blocks.notice(resumed), final=True)
-        return session
+        if resumed is not None:
+            with contextlib.suppress(SessionLockedError):  # another kernel talks in it
+                session = self._open(name, replace(request, continue_last=True))
+                self._screen.show(blocks.notice(resumed), final=True)
+                return session
+        if (offer := self._known.offer()) is not None:
+            self._screen.show(blocks.notice(offer), final=True)
+        return None
 
     def _open(self, name: str, request: Request) -> AgentSession:
         """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""
