@@ -124,6 +124,23 @@ class Lab:
                     raise
         return Notebook(page)
 
+    def open_beside(self, page: Page, name: str) -> Notebook:
+        """Open another notebook on the kernel of the one in front, as *Change Kernel* does."""
+        page.evaluate(
+            """async name => {
+                const {id} = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+                const panel = await window.jupyterapp.commands.execute(
+                    'docmanager:open', {path: name, factory: 'Notebook', kernel: {id}});
+                await panel.sessionContext.ready;
+            }""",
+            name,
+        )
+        page.wait_for_function(
+            "name => window.jupyterapp.shell.currentWidget?.context?.path.endsWith(name)", arg=name, timeout=60_000
+        )
+        page.wait_for_function(KERNEL_IS_READY, timeout=60_000)
+        return Notebook(page, ".jp-NotebookPanel:not(.lm-mod-hidden) ")
+
     def open_without_kernel(self, page: Page, name: str) -> Notebook:
         """Open a notebook without starting a kernel for it."""
         page.goto(f"{self.url}/lab?reset&token={TOKEN}")
@@ -171,12 +188,13 @@ class Lab:
 class Notebook:
     """An open notebook; cells are counted from 0."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, within: str = "") -> None:
         self.page = page
+        self._within = within
 
     def cell(self, number: int) -> Any:
         """The element of a cell."""
-        return self.page.locator(".jp-Notebook .jp-Cell").nth(number)
+        return self.page.locator(f"{self._within}.jp-Notebook .jp-Cell").nth(number)
 
     def run(self, number: int) -> None:
         """Click into the cell and press shift-enter."""

@@ -6,6 +6,7 @@ Everything runs on the agent's loop. A front end adds only how it is asked and h
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,14 +17,19 @@ from typing import cast
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.files import write_export
 from indus_nb.messages import CustomMessage, ThinkingLevel, UserMessage
+from indus_nb.providers import Model
 from indus_nb.providers.catalog import split_level
 from indus_nb.render.session_page import export_html, page_name
+from indus_nb.resources.settings import agent_directory
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import SessionInfo, SessionStore, list_sessions
 from indus_nb.storage.format import format_line
+from indus_nb.textcut import one_line
 
 MAX_SESSIONS = 500
 """How many files of a directory are looked at, newest first."""
+_MAX_KNOWN_BYTES = 4 << 20
+_MAX_TITLE_CHARACTERS = 80
 OBJECTED = "An extension objected: the conversation stays where it is."
 
 
@@ -126,6 +132,43 @@ async def sessions_here(store: SessionStore) -> list[SessionInfo]:
     return [info for info in found if info.cwd in ("", str(store.cwd), str(store.cwd.absolute()))]
 
 
+def known_sessions_file() -> Path:
+    """Return the file that holds which conversations notebooks have had."""
+    return agent_directory() / "notebooks.json"
+
+
+def known_sessions() -> dict[str, list[str]]:
+    """Return the session files of notebooks by their paths, the one used last at the end."""
+    with suppress(OSError, ValueError):
+        if known_sessions_file().stat().st_size <= _MAX_KNOWN_BYTES:
+            value: object = json.loads(known_sessions_file().read_bytes())
+            pairs = cast("dict[str, object]", value).items() if isinstance(value, dict) else ()
+            listed = {path: [held] if isinstance(held, str) else held for path, held in pairs}
+            return {
+                path: [str(each) for each in cast("list[object]", held)]
+                for path, held in listed.items()
+                if held and isinstance(held, list)
+            }
+    return {}
+
+
+def notebook_names() -> dict[str, str]:
+    """Return the names of notebooks by the session files of the conversations that they have had."""
+    return {held: Path(path).stem for path, sessions in known_sessions().items() for held in sessions}
+
+
+async def name_by_prompt(session: AgentSession, written: str, sent: str) -> None:
+    """Name a conversation by its first prompt as that was written, where what is sent holds values.
+
+    Args:
+        session: The session.
+        written: What the user wrote.
+        sent: What the model is shown of it.
+    """
+    if written not in ("", sent) and not session.messages and session.store.name is None:
+        await session.set_name(one_line(written, _MAX_TITLE_CHARACTERS))
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
     """Where a session was written to."""
@@ -184,6 +227,21 @@ def _copy(store: SessionStore, path: Path) -> None:
     except OSError as error:
         problem = f"the copy cannot be written ({error.strerror}). Choose another path"
         raise SessionFileError(path, problem) from error
+
+
+def price(model: Model) -> str:
+    """Say what a million tokens cost, in and out; empty where that is not known or nothing."""
+    cost = model.cost
+    return f"${cost.input:g} / ${cost.output:g}" if cost.input or cost.output else ""
+
+
+def unchosen(session: AgentSession) -> str:
+    """Say which model answers, before the first answer of a conversation whose model nobody chose; else empty."""
+    model = session.model
+    if model is None or not session.models.is_usual or session.last_answer is not None:
+        return ""
+    costs = f" ({paid} for a million tokens in / out)" if (paid := price(model)) else ""
+    return f"{model.name} answers{costs}, for no model was chosen. `%agent model` lists others."
 
 
 def describe(session: AgentSession) -> str:

@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar, cast
 
+T = TypeVar("T")
 _MAX_IDS = 10_000
+
+
+class Origin(NamedTuple):
+    """Where a request to the notebook comes from: several notebooks may use one kernel.
+
+    Attributes:
+        cell: The id of the cell that asks.
+        client: The id that the page that ran the cell has for its connection to the kernel; each notebook has its own.
+        widget: The comm of the widget in which the user asks, in the place of a cell.
+    """
+
+    cell: str | None = None
+    client: str | None = None
+    widget: str | None = None
+
+
+ORIGIN: ContextVar[Origin | None] = ContextVar("indus_nb origin", default=None)
+"""Set in the tasks of the agent's thread; what they start inherits it."""
+
+
+async def asked_from(origin: Origin, work: Callable[[], Awaitable[T]]) -> T:
+    """Do work whose requests to the notebook come from a place.
+
+    Args:
+        origin: The place.
+        work: The work.
+
+    Returns:
+        What it returns.
+    """
+    ORIGIN.set(origin)
+    return await work()
 
 
 class CellIds:
@@ -14,7 +48,10 @@ class CellIds:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._ids: set[str] = set()
+        self._ids: dict[str, str | None] = {}
+        """The ids, with the connection over which each cell was run last."""
+        self.numbers: dict[int, str] = {}
+        """The ids by the numbers that the cells ran with."""
         self._note(self.running)
         shell.events.register("pre_run_cell", self._note_cell)
 
@@ -31,6 +68,16 @@ class CellIds:
         return cast("Mapping[str, Any]", parent) if isinstance(parent, dict) else {}
 
     @property
+    def origin(self) -> Origin:
+        """Where what goes on was asked for: in the running cell, unless the task knows better."""
+        return ORIGIN.get() or Origin(self.running, self._client)
+
+    def ran_over(self, client: str | None) -> frozenset[str]:
+        """Return the ids of the cells that were run over a connection; all of them without one."""
+        self._note(self.running)
+        return frozenset(own_id for own_id, own in self._ids.items() if client in (None, own))
+
+    @property
     def running(self) -> str | None:
         """The id that the front end gave the running cell."""
         metadata: Any = self.request.get("metadata")
@@ -44,8 +91,17 @@ class CellIds:
         return frozenset(self._ids)
 
     def _note_cell(self, info: Any) -> None:
-        self._note(getattr(info, "cell_id", None))
+        cell_id: object = getattr(info, "cell_id", None)
+        self._note(cell_id)
+        if isinstance(cell_id, str) and getattr(info, "store_history", False) and len(self.numbers) < _MAX_IDS:
+            self.numbers[self._shell.execution_count] = cell_id
 
     def _note(self, cell_id: object) -> None:
-        if isinstance(cell_id, str) and len(self._ids) < _MAX_IDS:
-            self._ids.add(cell_id)
+        if isinstance(cell_id, str) and (cell_id in self._ids or len(self._ids) < _MAX_IDS):
+            self._ids[cell_id] = self._client
+
+    @property
+    def _client(self) -> str | None:
+        header: object = self.request.get("header")
+        client = cast("Mapping[str, object]", header).get("session") if isinstance(header, dict) else None
+        return client if isinstance(client, str) else None

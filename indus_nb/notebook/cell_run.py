@@ -10,6 +10,7 @@ from indus_nb.errors import IndusError
 from indus_nb.events import EntryAdded, MessageEnd, SessionEvent
 from indus_nb.limits.budget import Budget, spending, spending_from
 from indus_nb.messages import ImageContent, UserMessage
+from indus_nb.notebook import actions
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.kernel.long_code import CodeOfCell
 from indus_nb.notebook.kernel.outputs import OutputBoard
@@ -131,6 +132,8 @@ class CellRun:
             for problem in session.all_problems:
                 if problem not in shown:  # what the session's start, or an answer to a question, has brought
                     self._transcript.add_notice(problem)
+            if unchosen := actions.unchosen(session):
+                self._transcript.add_notice(unchosen)
             # Not before the prompt is accepted: the events until then belong to another cell.
             subscriptions.append(session.subscribe(self._watch))
 

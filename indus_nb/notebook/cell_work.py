@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.kernel.interrupts import Interrupted
@@ -23,8 +23,14 @@ if TYPE_CHECKING:
     from indus_nb.notebook.page.widget import AgentWidget
 
 T = TypeVar("T")
-_PAGE_SECONDS = 3.0
+PAGE_SECONDS = 3.0
+"""How long work waits for a page that may not be there."""
+UNDO_PAGE_SECONDS = 15.0
+"""How long undo waits for the page, without which it cannot do anything to cells."""
 _LOOK_EVERY = 0.05
+
+
+Work: TypeAlias = Callable[["CellWork"], Coroutine[Any, Any, T]]
 
 
 class CellWork:
@@ -39,6 +45,7 @@ class CellWork:
         screen: Screen,
         live: Callable[[Callable[[PanelRequest], None]], AgentWidget | None],
         stopped: str,
+        page_seconds: float = PAGE_SECONDS,
     ) -> None:
         """Show the widget, or nothing yet.
 
@@ -47,9 +54,11 @@ class CellWork:
             live: Makes the widget, if a page may show one, of what handles its requests.
             stopped: What the cell fails with when the user ends it; empty for work that is not shown to go on, which
                 has no Stop.
+            page_seconds: How long it waits for a page.
         """
         self.left: MimeBundle = NOTHING
         self._stopped = stopped
+        self._page_seconds = page_seconds
         self._live = live(self._receive)
         self._display = screen.show(NOTHING if self._live is None else self._live.bundle, final=False)
         self._task: asyncio.Task[Any] | None = None
@@ -64,7 +73,7 @@ class CellWork:
     def run(
         self,
         drive: Callable[[Callable[[], Coroutine[Any, Any, T]]], T],
-        work: Callable[[CellWork], Coroutine[Any, Any, T]],
+        work: Work[T],
         shown: list[AgentWidget],
     ) -> T:
         """Do the work and wait for it.
@@ -97,13 +106,13 @@ class CellWork:
         else:
             self._display.update(blocks.notice(note), final=False)
 
-    async def _do(self, work: Callable[[CellWork], Coroutine[Any, Any, T]], shown: list[AgentWidget]) -> T:
+    async def _do(self, work: Work[T], shown: list[AgentWidget]) -> T:
         self._task = asyncio.current_task()
         live = self._live
         try:
             if live is not None and self._stopped:
                 live.set(busy=True, started_ms_ago=0)
-            async with _shown_to_page(live, shown):
+            async with _shown_to_page(live, shown, self._page_seconds):
                 return await work(self)
         finally:
             self._task = None
@@ -119,10 +128,10 @@ class CellWork:
 
 
 @asynccontextmanager
-async def _shown_to_page(live: AgentWidget | None, shown: list[AgentWidget]) -> AsyncGenerator[None]:
+async def _shown_to_page(live: AgentWidget | None, shown: list[AgentWidget], seconds: float) -> AsyncGenerator[None]:
     """Have a page answer through a widget within this context, if one shows it; it is closed afterwards."""
     try:
-        deadline = time.monotonic() + _PAGE_SECONDS
+        deadline = time.monotonic() + seconds
         # What a page says comes on another thread, and this waits for nothing else.
         while live is not None and not live.ready.is_set() and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_EVERY)

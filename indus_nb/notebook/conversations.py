@@ -14,10 +14,10 @@ from indus_nb.errors import CredentialsError, SessionBusyError, SessionLockedErr
 from indus_nb.extensions.definitions import agent
 from indus_nb.messages import ImageContent
 from indus_nb.notebook import actions
-from indus_nb.notebook.cell_ids import CellIds
+from indus_nb.notebook.cell_ids import CellIds, asked_from
 from indus_nb.notebook.cell_run import CellRun, in_background
 from indus_nb.notebook.cell_turns import CellTurns
-from indus_nb.notebook.cell_work import VERIFYING_STOPPED, CellWork, verified_in
+from indus_nb.notebook.cell_work import PAGE_SECONDS, UNDO_PAGE_SECONDS, VERIFYING_STOPPED, CellWork, Work, verified_in
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.document.pictures import image_of
 from indus_nb.notebook.failed_cells import prompt_about_error
@@ -29,9 +29,10 @@ from indus_nb.notebook.kernel.tools import UserKernel
 from indus_nb.notebook.kernel.watch import Watch
 from indus_nb.notebook.magic import HELP, MAP_HELP, Command, Request, parse
 from indus_nb.notebook.notebook_sessions import NotebookSessions
+from indus_nb.notebook.page.asking import ask_notebook
 from indus_nb.notebook.page.comm_gate import CommGate
 from indus_nb.notebook.run_as_cells import cells_of_run, insert_in
-from indus_nb.notebook.session_options import session_options
+from indus_nb.notebook.session_options import as_before, check_key, session_options
 from indus_nb.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.notebook.typed_answers import outcome, typed_answer
 from indus_nb.notebook.values import filled_in
@@ -86,10 +87,12 @@ class Conversations:
         self._followed: list[AgentSession] = []
         """Those that a cell follows."""
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
+        self.kernel.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._screen: Screen = screen_of(shell)
         self._known = NotebookSessions(shell, cells)
         self._turns = CellTurns(cells)
+        self._cells = cells
         self._served: Served | None = None
         agent.front_end = self._reporter
 
@@ -197,7 +200,7 @@ class Conversations:
         self.thread.close()
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
-        """Send a request to the pages that show our widgets, the newest widget first.
+        """Send a request to the pages of the notebook that it comes from, the newest of our widgets first.
 
         Args:
             what: The kind of request.
@@ -206,11 +209,7 @@ class Conversations:
         Returns:
             The first answer; ``None`` when no page gives one.
         """
-        for live in reversed(self._shown):
-            answer = await live.request(what, **payload)
-            if answer is not None:
-                return answer
-        return None
+        return await ask_notebook(self._shown, self._cells.origin, what, payload)
 
     def insert_below(self, code: str) -> bool:
         """Put a new cell with ``code`` below the one that waits.
@@ -261,6 +260,7 @@ class Conversations:
                 self._shown.append(live)
             self._followed.append(session)
             session_id = session.store.session_id
+            await actions.name_by_prompt(session, request.text, text)
             try:
                 branches = self.kernel.settings.rerun == "branch"
                 async with self._turns.turn(session, execution, replaces=branches) as turn:
@@ -277,7 +277,7 @@ class Conversations:
                 self._shell.user_ns[request.output] = session.last_text if answer is None else outcome(session, answer)
 
         if inbox is None:
-            self.thread.begin(partial(in_background, work, self._screen))
+            self.thread.begin(partial(asked_from, self._cells.origin, partial(in_background, work, self._screen)))
             return None
         try:
             with self.kernel.serving(inbox):
@@ -305,7 +305,7 @@ class Conversations:
             return None
         from indus_nb.notebook.page.widget import AgentWidget
 
-        live = AgentWidget("cell", receive, self.thread.call)
+        live = AgentWidget("cell", receive, self.thread.call, self._cells.origin)
         gate.watch(live.comm_id)
         return live
 
@@ -331,6 +331,7 @@ class Conversations:
 
     def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
         gate = self._gate
+        work = partial(asked_from, self._cells.origin, work)
         if gate is None:
             return self.thread.drive(work, inbox)
         with gate.busy():
@@ -393,6 +394,7 @@ class Conversations:
                 outputs=self.kernel.outputs,
                 undo=self.taking_back,
                 surroundings=self.surroundings,
+                shown_in=self._cells.origin,
             )
             self._shown.append(panel.page)
         return panel
@@ -437,7 +439,8 @@ class Conversations:
             moved = await self.taking_back.move(session, wanted)
             cell.left = blocks.notice(f"{said}: {moved}. %agent {again} turns that around.")
 
-        self._with_page(move, asks=self.taking_back.needs_page(wanted))
+        self._run(session.start)  # which knows what earlier kernels did
+        self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)
 
     def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
         """Put what the agent ran in the user's kernel since the last prompt into cells below."""
@@ -449,11 +452,9 @@ class Conversations:
             return
         self._with_page(partial(insert_in, self._notebook, made))
 
-    def _with_page(
-        self, work: Callable[[CellWork], Coroutine[Any, Any, T]], stopped: str = "", *, asks: bool = True
-    ) -> T:
+    def _with_page(self, work: Work[T], stopped: str = "", *, asks: bool = True, wait: float = PAGE_SECONDS) -> T:
         """Do work that ``asks`` the page, for which a widget is shown meanwhile."""
-        cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped)
+        cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped, wait)
         inbox = Inbox()
         try:
             with self.kernel.serving(inbox):
@@ -478,10 +479,8 @@ class Conversations:
         session = self._sessions.get(name)
         elsewhere = request.session is not None or request.continue_last or request.no_session
         if session is None or elsewhere or request.new:
-            offer = None if self._sessions or elsewhere or request.new else self._known.offer()
-            if offer is not None:
-                self._screen.show(blocks.notice(offer), final=True)
-            session = self._open(name, request)
+            is_first = not (self._sessions or elsewhere or request.new)
+            session = (self._resumed(name, request) if is_first else None) or self._open(name, request)
             self._current = name
             return session
         if request.tools is not None:
@@ -489,6 +488,8 @@ class Conversations:
         if request.sandbox not in (None, session.settings.sandbox):
             raise UsageError("The sandbox is chosen when a conversation starts: add --new to start one with --sandbox.")
         self._current = name
+        if session.model is None:
+            self._run(session.models.choose_if_none)
         if any(changes := (request.model, request.provider, request.thinking)):
             self._run(partial(actions.change_model, session, *changes))
         if request.approve is not None:
@@ -496,6 +497,18 @@ class Conversations:
         if request.trust is not None and session.trusting.project is not None:
             self._run(lambda: session.trusting.decide("session" if request.trust else "ignore"))
         return session
+
+    def _resumed(self, name: str, request: Request) -> AgentSession | None:
+        """Go on with the notebook's own conversation where a user is there who may object; else say which it has."""
+        resumed = self._known.resumed() if self._can_ask else None
+        if resumed is not None:
+            with contextlib.suppress(SessionLockedError):  # another kernel talks in it
+                session = self._open(name, replace(request, continue_last=True))
+                self._screen.show(blocks.notice(resumed), final=True)
+                return session
+        if (offer := self._known.offer()) is not None:
+            self._screen.show(blocks.notice(offer), final=True)
+        return None
 
     def _open(self, name: str, request: Request) -> AgentSession:
         """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""
@@ -542,10 +555,8 @@ class Conversations:
 
     def _check_key(self, session: AgentSession, options: SessionOptions) -> None:
         """Close a session whose model was asked for and has no key: it would be the one of all later cells."""
-        if session.model is None or (options.provider is None and options.model is None):
-            return
         try:
-            session.registry.key_for(session.model)
+            check_key(session, options)
         except CredentialsError:
             self._run(partial(_end, session))
             raise
@@ -553,24 +564,13 @@ class Conversations:
     def _open_anew(self, name: str, options: SessionOptions) -> AgentSession:
         """The conversation that is open here already, opened with other options; as it was, should they be rejected."""
         previous = self._sessions[name]
-        model = previous.model
-        as_before = replace(
-            options,
-            session=str(previous.store.path),
-            continue_last=False,
-            provider=model.provider if model is not None else None,
-            model=model.id if model is not None else None,
-            thinking=previous.thinking_level,
-            tools=previous.chosen_tools,
-            approve=previous.settings.approve,
-            sandbox=previous.settings.sandbox,
-        )
+        before = as_before(previous, options)
         self._close_session(name)
         try:
             session = open_session(options)
             self._check_key(session, options)
         except BaseException:
-            self._sessions[name] = open_session(as_before)
+            self._sessions[name] = open_session(before)
             raise
         return session
 

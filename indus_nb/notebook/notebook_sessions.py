@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from indus_nb.errors import SessionFileError
-from indus_nb.files import write_atomically
+from indus_nb.files import current_directory, write_atomically
+from indus_nb.notebook.actions import known_sessions, known_sessions_file
 from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.document import Traces, find_notebook, named_notebook, read_notebook
-from indus_nb.resources.settings import agent_directory
+from indus_nb.resources.settings import agent_directory, load_settings
 from indus_nb.storage import SessionInfo, describe_session, session_with_id
 from indus_nb.textcut import counted
 from indus_nb.tools.tool import ToolError
@@ -28,7 +29,8 @@ from indus_nb.tools.tool import ToolError
 _ID_CHARACTERS = 13
 """Of an id: those that say when it was made."""
 _MAX_NOTEBOOKS = 1000
-_MAX_BYTES = 1 << 20
+_MAX_SESSIONS = 20
+"""How many conversations of one notebook are kept by its name."""
 _METADATA = "indus_nb"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -54,12 +56,11 @@ class NotebookSessions:
 
         If the path and the notebook itself speak of different ones, that is the one that was written to last.
         """
-        known = self._read()
-        noted = known.get(self._notebook or "")
-        found = [] if noted is None else [Path(noted)]
+        known = known_sessions()
+        found = [Path(path) for path in known.get(self._notebook or "", ())[-1:]]
         if (session_id := self._id_in_notebook()) is not None:
             ours = (agent_directory() / "sessions").glob("*")
-            directories = dict.fromkeys([*(Path(path).parent for path in known.values()), *ours])
+            directories = dict.fromkeys([*(Path(path).parent for paths in known.values() for path in paths), *ours])
             if (named := session_with_id(session_id, directories)) is not None:
                 found.append(named)
         return max((path for path in found if path.is_file()), key=_written, default=None)
@@ -83,38 +84,47 @@ class NotebookSessions:
         if self._notebook is None or path is None or self._noted == str(path):
             return
         self._noted = str(path)
-        known = self._read()
-        known.pop(self._notebook, None)
-        known[self._notebook] = str(path)
+        known = known_sessions()
+        others = [other for other in known.pop(self._notebook, []) if other != str(path)]
+        known[self._notebook] = [*others, str(path)][-_MAX_SESSIONS:]
         newest = dict(list(known.items())[-_MAX_NOTEBOOKS:])
         with suppress(OSError):
-            write_atomically(self._file(), json.dumps(newest, indent=1).encode(), mode=0o600)
+            write_atomically(known_sessions_file(), json.dumps(newest, indent=1).encode(), mode=0o600)
+
+    def resumed(self) -> str | None:
+        """Return a sentence about the conversation that is this notebook's own, if there is one to go on with.
+
+        What a copy of a notebook holds is the other's, as long as that is there; and with ``notebook.afterRestart`` the
+        user may want another one each time.
+        """
+        settings = load_settings(current_directory(), agent_directory(), trusted=False).settings
+        if settings.notebook.after_restart == "new":
+            return None
+        path = self.last()
+        had = [notebook for notebook, held in known_sessions().items() if path is not None and held[-1] == str(path)]
+        if self._notebook not in had and (not had or any(map(os.path.exists, had))):
+            return None
+        info = _described(path)
+        return info and (
+            f"This notebook's conversation {_when(info)}, {counted(info.message_count, 'message')}, goes on. "
+            "`%agent --new` begins another one."
+        )
 
     def offer(self) -> str | None:
         """Return a sentence about the conversation that this notebook has, if it can be continued."""
-        path = self.last()
-        if path is None:
-            return None
-        with suppress(SessionFileError, OSError):
-            info = describe_session(path)
-            if info.message_count:
-                return (
-                    f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}: "
-                    f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it."
-                )
-        return None
+        info = _described(self.last())
+        return info and (
+            f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}: "
+            f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it."
+        )
 
-    def _file(self) -> Path:
-        return agent_directory() / "notebooks.json"
 
-    def _read(self) -> dict[str, str]:
-        with suppress(OSError, ValueError):
-            if self._file().stat().st_size <= _MAX_BYTES:
-                value: object = json.loads(self._file().read_bytes())
-                if isinstance(value, dict):
-                    pairs = cast("dict[str, object]", value).items()
-                    return {notebook: path for notebook, path in pairs if isinstance(path, str)}
-        return {}
+def _described(path: Path | None) -> SessionInfo | None:
+    """What is in a session file; ``None`` without a message in it."""
+    with suppress(SessionFileError, OSError):
+        info = None if path is None else describe_session(path)
+        return info if info is not None and info.message_count else None
+    return None
 
 
 def _written(path: Path) -> float:

@@ -65,3 +65,41 @@ def session_options(
             options = replace(options, provider=like.model.provider, model=like.model.id)
         options = replace(options, thinking=request.thinking or like.thinking_level)
     return options
+
+
+def as_before(session: AgentSession, options: SessionOptions) -> SessionOptions:
+    """Return options that open a session once more as it is.
+
+    Args:
+        session: The session.
+        options: The other options.
+
+    Returns:
+        The options.
+    """
+    model = session.model
+    return replace(
+        options,
+        session=str(session.store.path),
+        continue_last=False,
+        provider=model.provider if model is not None else None,
+        model=model.id if model is not None else None,
+        thinking=session.thinking_level,
+        tools=session.chosen_tools,
+        approve=session.settings.approve,
+        sandbox=session.settings.sandbox,
+    )
+
+
+def check_key(session: AgentSession, options: SessionOptions) -> None:
+    """Check that there is a key for a model that was asked for.
+
+    Args:
+        session: The session.
+        options: What was asked for.
+
+    Raises:
+        CredentialsError: There is none.
+    """
+    if session.model is not None and (options.provider is not None or options.model is not None):
+        session.registry.key_for(session.model)

@@ -60,7 +60,8 @@ class NotebookSettings(WireModel):
     With ``preview`` the question about its code says what that would do, which a copy of the kernel finds out in so
     many seconds, or gives up.
     ``rerun`` selects what becomes of the last turn when its cell is run again: the conversation goes on from before it,
-    or after it.
+    or after it. ``after_restart`` selects what the first prompt of a kernel does in a notebook that has a conversation:
+    it goes on with that, or begins another one.
     """
 
     tell_cells: bool = True
@@ -73,6 +74,7 @@ class NotebookSettings(WireModel):
     preview: bool = True
     preview_seconds: float = Field(default=5, gt=0, le=60)
     rerun: Literal["branch", "append"] = "branch"
+    after_restart: Literal["continue", "new"] = "continue"
 
 
 class JobSettings(WireModel):

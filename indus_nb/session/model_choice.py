@@ -2,6 +2,7 @@
 
 What this module promises:
 
+- Without a model one is looked for again before each activity, so that a key counts as soon as it is there.
 - The thinking level is always one that the model knows (the nearest one to what was asked for).
 - What the first request to another model needs is imported in a thread as soon as that is chosen.
 - A change is in the session file before it counts, and counts from the next request on, also in a run that goes on.
@@ -9,7 +10,7 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast, get_args
 
@@ -38,8 +39,22 @@ class ModelChoice:
     def __init__(self, state: SessionState, publisher: Publisher) -> None:
         self._state = state
         self._publisher = publisher
+        self.usual: Callable[[], Model | None] = lambda: None
+        """Returns the model to use when none was chosen; set by who opens the session."""
+        self.is_usual = False
+        """Whether the model is the usual one: nobody has chosen it, neither in settings nor for this session."""
 
     # What is chosen
+
+    async def choose_if_none(self) -> None:
+        """Choose the usual model if there is none yet and one can be used by now.
+
+        Raises:
+            SessionFileError: The session file cannot be written.
+        """
+        if self._state.model is None and (model := self.usual()) is not None:
+            await self.set_model(model)
+            self.is_usual = True
 
     @property
     def required(self) -> Model:
@@ -134,6 +149,7 @@ class ModelChoice:
         options = self.stream_options(model) if state.run is not None else None
         state.store.append("model_change", provider=model.provider, modelId=model.id)
         state.model = model
+        self.is_usual = False
         self.preload()
         if state.run is not None and options is not None:
             options = replace(options, must_call=state.run.options.must_call)
@@ -215,6 +231,7 @@ class ModelChoice:
         if stored.model is not None:
             try:
                 state.model = state.registry.with_id(stored.model[1], stored.model[0])
+                self.is_usual = False
             except ModelNotFoundError as error:
                 state.problems.append(model_unavailable(state.model, error))
         if stored.thinking_level in get_args(ThinkingLevel):

@@ -356,12 +356,13 @@ class SessionParts:
     # Start and end
 
     async def start(self) -> None:
-        """Let extensions begin, once; every prompt sees to it. Returns when they have."""
+        """Let extensions begin, once, and look for a model if there is none; every prompt sees to it."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(), name="indus_nb start")
         if asyncio.current_task() is not self._starting:
             await asyncio.shield(self._starting)
             await self.trusting.settle()
+            await self.models.choose_if_none()
 
     async def _start(self) -> None:
         self._move(Stage.STARTING)

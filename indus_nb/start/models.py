@@ -91,7 +91,36 @@ def _default_model(
             problems.append(f"{loaded.place('defaultModel')} is rejected. {error}")
     if (named := provider or usual) is not None:
         return registry.default(named)
+    return usual_model(options, registry)
+
+
+def usual_model(options: SessionOptions, registry: ModelRegistry) -> Model | None:
+    """The model that is used where nobody has chosen one.
+
+    Args:
+        options: Whether a key is given, which is Claude's then.
+        registry: The models.
+
+    Returns:
+        The model, ``None`` without any that has a key.
+    """
     return registry.default("anthropic") if options.api_key else registry.first_available()
+
+
+def is_chosen(options: SessionOptions, loaded: LoadedSettings, *others: object) -> bool:
+    """Whether options or settings name a model or a provider.
+
+    Args:
+        options: What is requested.
+        loaded: The settings.
+        others: Models that were chosen elsewhere, if any were.
+
+    Returns:
+        Whether ``choose_model`` has more to go by than keys.
+    """
+    settings = loaded.settings
+    named = (options.model, options.provider, settings.default_model, settings.default_provider, *others)
+    return any(named)
 
 
 def choose_cycled(

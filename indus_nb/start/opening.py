@@ -27,6 +27,7 @@ from indus_nb.resources.settings import (
 from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY, Trust
 from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, Equipment, SessionSettings
+from indus_nb.start import models
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
 from indus_nb.start.options import SessionOptions, check_limits, check_tools, text_or_file, usual_tools
 from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
@@ -348,6 +349,8 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
         store.close()
         raise
     plan.attach(session)
+    session.models.usual = partial(models.usual_model, options, registry)
+    session.models.is_usual = shared is None and not models.is_chosen(options, loaded, stored.model, cycled)
     session.problems[:0] = problems
     session.steering.mode = settings.steering_mode
     session.follow_up_queue.mode = settings.follow_up_mode

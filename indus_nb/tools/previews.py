@@ -223,6 +223,8 @@ def file_notes(target: Target, given: str, cwd: Path) -> str | None:
         notes.append(f"The file has {target.other_names + 1} names (hard links): it changes under all of them.")
     if target.is_executable:
         notes.append("It is executable.")
+    if target.path.suffix == ".ipynb":
+        notes.append("It is a notebook: a page that shows it would not show this change.")
     if objection := _file_objection(target.path, here):
         notes.append(objection)
     return " ".join(notes) or None

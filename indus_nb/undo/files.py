@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from indus_nb.files import write_atomically
 from indus_nb.textcut import head_bytes, one_line, tail
@@ -99,6 +99,15 @@ def _state(path: Path) -> tuple[State, bytes]:
     return FileState(digest_of(read[0]), len(read[0]), stat.S_IMODE(read[1].st_mode)), read[0]
 
 
+HeldFile: TypeAlias = tuple[State, bytes]
+"""What a file was at one time, and what it held."""
+
+
+def hold(path: Path) -> HeldFile:
+    """Remember a file as it is."""
+    return _state(path)
+
+
 class Files:
     """The files below one directory, with what has to be known of them to take changes back."""
 
@@ -134,6 +143,18 @@ class Files:
         began = time.time_ns()
         known = {path: (_state(path), _missing_above(path)) for path in {Path(os.path.realpath(t)) for t in targets}}
         return FilesCheckpoint(self.root, self.contents, self._directory, before, known, began)
+
+    def only(self, known: Mapping[Path, HeldFile]) -> FilesCheckpoint:
+        """Return a checkpoint of files that were remembered one by one, and of no others.
+
+        Args:
+            known: What `hold` returned of them, by their real paths.
+
+        Returns:
+            The checkpoint, to be closed.
+        """
+        there = {path: (held, ()) for path, held in known.items()}
+        return FilesCheckpoint(self.root, self.contents, self._directory, Look(), there, time.time_ns())
 
 
 def _missing_above(path: Path) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from jupyterlab_page import Lab
+from jupyterlab_page import KERNEL_IS_READY, Lab
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
 
@@ -162,3 +162,24 @@ def test_a_cell_that_the_user_has_edited_since_is_asked_about(lab: Lab, page: Pa
     expect(panel).to_contain_text("new beside it: cell 4")
     expect(notebook.cell(2)).to_contain_text("total = sum(rows)  # mine")
     expect(notebook.cell(3)).to_contain_text("total = 0")
+
+
+def test_after_a_restart_the_first_undo_waits_for_the_page_that_has_the_cells(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("undo-restart.ipynb", "%load_ext indus_nb", SESSION + "propose", "%agent undo")
+    notebook = lab.open(page, "undo-restart.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    api.add(Reply(ToolUse("propose_cell", {"source": "total = 1"})), Reply("Done."))
+    notebook.run(1)
+    notebook.cell(1).get_by_role("button", name="Accept", exact=True).click()
+    notebook.wait_until_run(1)
+    expect(notebook.cell(2)).to_contain_text("total = 1")
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    page.wait_for_function(KERNEL_IS_READY)
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    notebook.run(3)
+    expect(notebook.cell(2)).to_contain_text("%agent undo")
+    expect(notebook.cell(2)).to_contain_text("As before: ")

@@ -198,6 +198,21 @@ def test_without_a_model_the_cell_says_what_to_do(tmp_path: Path) -> None:
         assert "--provider offline" in kernel.run("%agent --thinking low").shown[0]
 
 
+def test_a_key_that_is_set_in_a_cell_after_the_error_counts_at_once(tmp_path: Path, api: MessagesApi) -> None:
+    with Kernel(tmp_path, private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url)) as kernel:
+        kernel.run("%load_ext indus_nb")
+        assert "One set in a cell counts at once" in "".join(kernel.run("%agent hello").error["traceback"])
+        kernel.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'test-key'")
+        assert "* " in kernel.run("%agent model").shown[0].splitlines()[2]
+        api.add("Here.", "Here again.")
+        first, second = kernel.run("%agent hello"), kernel.run("%agent hello")
+        chosen = [text for text in first.shown if "for no model was chosen" in text]
+        assert re.search(r"Claude .* answers \(\$\d.* / \$\d.* for a million tokens in / out\)", chosen[0])
+        assert first.shown.index(chosen[0]) < first.shown.index("Here.")
+        assert "Here again." in second.shown
+        assert not [text for text in second.shown if "for no model was chosen" in text]
+
+
 def test_a_provider_without_a_key_is_asked_for_one_and_does_not_stay_chosen(tmp_path: Path, api: MessagesApi) -> None:
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     with Kernel(tmp_path, environment) as kernel:
@@ -383,6 +398,26 @@ def test_the_path_of_the_home_directory_stands_in_no_output(tmp_path: Path) -> N
         assert str(home) not in str(cell.displays)
         assert str(home)[1:].replace("/", "-") not in str(cell.displays)
     assert str(home) not in str(failed.error)
+
+
+def test_after_a_restart_the_first_prompt_goes_on_with_the_notebooks_conversation(tmp_path: Path) -> None:
+    environment = private_environment(tmp_path, JPY_SESSION_NAME=str(tmp_path / "a.ipynb"))
+    (tmp_path / "a.ipynb").write_text('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}')
+    goes_on = "This notebook's conversation of today"
+    for said in ("first", "second"):
+        with Kernel(tmp_path, environment) as kernel:
+            kernel.run("%load_ext indus_nb")
+            begun = kernel.begin(f"%agent --provider offline {said}", asks=True).finish()
+            assert (goes_on in str(begun.shown)) == (said == "second")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        listed = kernel.begin("%agent fork", asks=True).finish().shown
+        assert re.search(r"\d messages  a  +first$", kernel.run("%agent sessions").shown[-1], re.MULTILINE)
+        assert goes_on in listed[0]
+        assert "first" in listed[1]
+        assert "second" in listed[1]
+        assert goes_on not in str(kernel.begin("%agent --new --provider offline third", asks=True).finish().shown)
+        assert "first" not in kernel.run("%agent fork").shown[0]
 
 
 def test_a_notebook_goes_on_with_its_own_conversation_and_offers_that(tmp_path: Path) -> None:

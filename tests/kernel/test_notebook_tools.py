@@ -64,11 +64,15 @@ class Book:
     api: MessagesApi
     path: Path
 
-    def run(self, code: str, cell_id: str = "") -> tuple[Cell, list[dict[str, Any]]]:
-        """Run code as the cell of that id, as a front end for notebooks does; the cell, and its payload."""
+    def run(self, code: str, cell_id: str = "", page: str = "") -> tuple[Cell, list[dict[str, Any]]]:
+        """Run code as the cell of that id, as a front end for notebooks does; the cell, and its payload.
+
+        With ``page`` the front end is connected by that name.
+        """
         client = self.kernel._client
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
         message = client.session.msg("execute_request", content, metadata={"cellId": cell_id} if cell_id else {})
+        message["header"]["session"] = page or message["header"]["session"]
         client.shell_channel.send(message)
         cell = Cell(client, message["header"]["msg_id"])
         cell.cells[cell.message_id] = cell
@@ -490,3 +494,57 @@ def test_a_kernel_that_runs_a_notebook_of_another_name_refuses_to_guess(tmp_path
         told = json.dumps(api.requests[-1].body["messages"][-1]["content"])
         assert "The name may be inherited from another kernel." in told
         assert "child" not in told
+
+
+def test_of_two_notebooks_on_one_kernel_the_one_that_asks_is_read_and_none_that_does_not_hold_the_cell(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    first, second = Book(None, api, tmp_path / "first.ipynb"), Book(None, api, tmp_path / "second.ipynb")  # type: ignore[arg-type]
+    first.write(("code", "first-cell", "x = 1"))
+    second.write(("code", "second-cell", "y = 2"))
+    environment = private_environment(tmp_path, JPY_SESSION_NAME=str(first.path))
+    with Kernel(tmp_path, environment) as kernel:
+        first.kernel = second.kernel = kernel
+        first.run("%load_ext indus_nb\nx = 1", "first-cell")
+        for book, cell_id in ((first, "first-cell"), (second, "second-cell")):
+            shown = book.run("%agent verify", cell_id, page=cell_id)[0].shown
+            assert shown[-1].startswith(f"{book.path.name}: 1 of 1 cells ran well")
+        with pytest.raises(AssertionError, match="other cells ran in this kernel too"):
+            second.run("%agent verify", "unsaved-cell", page="another")
+
+
+def test_an_open_notebook_is_never_written_as_a_file_unnoticed(tmp_path: Path, api: MessagesApi) -> None:
+    book = Book(None, api, tmp_path / "book.ipynb")  # type: ignore[arg-type]
+    book.write(("code", "first-cell", "x = 1"))
+    before = book.path.read_bytes()
+    environment = private_environment(
+        tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME=str(book.path)
+    )
+    (tmp_path / "link").symlink_to(book.path)
+    with Kernel(tmp_path, environment) as kernel:
+        book.kernel = kernel
+        book.run("%load_ext indus_nb")
+        api.add(
+            Reply(
+                ToolUse("write", {"path": "link", "content": "{}"}),
+                ToolUse("edit", {"path": "book.ipynb", "edits": [{"oldText": "x = 1", "newText": "x = 2"}]}),
+                ToolUse("write", {"path": "other.ipynb", "content": "{}"}),
+            ),
+            Reply("Done."),
+        )
+        book.run("%agent --approve never write it")
+        refused = api.requests[-1].body["messages"][-1]["content"]
+        assert all("Nothing was written. Change its cells with propose_cell." in str(each) for each in refused[:2])
+        assert "Wrote 2 bytes" in str(refused[2])
+        assert book.path.read_bytes() == before
+        for call in (
+            ToolUse("bash", {"command": "echo '{}' > book.ipynb"}),
+            ToolUse("python", {"code": "open('book.ipynb', 'w').write('{}')"}),
+        ):
+            api.add(Reply(call), Reply("Done."))
+            shown = "\n".join(book.run("%agent write it")[0].shown)
+            assert "⚠ book.ipynb, a notebook that is open, was written as a file" in shown
+            assert "propose_cell instead" in str(api.requests[-1].body["messages"][-1])
+            assert book.path.read_bytes() != before
+            assert "book.ipynb" in "\n".join(book.run("%agent undo")[0].shown)
+            assert book.path.read_bytes() == before

@@ -82,3 +82,11 @@ async def test_an_export_never_takes_the_place_of_a_file(session: AgentSession, 
     first, second = (actions.export(session.store, "page.html") for _ in range(2))
     assert (first.path, second.path) == (tmp_path / "page.html", tmp_path / "page-2.html")
     assert second.asked == first.path
+
+
+async def test_a_first_prompt_with_values_names_the_conversation_as_it_was_written(session: AgentSession) -> None:
+    await actions.name_by_prompt(session, "why is $sales low?", "why is sales (a frame of 3 rows) low?")
+    assert session.store.name == "why is $sales low?"
+    await session.prompt("why is sales (a frame of 3 rows) low?")
+    await actions.name_by_prompt(session, "and $costs?", "and costs (4)?")
+    assert session.store.name == "why is $sales low?"

@@ -65,6 +65,22 @@ def test_a_notebook_that_was_copied_or_moved_finds_its_conversation(world: World
     assert f"%agent --session {session.stem.partition('_')[2][:13]}` goes on" in (kernel.offer() or "")
 
 
+def test_a_notebook_goes_on_by_itself_with_its_own_conversation_and_not_with_that_of_the_one_it_was_copied_from(
+    world: World,
+) -> None:
+    session = world.session("first")
+    original = world.notebook("a.ipynb", named(session))
+    world.kernel(original).note(session)
+    copy = world.notebook("copy.ipynb", named(session))
+    assert "1 message, goes on. `%agent --new` begins another one." in (world.kernel(original).resumed() or "")
+    assert world.kernel(copy).resumed() is None
+    assert world.kernel(copy).offer() is not None
+    original.unlink()  # so it was moved
+    assert world.kernel(copy).resumed() is not None
+    (world.root / "agent" / "settings.json").write_text('{"notebook": {"afterRestart": "new"}}')
+    assert world.kernel(copy).resumed() is None
+
+
 def test_one_that_was_renamed_while_its_kernel_ran_is_found_by_its_cells(world: World) -> None:
     session = world.session("first")
     world.notebook("analysis.ipynb", named(session), "the-cell-that-runs")

@@ -271,3 +271,17 @@ def test_variables_are_found_by_a_part_of_their_name_and_shown_more_closely_by_a
     listed = listing(namespace, (), "rame").splitlines()
     assert listed[0].startswith("frame: pandas.DataFrame of shape (3, 3) · a float64, name ")
     assert listed[0].endswith((" bytes", " KB"))
+
+
+def test_of_very_many_variables_only_the_newest_and_those_of_the_last_cells_are_looked_at() -> None:
+    looked_at: list[str] = []
+
+    def is_users(name: str, _value: object) -> bool:
+        looked_at.append(name)
+        return True
+
+    found = summary({f"x{number}": number for number in range(100_000)}, is_users=is_users, recent=["x7", "print"])
+    lines = found.text.splitlines()
+    assert lines[:2] == ["x7: int · 7", "x99999: int · 99999"]
+    assert re.fullmatch(r"… and about 99,\d{3} older ones", lines[-1])
+    assert len(looked_at) == 1000

@@ -10,7 +10,7 @@ let store;
 function open(kind, rest = {}) {
   sent = [];
   store = new Store({
-    get: () => kind,
+    get: (name) => (name === "kind" ? kind : ""),
     on: (event, handler) => {
       if (event === "msg:custom") deliver = handler;
     },
@@ -34,6 +34,31 @@ test("a widget begins with a handshake, and each message says which page sent it
   store.send({ kind: "stop" });
   open("cell");
   assert.equal(sent[0].page, first.page, "one page for all its widgets");
+});
+
+test("of two notebooks on one kernel only the one with the cell answers for its widget", () => {
+  const traits = { kind: "cell", cell: "cell-b", client: "page-b" };
+  const place = (client, ...ids) => {
+    const cells = ids.map((id) => ({ id, type: "code", sharedModel: { getSource: () => "" } }));
+    const context = {
+      path: `sub/${client}.ipynb`,
+      model: { cells },
+      sessionContext: { session: { kernel: { clientId: client } } },
+    };
+    open("cell", { get: (name) => traits[name], widget_manager: { context } });
+  };
+  place("page-a", "cell-a");
+  full(["set", { session: { name: null, id: "1" }, saved: true }]);
+  assert.deepEqual(sent, [], "another notebook says and does nothing");
+  place("page-new", "cell-a", "cell-b");
+  assert.equal(sent[0].kind, "ready", "a page that is loaded again has the cell");
+  place("page-b");
+  assert.equal(sent[0].kind, "ready", "the page that ran it need not look for it");
+  const { page } = sent[0];
+  deliver({ kind: "request", id: "1", what: "cells", page, origin: { cell: "cell-b", client: "page-b" } });
+  deliver({ kind: "request", id: "2", what: "cells", page, origin: { cell: "cell-x", client: "page-x" } });
+  assert.equal(sent[1].value.path, "sub/page-b.ipynb");
+  assert.deepEqual(sent[2].value, { error: "elsewhere" });
 });
 
 test("a cell is busy until the kernel says that it is not, and a panel is not", () => {

@@ -431,6 +431,21 @@ async def test_without_a_key_the_error_names_both_ways_out(open_: Open, monkeypa
         assert session.messages == []
 
 
+async def test_without_a_model_one_is_chosen_as_soon_as_there_is_a_key(
+    open_: Open, messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+):
+    messages_api.add(Reply("one"))
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    session = open_(model=None)
+    with pytest.raises(CredentialsError, match="No model is chosen"):
+        await session.prompt("hi")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    await session.prompt("hi")
+    assert session.last_text == "one"
+    assert session.model is not None
+    assert session.store.context().model == (session.model.provider, session.model.id)
+
+
 def test_an_unknown_model_is_named_with_what_it_may_have_meant(open_: Open):
     with pytest.raises(ModelNotFoundError, match="claude-haiku-4-5"):
         open_(model="claude-haiko-4-5")

@@ -193,14 +193,21 @@ class Traces:
     Attributes:
         path: Where the notebook lies according to the front end.
         certain: Whether the path came with the cell that runs now.
-        ids: The ids of cells that ran here.
+        ids: The ids of cells that ran here, over the connection of the page that asks where that is known.
         ran: The sources of cells that ran here, by number; an empty one for the number 0.
+        elsewhere: The ids of cells that ran over other connections, by number: they may be another notebook's.
     """
 
     path: Path | None = None
     certain: bool = False
     ids: frozenset[str] = frozenset()
     ran: Sequence[str] = ()
+    elsewhere: Mapping[int, str] = field(default_factory=dict[int, str])
+
+    def ran_in(self, cells: Sequence[Cell]) -> list[str]:
+        """Return ``ran`` without the cells of other notebooks than the one with these cells."""
+        own = {cell.id for cell in cells}
+        return ["" if self.elsewhere.get(at, None) not in {None, *own} else code for at, code in enumerate(self.ran)]
 
 
 def find_notebook(traces: Traces) -> NotebookFile:
@@ -229,7 +236,9 @@ def find_notebook(traces: Traces) -> NotebookFile:
         listed = ", ".join(str(other.path) for other in renamed)
         raise ToolError(f"It is not known which notebook this kernel works for: its cells are in each of {listed}.")
     if renamed:
-        return replace(renamed[0], note=f"It was {named.name} when the kernel was started.")
+        note = None if traces.elsewhere else f"It was {named.name} when the kernel was started."
+        return replace(renamed[0], note=note)
+    _check_connection(traces, named)
     if file is None:
         if not named.exists():
             raise ToolError(
@@ -246,6 +255,15 @@ def find_notebook(traces: Traces) -> NotebookFile:
         )
     doubt = "None of the cells that ran in this kernel is in the file: it was not saved since, or it is another one now"
     return replace(file, note=f"{doubt} that took the name.")
+
+
+def _check_connection(traces: Traces, named: Path) -> None:
+    """Take no notebook that the cells of another connection ran from for the one that asks."""
+    if traces.elsewhere and traces.ids:
+        raise ToolError(
+            f"It is not known which notebook this cell is in: {named} was named to the kernel and does not hold it, "
+            "and other cells ran in this kernel too. Ask the user to save the notebook with this cell, beside that one."
+        )
 
 
 def named_notebook(
@@ -282,6 +300,25 @@ def named_notebook(
     places += [directory / path] if below else []
     there = [place for place in places if _is_notebook(place)]
     return (there[0] if len(there) == 1 else None), False
+
+
+def shown_notebook(path: str, directory: Path, ids: frozenset[str]) -> NotebookFile | None:
+    """Read the notebook that a page shows.
+
+    Args:
+        path: Where the page has it, below a directory that the kernel is not told.
+        directory: The directory in which the kernel was started, below that one.
+        ids: The ids of the cells on the page.
+
+    Returns:
+        The file, of several one that holds such a cell; ``None`` if there is none here.
+    """
+    found: list[NotebookFile] = []
+    for above in (directory, *directory.parents):
+        if _is_notebook(above / path):
+            with suppress(ToolError):
+                found.append(read_notebook(above / path))
+    return next((file for file in found if _holds(file, ids)), found[0] if len(found) == 1 else None)
 
 
 def _is_notebook(path: Path) -> bool:

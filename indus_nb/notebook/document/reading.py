@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias, cast
 
 from indus_nb import textcut
@@ -33,6 +33,7 @@ from indus_nb.notebook.document.notebook_file import (
     joined_text,
     named_notebook,
     parse_cell,
+    shown_notebook,
 )
 from indus_nb.redaction import hide, labelled_secrets
 from indus_nb.render.markup import cut, plain
@@ -287,12 +288,19 @@ class KnownNotebook:
         file: The file, if it was found.
         ran: The sources of cells that ran here, by number.
         from_page: Whether the page answered.
+        path: Where the page has it; empty if it does not say.
     """
 
     cells: list[Cell]
     file: NotebookFile | None
     ran: Sequence[str]
     from_page: bool
+    path: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its file; empty if it is not known."""
+        return self.file.path.name if self.file is not None else PurePosixPath(self.path).name
 
 
 class Reader:
@@ -311,6 +319,8 @@ class Reader:
         """
         self._ask_page = ask_page
         self._traces = traces
+        self.directory = Path.cwd()
+        """The directory in which the kernel was started."""
 
     async def look(self, *, outputs: bool = False) -> KnownNotebook:
         """Look at the page and the file.
@@ -320,23 +330,27 @@ class Reader:
         Raises:
             ToolError: Neither knows the notebook.
         """
-        page = _cells_of(await self._ask_page("cells", {"outputs": True} if outputs else {}))
-        traces = await self._traces()
-        # The ids on the page are evidence too.
-        traces = replace(traces, ids=traces.ids | {cell.id for cell in page if cell.id})
-        try:
-            file = await in_thread(lambda _: find_notebook(traces))
-        except ToolError:
-            if not page:
-                raise
-            return KnownNotebook(page, None, traces.ran, from_page=True)
+        answer = await self._ask_page("cells", {"outputs": True} if outputs else {})
+        page, traces = cells_of(answer), await self._traces()
         if not page:
-            return KnownNotebook(file.cells, file, traces.ran, from_page=False)
-        if outputs:
-            return KnownNotebook(page, file, traces.ran, from_page=True)
-        saved = {cell.id: cell for cell in file.cells if cell.id}
-        cells = [replace(saved.get(cell.id or "", cell), source=cell.source) for cell in page]
-        return KnownNotebook(cells, file, traces.ran, from_page=True)
+            file = await in_thread(lambda _: find_notebook(traces))
+            return KnownNotebook(file.cells, file, traces.ran_in(file.cells), from_page=False)
+        path = path_of(answer)
+        try:
+            file = await in_thread(lambda _: self._file_of(page, path, traces))
+        except ToolError:
+            file = None
+        if file is not None and not outputs:
+            saved = {cell.id: cell for cell in file.cells if cell.id}
+            page = [replace(saved.get(cell.id or "", cell), source=cell.source) for cell in page]
+        return KnownNotebook(page, file, traces.ran_in(page), from_page=True, path=path)
+
+    def _file_of(self, page: Sequence[Cell], path: str, traces: Traces) -> NotebookFile | None:
+        """The file of the notebook with these cells on its page."""
+        ids = frozenset(cell.id for cell in page if cell.id)
+        if path:
+            return shown_notebook(path, self.directory, ids)
+        return find_notebook(replace(traces, ids=traces.ids | ids))
 
     async def read(self, cells: str = "") -> ToolOutput:
         """Read the user's notebook: cells with their sources and outputs, images included.
@@ -363,7 +377,8 @@ class Reader:
                     text = reading.listing(seen.cells)
                     parts.append('This is a list. See cells in full with cells="3-7".')
             content: list[TextContent | ImageContent] = [TextContent(text="\n".join([*parts, "", text]))]
-            return ToolOutput(content=[*content, *reading.images])
+            shown = f"{seen.name or 'the notebook'} · {textcut.counted(len(seen.cells), 'cell')}"
+            return ToolOutput(content=[*content, *reading.images], details={"outcomeInWords": plain(clean_text(shown))})
 
         return await in_thread(lambda _: write())
 
@@ -398,13 +413,21 @@ class NotebookReader(Reader):
         self.cells = cells
         self.directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
 
+    def named(self) -> tuple[Path | None, bool]:
+        """Return where the notebook lies according to the front end; see `named_notebook`."""
+        return named_notebook(os.environ, self._shell.user_ns, self.directory, self.cells.origin.cell)
+
     async def _traces_here(self) -> Traces:
         history: Any = getattr(self._shell.history_manager, "input_hist_raw", ())
-        path, certain = named_notebook(os.environ, self._shell.user_ns, self.directory, self.cells.running)
-        return Traces(path, certain, self.cells.ran, [*history])
+        cells, origin = self.cells, self.cells.origin
+        path, certain = self.named()
+        ids = cells.ran_over(origin.client)
+        elsewhere = {at: cell_id for at, cell_id in cells.numbers.items() if cell_id not in ids}
+        return Traces(path, certain, ids, [*history], elsewhere)
 
 
-def _cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:
+def cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:
+    """Return the cells of a page's answer; none if it has none."""
     listed: object = None if answer is None else answer.get("cells")
     if not isinstance(listed, list):
         return []
@@ -412,10 +435,17 @@ def _cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:
     return [cell for cell in cells if cell is not None]
 
 
+def path_of(answer: Mapping[str, Any] | None) -> str:
+    """Return where the page has the notebook, without the name of a drive before it; empty if it does not say."""
+    path: object = None if answer is None else answer.get("path")
+    return path.rpartition(":")[2].lstrip("/") if isinstance(path, str) and ".." not in path else ""
+
+
 def _head(seen: KnownNotebook) -> list[str]:
     """The lines about the notebook as a whole."""
     if seen.file is None:
-        rows = [f"The notebook as the browser shows it · {len(seen.cells)} cells · its outputs are not known"]
+        named = seen.name or "The notebook"
+        rows = [f"{named} as the browser shows it · {len(seen.cells)} cells · its outputs are not known"]
     else:
         at = datetime.fromtimestamp(seen.file.saved).astimezone()
         ago = _ago(time.time() - seen.file.saved)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from indus_nb.extensions.api import ExtensionApi
 from indus_nb.notebook.cell_ids import CellIds
+from indus_nb.notebook.document.open_notebooks import OpenNotebooks
 from indus_nb.notebook.document.proposals import CellProposals, FinishedCell, NoteCell, described
 from indus_nb.notebook.document.reading import AskPage, NotebookReader
 
@@ -37,10 +38,12 @@ class NotebookTools:
             note_cell: Takes note of cells that calls have changed.
         """
         self._reader = NotebookReader(shell, ask_page, cells)
+        self.open_notebooks = OpenNotebooks(self._reader, ask_page)
         self._proposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
 
     def __call__(self, api: ExtensionApi) -> None:
-        """Add the tools to a session."""
+        """Add the tools to a session, whose others leave open notebooks alone."""
+        self.open_notebooks(api)
         api.tool(
             self._reader.read, name="notebook", read_only=True, snippet="Read the cells and outputs of the notebook"
         )
@@ -62,7 +65,7 @@ class NotebookTools:
 
         seen = await self._reader.look(outputs=True)
         directory = seen.file.path.parent if seen.file is not None else self._reader.directory
-        return await verify(seen.cells, directory, on_progress)
+        return await verify(seen.cells, directory, on_progress, name=seen.name)
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
         """Insert cells with their outputs below the running one, in order.

@@ -56,6 +56,7 @@ class Verified:
     """What came of running a notebook afresh; cells are counted from 1.
 
     Attributes:
+        name: The name of the notebook's file; empty if it is not known.
         ran: The cells that ran well.
         skipped: Those that ask the agent.
         tagged: Those that are not run by their tags.
@@ -67,6 +68,7 @@ class Verified:
         is_over: Whether it came to its end.
     """
 
+    name: str = ""
     ran: list[int] = field(default_factory=list[int])
     skipped: list[int] = field(default_factory=list[int])
     tagged: list[int] = field(default_factory=list[int])
@@ -92,7 +94,8 @@ class Verified:
     def text(self) -> str:
         """Say what came of it, so far or at the end."""
         count = len(self.ran) + len(self.left) + (self.failed is not None or self.running is not None)
-        rows = [f"{len(self.ran)} of {count} cells ran well in a fresh kernel, in {self.seconds:.1f} s."]
+        named = f"{self.name}: " if self.name else ""
+        rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel, in {self.seconds:.1f} s."]
         if self.skipped:
             rows.append(f"Not run, for they ask the agent: {_listed(self.skipped)}.")
         if self.tagged:
@@ -122,7 +125,10 @@ class Verified:
 
 
 async def verify(
-    cells: Sequence[Cell], directory: Path, on_progress: Callable[[Verified], None] = lambda _: None
+    cells: Sequence[Cell],
+    directory: Path,
+    on_progress: Callable[[Verified], None] = lambda _: None,
+    name: str = "",
 ) -> Verified:
     """Run the code cells of a notebook in a fresh kernel, until one fails.
 
@@ -130,6 +136,7 @@ async def verify(
         cells: The cells, with the outputs that the notebook shows.
         directory: Where the kernel works.
         on_progress: Called with what came of it until then: before each cell, and at the end.
+        name: Of the notebook; empty if it is not known.
 
     Returns:
         What came of it.
@@ -137,7 +144,7 @@ async def verify(
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
     """
-    outcome = Verified()
+    outcome = Verified(name)
     code = [(number, cell) for number, cell in enumerate(cells, 1) if cell.type == "code" and cell.source.strip()]
     outcome.tagged = [number for number, cell in code if _SKIPPED & cell.tags]
     outcome.skipped = [

@@ -10,7 +10,8 @@ import contextlib
 import dataclasses
 import fnmatch
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple, cast
@@ -34,6 +35,8 @@ _COLUMNS = 20
 _CELL = 40
 _ITEMS = 6
 _MAX_LISTED = 100
+_MAX_LOOKED_AT, _LOOK_SECONDS = 1000, 0.05
+"""What a prompt is worth: names that are looked at, of which far fewer are told, and the time for it."""
 _CELLS_TO_COUNT = 2_000_000
 _VALUES_TO_COMPARE = 10_000_000
 _BY = "\N{MULTIPLICATION SIGN}"
@@ -152,21 +155,53 @@ class Summary(NamedTuple):
     names: int
 
 
-def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> Summary:
+def summary(
+    namespace: dict[str, Any],
+    hidden: Collection[str] = (),
+    *,
+    is_users: Callable[[str, object], bool] = lambda _name, _value: True,
+    recent: Collection[str] = (),
+) -> Summary:
     """List the user's variables, with a line for each that holds data.
 
-    The newest is the first.
+    The newest is the first. Of very many names only so many are looked at, for a moment.
 
     Args:
         namespace: The namespace, in the order in which names were bound.
         hidden: Names that are not the user's; so are those that begin with an underscore.
+        is_users: Tells whether any other name is the user's.
+        recent: Names to look at first, where there are too many to look at all of them.
 
     Returns:
-        About 1,500 characters at most, none without variables; and how many names they tell of.
+        About 1,500 characters, none without variables; and how many names they tell of.
     """
-    lines: list[str] = []
+    end = time.monotonic() + _LOOK_SECONDS
+    newest = list(islice(reversed(namespace), _MAX_LOOKED_AT))
+    more = len(namespace) - len(newest)
+    if more:
+        newest = [*dict.fromkeys([*filter(namespace.__contains__, recent), *newest])][:_MAX_LOOKED_AT]
+    users = ((name, namespace.get(name)) for name in newest if not name.startswith("_") and name not in hidden)
+    data, named = _sorted_out(pair for pair in users if is_users(*pair))
+    ends = [_cut(f"{what}: {', '.join(names)}", _MAX_SUMMARY_CHARACTERS // 5) for what, names in named.items() if names]
+    room = _MAX_SUMMARY_CHARACTERS - sum(len(line) + 1 for line in ends)
+    shown: list[str] = []
+    for name, value in data:
+        line = f"{name}: {_cut(describe(value, name), 120)}"
+        room -= len(line) + 1
+        if room < 0 or (shown and time.monotonic() > end):
+            break
+        shown.append(line)
+    count = len(shown) + sum(map(len, named.values()))
+    if left := len(data) - len(shown) + more:
+        shown.append(f"… and {f'about {left:,}' if more else left} older ones")
+    return Summary("\n".join([*shown, *ends]), count)
+
+
+def _sorted_out(users: Iterable[tuple[str, object]]) -> tuple[list[tuple[str, object]], dict[str, list[str]]]:
+    """The variables that hold data, and the names of the others."""
+    data: list[tuple[str, object]] = []
     named: dict[str, list[str]] = {"functions": [], "classes": [], "modules": []}
-    for name, value in reversed(_users(namespace, hidden)):
+    for name, value in users:
         if is_a(value, ModuleType):
             module = _module_name(value)
             named["modules"].append(name if name == module else f"{name} ({module})")
@@ -174,22 +209,9 @@ def summary(namespace: Mapping[str, object], hidden: Collection[str] = ()) -> Su
             named["classes"].append(name)
         elif is_a(value, FunctionType):
             named["functions"].append(name)
-        elif library_of(type(value)) in _NO_DATA:
-            continue
-        else:
-            lines.append(f"{name}: {_cut(describe(value, name), 120)}")
-    ends = [_cut(f"{what}: {', '.join(names)}", _MAX_SUMMARY_CHARACTERS // 5) for what, names in named.items() if names]
-    room = _MAX_SUMMARY_CHARACTERS - sum(len(end) + 1 for end in ends)
-    shown: list[str] = []
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        shown.append(line)
-    count = len(shown) + sum(map(len, named.values()))
-    if len(shown) < len(lines):
-        shown.append(f"… and {len(lines) - len(shown)} older ones")
-    return Summary("\n".join([*shown, *ends]), count)
+        elif library_of(type(value)) not in _NO_DATA:
+            data.append((name, value))
+    return data, named
 
 
 def listing(

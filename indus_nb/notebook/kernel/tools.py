@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import re
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, Generic, TypeVar, cast
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import Context, ExtensionApi
@@ -50,6 +52,8 @@ _REPORT_EVERY = 0.1
 _RULE = "python: what stays in the kernel and can be undone"
 _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 
+_NAME = re.compile(r"\b[^\W\d]\w*")
+
 
 class UserKernel:
     """The kernel of one shell, with its tools ``python`` and ``variables``.
@@ -82,6 +86,8 @@ class UserKernel:
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
         self._long = LongCode()
         self.steps = Steps(shell.user_ns, shell.transform_cell)
+        self.open_notebooks: OpenNotebooks | None = None
+        """Knows the notebooks that pages show."""
         self.outputs = OutputBoard()
         self.previews = Previews(shell, watch.main, watch.routes)
 
@@ -190,6 +196,10 @@ class UserKernel:
         described = ctx.describe_call(event.tool_name, event.input)
         if not described.has_effects:
             return
+        if self.open_notebooks is not None:
+            shown = await self.open_notebooks.paths()
+            hold = partial(self.steps.hold_notebooks, event.tool_call_id, ctx.session.session_id, shown)
+            await in_thread(lambda _: hold())
         self.steps.announce(event.tool_call_id, ctx.session.session_id)
         if event.tool_name == "python":
             return  # may wait for a cell first: it remembers right before it runs
@@ -197,14 +207,30 @@ class UserKernel:
         targets = [] if target is None else [target.path]
         await in_thread(lambda _: self.steps.begin_files(event.tool_call_id, targets))
 
-    async def _end_call(self, event: ToolResultEvent, _ctx: Context) -> Mapping[str, Any] | None:
-        if event.tool_name == "python":
-            return None
-        said = _said(*await in_thread(lambda _: self.steps.end(event.tool_call_id)))
+    async def _end_call(self, event: ToolResultEvent, ctx: Context) -> Mapping[str, Any] | None:
+        answer: JsonObject = {}
         details: object = event.details
-        if not said or not (details is None or isinstance(details, dict)):
-            return None
-        return {"details": {**cast("JsonObject", details or {}), **said}}
+        if event.tool_name != "python":
+            said = _said(*await in_thread(lambda _: self.steps.end(event.tool_call_id)))
+            if said and (details is None or isinstance(details, dict)):
+                answer["details"] = {**cast("JsonObject", details or {}), **said}
+        if warning := await self._overwritten(event.tool_call_id, ctx):
+            answer["content"] = [*event.content, TextContent(text=warning)]
+        return answer or None
+
+    async def _overwritten(self, call: str, ctx: Context) -> str:
+        """Tell the user if a call has written an open notebook as a file; returns what the model is told of it."""
+        shown = self.open_notebooks
+        changed = await in_thread(lambda _: self.steps.changed_notebooks(call)) if shown is not None else []
+        overwritten = [path for path in changed if shown is not None and not await shown.has_saved(path)]
+        problem = await in_thread(lambda _: self.steps.keep_notebooks(call, overwritten))
+        if not overwritten:
+            return ""
+        names = ", ".join(path.name for path in overwritten)
+        remedy = f"That cannot be undone ({problem})." if problem else "`%agent undo` brings the file back."
+        written = f"{names}, a notebook that is open, was written as a file while this call ran."
+        ctx.ui.notify(f"⚠ {written} The page does not show that, and asks at its next save. {remedy}", "warning")
+        return f"[{written} The user's page does not show that. Change its cells with propose_cell instead.]"
 
     # python
 
@@ -407,7 +433,7 @@ class UserKernel:
         known = self._known(newest_first)
         last = known.get("cell")
         cells, told = self._journal.since(last if isinstance(last, int) else 0) if wanted.tell_cells else ("", 0)
-        held, count = describe.summary(self._users(), _ALWAYS_HIDDEN) if wanted.tell_variables else ("", 0)
+        held, count = self._told_variables(_NAME.findall(cells)) if wanted.tell_variables else ("", 0)
         digest = hashlib.sha256(held.encode(errors="replace")).hexdigest()[:16] if held else ""
         parts = [cells] if cells else []
         if held and digest != known.get("variables"):
@@ -419,6 +445,15 @@ class UserKernel:
         details = {"kernel": self._id, "cell": self._journal.count, "variables": digest}
         details |= {"toldCells": told, "toldVariables": count}
         return clean_text("\n\n".join(parts)), details
+
+    def _told_variables(self, recent: Sequence[str]) -> describe.Summary:
+        """The variables for a prompt; those first, where there are very many, that the last cells speak of."""
+        space, hidden, agents = self._shell.user_ns, self._shell.user_ns_hidden, self._agents
+
+        def is_users(name: str, value: object) -> bool:
+            return hidden.get(name, space) is not value and agents.get(name) != id(value)
+
+        return describe.summary(space, _ALWAYS_HIDDEN, is_users=is_users, recent=recent)
 
     def _known(self, newest_first: Iterable[Entry]) -> JsonObject:
         for entry in newest_first:
@@ -433,6 +468,18 @@ def _said(changed: str, problem: str) -> JsonObject:
     """What the details of a call tell the user of what it changed."""
     said: JsonObject = {"changed": changed} if changed else {}
     return {**said, "notUndoable": problem} if problem else said
+
+
+class OpenNotebooks(Protocol):
+    """The notebooks that pages show. Used on the agent's thread."""
+
+    async def paths(self) -> Collection[Path]:
+        """Return their files, as far as they are known."""
+        ...
+
+    async def has_saved(self, path: Path) -> bool:
+        """Return whether what such a file holds now is what its page has saved."""
+        ...
 
 
 class _Look(Generic[T]):

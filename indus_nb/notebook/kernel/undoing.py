@@ -32,7 +32,7 @@ from indus_nb.undo import (
     forecast,
     take,
 )
-from indus_nb.undo.files import FilesCheckpoint
+from indus_nb.undo.files import FilesCheckpoint, HeldFile, hold
 
 _MAX_NAMED = 5
 _MAX_LINE_CHARACTERS = 300
@@ -83,6 +83,15 @@ class _Open:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Open notebooks as they were before a call."""
+
+    book: Book | None
+    run: str
+    files: Mapping[Path, HeldFile]
+
+
 class Steps:
     """What calls have changed, in the order in which they ran; variables are used on the thread that runs the code."""
 
@@ -100,6 +109,7 @@ class Steps:
         self._books: dict[str, Book] = {}
         self._runs: dict[str, int] = {}
         self._open: dict[str, _Open] = {}
+        self._held: dict[str, _Held] = {}
         self._large: set[str] = set()
 
     # What happens in sessions
@@ -148,6 +158,45 @@ class Steps:
             running.files = running.book.files.begin(targets)
         except Exception as error:  # noqa: BLE001 - the call runs all the same
             running.problem = f"files: {_reason(error)}"
+
+    def hold_notebooks(self, call: str, session: str, paths: Iterable[Path]) -> None:
+        """Remember the notebooks that pages show, which no call should write; on a thread that may wait.
+
+        Args:
+            call: The id of the call that may do so.
+            session: The id of its session.
+            paths: Their files.
+        """
+        run = f"{session} {self._runs.get(session, 0)}"
+        held = {path: hold(path) for path in map(Path, map(os.path.realpath, paths))}
+        if held:
+            self._held[call] = _Held(self._books.get(session), run, held)
+
+    def changed_notebooks(self, call: str) -> list[Path]:
+        """Return those of them that are not as they were."""
+        held = self._held.get(call)
+        return [] if held is None else [path for path, was in held.files.items() if hold(path)[0] != was[0]]
+
+    def keep_notebooks(self, call: str, overwritten: Collection[Path]) -> str:
+        """Take note that a call has written notebooks that are open, in a step of its own.
+
+        Args:
+            call: The id of the call, which is over.
+            overwritten: The notebooks.
+
+        Returns:
+            Why that cannot be taken back; empty if it can.
+        """
+        held = self._held.pop(call, None)
+        if held is None or not overwritten:
+            return ""
+        if held.book is None or not self.settings.undo:
+            return "undo is off"
+        files = held.book.files.only({path: held.files[path] for path in overwritten}).close()
+        step = Step(call, held.run, book=held.book, files=files)
+        if not step.is_empty:
+            self._history.add(step, self._room())
+        return "; ".join(files.left_out.values())
 
     def note_cell(self, call: str, session: str, cell: CellStep) -> None:
         """Take note of a cell of the notebook that a call has changed.

@@ -276,7 +276,7 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
     if store.path is None:
         raise UsageError("This conversation is not saved, so it has no neighbours. Start one with `%agent --new`.")
     here = await actions.sessions_here(store)
-    length = _unique_length(here)
+    length, notebooks = _unique_length(here), await asyncio.to_thread(actions.notebook_names)
     folded = word.casefold()
     rows = [
         (
@@ -284,13 +284,15 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
             info.id[:length],
             datetime.fromtimestamp(info.modified / 1000).astimezone().strftime("%Y-%m-%d %H:%M"),
             textcut.counted(info.message_count, "message"),
+            cut(notebooks.get(str(info.path), "")),
             cut(info.name or info.first_message),
         )
         for info in here
-        if folded in f"{info.name or ''}\n{info.first_message}\n{info.id}".casefold()
+        if folded
+        in f"{info.name or ''}\n{info.first_message}\n{info.id}\n{notebooks.get(str(info.path), '')}".casefold()
     ]
     if not rows:
-        what = f" with {word!r} in name, id or first message" if word else ""
+        what = f" with {word!r} in name, id, notebook or first message" if word else ""
         return Shown(f"There is no saved conversation{what} in {store.cwd} yet.", "notice")
     return _listing("Conversations of this directory. `%agent --session ID` goes on with one of them.", rows)
 

@@ -32,6 +32,7 @@ from indus_nb.messages import (
     BashExecutionMessage,
     Usage,
 )
+from indus_nb.notebook.cell_ids import Origin
 from indus_nb.notebook.kernel.agent_thread import AgentThread
 from indus_nb.notebook.kernel.long_code import code_of
 from indus_nb.notebook.kernel.outputs import OutputBoard
@@ -85,6 +86,7 @@ class ChatPanel:
         outputs: OutputBoard | None = None,
         surroundings: Surroundings | None = None,
         undo: TakingBack | None = None,
+        shown_in: Origin | None = None,
     ) -> None:
         """Make a panel, and begin to watch its session.
 
@@ -95,6 +97,7 @@ class ChatPanel:
             outputs: What the session's code displays.
             surroundings: The kernel, for values of variables, cells and commands.
             undo: Takes back what the session's calls changed.
+            shown_in: The cell that displays it first.
         """
         if thread is None:
             given = defaults.defaults()
@@ -103,7 +106,7 @@ class ChatPanel:
         self._thread = thread
         self._gate = gate
         self._session: AgentSession | None = session
-        self.page = AgentWidget("panel", self._on_request, thread.call)
+        self.page = AgentWidget("panel", self._on_request, thread.call, shown_in)
         """What its pages show; whoever wants something of a page may ask it."""
         self.page.set_fallback(blocks.notice(_WITHOUT_WIDGETS))
         self.page.open_dialogs = self._open_dialogs

@@ -28,6 +28,7 @@ from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut
 from indus_nb.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame, asked_in
 from indus_nb.session.session import AgentSession
+from indus_nb.storage import SessionInfo
 from indus_nb.tools.truncate import size_text
 
 CLOSED = "This conversation was closed. Open it again with %agent --session, and a panel for it."
@@ -311,10 +312,11 @@ class PanelRequests:
         store = session.store
         here = await actions.sessions_here(store)
         self._listed = {str(info.path) for info in here}
+        notebooks = await asyncio.to_thread(actions.notebook_names)
         listed: list[states.SessionRow] = [
             {
                 "path": str(info.path),
-                "name": cut(info.name or info.first_message) or "(nothing said yet)",
+                "name": " · ".join(filter(None, (notebooks.get(str(info.path)), _title(info)))),
                 "modified": info.modified,
                 "messages": info.message_count,
                 "current": store.is_at(info.path),
@@ -376,3 +378,7 @@ async def _choose(session: AgentSession, name: str, argument: str) -> None:
 
 def _message(request: protocol.Prompt) -> UserMessage:
     return UserMessage(content=[TextContent(text=request.text), *request.images])
+
+
+def _title(info: SessionInfo) -> str:
+    return cut(info.name or info.first_message) or "(nothing said yet)"

@@ -442,6 +442,15 @@ class Full(TypedDict):
     ops: list[Operation]
 
 
+class RequestOrigin(TypedDict):
+    """The cell that a request comes from."""
+
+    cell: str
+    """Its id."""
+    client: str | None
+    """The id that the page that ran the cell has for the kernel."""
+
+
 class KernelRequest(TypedDict):
     """What every request to a page holds; the page sends a `Reply` to it."""
 
@@ -449,6 +458,8 @@ class KernelRequest(TypedDict):
     id: str
     page: str | None
     """The only page that shall reply."""
+    origin: NotRequired[RequestOrigin]
+    """The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing."""
 
 
 class ListCells(KernelRequest):
@@ -557,6 +568,8 @@ class CellList(TypedDict):
     """The cells of the notebook, from top to bottom."""
 
     cells: list[NotebookCell]
+    path: NotRequired[str]
+    """Where the notebook lies, below the directory of Jupyter's server."""
 
 
 class CellChanged(TypedDict):
@@ -585,6 +598,8 @@ class CellsRun(TypedDict):
     """The cells that the kernel was asked to run."""
 
     ids: list[str]
+    path: NotRequired[str]
+    """As in a `CellList`."""
 
 
 class RunShown(TypedDict):
@@ -595,6 +610,10 @@ class RunShown(TypedDict):
 
 
 class CannotDo(TypedDict):
-    """Why the page did not do it; ``unavailable`` where the front end gives no access to its notebook."""
+    """Why the page did not do it.
+
+    ``unavailable`` where the front end gives no access to its notebook, ``elsewhere`` where another one has the cell
+    that asks.
+    """
 
     error: str

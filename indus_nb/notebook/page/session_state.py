@@ -8,6 +8,7 @@ from typing import cast
 
 from indus_nb import textcut
 from indus_nb.messages import Message
+from indus_nb.notebook.actions import price
 from indus_nb.notebook.page import states
 from indus_nb.render.tree import tree_rows
 from indus_nb.session.session import AgentSession
@@ -36,7 +37,7 @@ def models(session: AgentSession) -> list[states.ModelChoice]:
             "id": each.id,
             "name": each.name,
             "reasoning": each.reasoning,
-            "price": f"${each.cost.input:g} / ${each.cost.output:g}" if each.cost.input or each.cost.output else "",
+            "price": price(each),
         }
         for each in session.available_models()
     ]

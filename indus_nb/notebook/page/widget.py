@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 from indus_nb._moved import Renamed
 from indus_nb.messages import ImageContent
+from indus_nb.notebook.cell_ids import ORIGIN, Origin
 from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.protocol import PanelRequest, WidgetKind
 from indus_nb.notebook.page.questions import layout
@@ -78,6 +79,7 @@ class AgentWidget:
         kind: WidgetKind,
         receive: Callable[[PanelRequest], None],
         call: Callable[[Callable[[], object]], None],
+        shown_in: Origin | None = None,
     ) -> None:
         """Make a widget, which is shown when its bundle is displayed.
 
@@ -86,6 +88,7 @@ class AgentWidget:
             receive: Handles a page's request; called on the agent's thread. Those about the widget itself are
                 handled here.
             call: Runs work on the agent's thread; may be called on any.
+            shown_in: The cell that displays it: pages of other notebooks on the same kernel leave it alone.
         """
         self.kind: WidgetKind = kind
         self.ready = threading.Event()
@@ -97,7 +100,9 @@ class AgentWidget:
         self.question_of: Callable[[str], Question | None] = lambda _: None
         self._receive = receive
         self._call = call
-        self._widget: Any = _widget_class()(kind=kind)
+        self._widget: Any = _widget_class()(
+            kind=kind, cell=(shown_in and shown_in.cell) or "", client=(shown_in and shown_in.client) or ""
+        )
         self.comm_id: str = self._widget.model_id
         shown, self.metadata = cast("tuple[JsonObject, JsonObject]", self._widget._repr_mimebundle_())
         self.bundle: dict[str, Any] = {**shown, "text/plain": ""}
@@ -326,6 +331,7 @@ class AgentWidget:
             self._reject(content, protocol.problem(error))
             return
         self._used = message.page
+        ORIGIN.set(Origin(widget=self.comm_id))  # in the context of this message alone
         match message:
             case protocol.Ready(page=page):
                 self._page = page if self._page is None else self._page
@@ -474,6 +480,8 @@ def _widget_class() -> type[Any]:
         _esm = (_STATIC / "agent.js").read_text(encoding="utf-8")
         _css = (_STATIC / "agent.css").read_text(encoding="utf-8")
         kind = traitlets.Unicode().tag(sync=True)
+        cell = traitlets.Unicode().tag(sync=True)
+        client = traitlets.Unicode().tag(sync=True)
 
     return Agent
 

@@ -3308,7 +3308,26 @@ class Store {
     this.ended = "";
     this.unwatch = watchKernel(model, (how) => this.end(how));
     model.on("msg:custom", (message) => this.handleMessage(message));
-    this.send({ kind: "ready" });
+    this.greeted = false;
+    this.greet();
+  }
+
+  greet() {
+    if (!this.greeted && this.isHere) {
+      this.greeted = true;
+      this.send({ kind: "ready" });
+    }
+    return this.greeted;
+  }
+
+  get isHere() {
+    const cell = this.model.get("cell");
+    return !this.notebook?.cells || !cell || this.views.size > 0 || this.holds(cell, this.model.get("client"));
+  }
+
+  holds(cell, client) {
+    const own = this.model.widget_manager?.context?.sessionContext?.session?.kernel?.clientId;
+    return Boolean(own && own === client) || [...(this.notebook?.cells ?? [])].some(({ id }) => id === cell);
   }
 
   get state() {
@@ -3327,8 +3346,12 @@ class Store {
     return this.model.widget_manager?.context?.model;
   }
 
+  get path() {
+    return this.model.widget_manager?.context?.path ?? "";
+  }
+
   get place() {
-    return this.model.widget_manager?.context?.path?.split("/").at(-1) ?? "";
+    return this.path.split("/").at(-1) ?? "";
   }
 
   end(how) {
@@ -3357,6 +3380,7 @@ class Store {
   }
 
   handleMessage(message) {
+    if (!this.greet()) return;
     if (message.kind === "request") {
       this.handleRequest(message);
       return;
@@ -3413,7 +3437,12 @@ class Store {
     try {
       const kernel = this.model.widget_manager?.context?.sessionContext?.session?.kernel;
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
-      value = answerRequest(this.notebook, request, this.cellIndex(), runs);
+      const { origin } = request;
+      value =
+        origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
+          ? { error: "elsewhere" }
+          : answerRequest(this.notebook, request, this.cellIndex(), runs);
+      if (("cells" in value || "ids" in value) && this.path) value.path = this.path;
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }
@@ -3500,6 +3529,7 @@ export default () => {
     render({ el }) {
       const view = store.kind === "panel" ? new PanelView(store) : new CellView(store);
       store.views.add(view);
+      store.greet();
       el.append(view.root);
       view.show(Changes.all());
       view.resume();

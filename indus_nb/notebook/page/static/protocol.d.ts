@@ -197,6 +197,8 @@ export interface ListCells {
   id: string;
   /** The only page that shall reply. */
   page: string | null;
+  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
+  origin?: RequestOrigin;
   what: "cells";
   /** Whether to answer with their outputs too, in short: texts, and which other types there are. */
   outputs?: boolean;
@@ -208,6 +210,8 @@ export interface InsertCell {
   id: string;
   /** The only page that shall reply. */
   page: string | null;
+  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
+  origin?: RequestOrigin;
   what: "insert_cell";
   source: string;
   type: "code" | "markdown";
@@ -223,6 +227,8 @@ export interface ReplaceCell {
   id: string;
   /** The only page that shall reply. */
   page: string | null;
+  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
+  origin?: RequestOrigin;
   what: "replace_cell";
   /** The cell's id. */
   cell: string;
@@ -237,6 +243,8 @@ export interface ChangeCells {
   id: string;
   /** The only page that shall reply. */
   page: string | null;
+  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
+  origin?: RequestOrigin;
   what: "change_cells";
   edits: CellEdit[];
 }
@@ -247,6 +255,8 @@ export interface RunCells {
   id: string;
   /** The only page that shall reply. */
   page: string | null;
+  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
+  origin?: RequestOrigin;
   what: "run_cells";
   /** The ids of code cells, in the order in which to run them; without any it only says whether it could. */
   cells: string[];
@@ -258,6 +268,8 @@ export interface ShowRun {
   id: string;
   /** The only page that shall reply. */
   page: string | null;
+  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
+  origin?: RequestOrigin;
   what: "show_run";
   /** The id of the cell that it belongs to. */
   cell: string;
@@ -275,6 +287,8 @@ export interface ShowRun {
 /** The cells of the notebook, from top to bottom. */
 export interface CellList {
   cells: NotebookCell[];
+  /** Where the notebook lies, below the directory of Jupyter's server. */
+  path?: string;
 }
 
 /** The cell that was inserted or changed. */
@@ -292,6 +306,8 @@ export interface CellsChanged {
 /** The cells that the kernel was asked to run. */
 export interface CellsRun {
   ids: string[];
+  /** As in a `CellList`. */
+  path?: string;
 }
 
 /** How the outputs of a run come into the page's notebook. */
@@ -300,7 +316,7 @@ export interface RunShown {
   gets: "displays" | "nothing" | "writes";
 }
 
-/** Why the page did not do it; ``unavailable`` where the front end gives no access to its notebook. */
+/** Why the page did not do it. */
 export interface CannotDo {
   error: string;
 }
@@ -584,6 +600,14 @@ export interface Toast {
   type: "info" | "warning" | "error";
   /** Counts up; a page shows each once. */
   n: number;
+}
+
+/** The cell that a request comes from. */
+export interface RequestOrigin {
+  /** Its id. */
+  cell: string;
+  /** The id that the page that ran the cell has for the kernel. */
+  client: string | null;
 }
 
 /** A change of one cell. */

@@ -25,6 +25,7 @@ export default () => {
     render({ el }) {
       const view = store.kind === "panel" ? new PanelView(store) : new CellView(store);
       store.views.add(view);
+      store.greet();
       el.append(view.root);
       view.show(Changes.all());
       view.resume();

@@ -29,7 +29,7 @@ const ENDED_STYLE =
 
 /** The widget's model, as anywidget and the front end's widget manager give it.
  * @typedef {object} Model
- * @property {(name: "kind") => WidgetKind} get
+ * @property {((name: "kind") => WidgetKind) & ((name: "cell" | "client") => string)} get
  * @property {(event: "msg:custom" | "comm_live_update", handler: (message: ToPage) => void) => void} on
  * @property {(message: object) => void} send
  * @property {{ context?: { model?: Notebook, path?: string, sessionContext?: SessionContext }, _rendermime?: { latexTypesetter?: Typesetter } }} [widget_manager]
@@ -89,7 +89,39 @@ export class Store {
     this.ended = "";
     this.unwatch = watchKernel(model, (how) => this.end(how));
     model.on("msg:custom", (message) => this.handleMessage(message));
-    this.send({ kind: "ready" });
+    this.greeted = false;
+    this.greet();
+  }
+
+  /**
+   * Begin to answer for the widget, once it is known to be in this notebook: of several notebooks on one kernel each gets
+   * all widgets, and only one shows this.
+   *
+   * @returns {boolean} whether this has begun
+   */
+  greet() {
+    if (!this.greeted && this.isHere) {
+      this.greeted = true;
+      this.send({ kind: "ready" });
+    }
+    return this.greeted;
+  }
+
+  /** Whether this notebook shows the widget, or the front end does not say which one does. */
+  get isHere() {
+    const cell = this.model.get("cell");
+    return !this.notebook?.cells || !cell || this.views.size > 0 || this.holds(cell, this.model.get("client"));
+  }
+
+  /**
+   * Whether a cell is in this notebook: it was run from here, or stands here.
+   *
+   * @param {string} cell its id
+   * @param {string | null} client what the page that ran it is to the kernel
+   */
+  holds(cell, client) {
+    const own = this.model.widget_manager?.context?.sessionContext?.session?.kernel?.clientId;
+    return Boolean(own && own === client) || [...(this.notebook?.cells ?? [])].some(({ id }) => id === cell);
   }
 
   get state() {
@@ -110,9 +142,14 @@ export class Store {
     return this.model.widget_manager?.context?.model;
   }
 
-  /** The name of that notebook's file, where it is known. */
+  /** Where that notebook's file lies, below the directory of the server, where it is known. */
+  get path() {
+    return this.model.widget_manager?.context?.path ?? "";
+  }
+
+  /** The name of that file. */
   get place() {
-    return this.model.widget_manager?.context?.path?.split("/").at(-1) ?? "";
+    return this.path.split("/").at(-1) ?? "";
   }
 
   /**
@@ -149,6 +186,7 @@ export class Store {
 
   /** @param {ToPage} message */
   handleMessage(message) {
+    if (!this.greet()) return;
     if (message.kind === "request") {
       this.handleRequest(message);
       return;
@@ -213,7 +251,12 @@ export class Store {
     try {
       const kernel = this.model.widget_manager?.context?.sessionContext?.session?.kernel;
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
-      value = answerRequest(this.notebook, request, this.cellIndex(), runs);
+      const { origin } = request;
+      value =
+        origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
+          ? { error: "elsewhere" }
+          : answerRequest(this.notebook, request, this.cellIndex(), runs);
+      if (("cells" in value || "ids" in value) && this.path) value.path = this.path;
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }
