@@ -15,6 +15,7 @@ from indus_nb import own_imports
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.files import current_directory, expand_user
 from indus_nb.providers import Model
+from indus_nb.providers.keys import key_variables
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
     Settings,
@@ -172,7 +173,14 @@ class _Plan:
         def environment() -> dict[str, str]:
             return child_environment(self.settings.shell_environment, registry.key_variables())
 
-        self.vault = Vault(directory, listed, redact=self.settings.secrets.redact)
+        def lends(value: str, *, asked: bool) -> bool:
+            if any(value in given for given in environment().values()):
+                return True
+            keys = {os.environ.get(name, "") for name in key_variables() | registry.key_variables()}
+            return asked and not any(value in key for key in (*keys, *(key for _, key in registry.known_secrets())))
+
+        redact, vouched = self.settings.secrets.redact, self.trust.vouches
+        self.vault = Vault(directory, listed, vouched=vouched, lends=lends, redact=redact)
         self.shell = Shell(self.settings.shell_path, self.settings.shell_command_prefix, environment, self.vault)
 
 
