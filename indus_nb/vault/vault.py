@@ -82,6 +82,7 @@ class Vault:
         self._marks: Marks | None = None
         self._sure: Marks | None = None
         """Those of the user's own, and of what the user trusts."""
+        self._kept: Marks | None = None
         self._recognised: dict[str, tuple[str, str]] = {}
         self._released: dict[str, Mapping[str, str]] = {}
 
@@ -112,6 +113,17 @@ class Vault:
 
         text = text if marks is None else marks.hide(text)
         return replace_named(replace_shapes(text, self._recognise), self._recognise)
+
+    def hide_own(self, text: str) -> str:
+        """Return what the user is asked about with placeholders for what the user alone keeps.
+
+        Nobody else can have a word of it hidden: what a file of the project names, or what only looks like a secret,
+        stays.
+        """
+        if not self.redact or len(text) < _MIN_TEXT:
+            return text
+        self._refresh()
+        return text if self._kept is None else self._kept.hide(text)
 
     def hide_in(self, value: Any) -> Any:
         """Return a JSON value with placeholders in all its texts, the keys of objects included; the same if unchanged.
@@ -375,6 +387,7 @@ class Vault:
         self._values, self._own = {}, set()
         marks: dict[str, str] = {}
         sure: dict[str, str] = {}
+        kept: dict[str, str] = {}
         for label, value in sources.usable(known):
             mark, number = placeholder(label), 1
             while mark[8:-1] in self._values:
@@ -387,8 +400,11 @@ class Vault:
                 marks.setdefault(spelt, mark)
                 if vouched or value in own:
                     sure.setdefault(spelt, mark)
+                if value in own:
+                    kept.setdefault(spelt, mark)
         self._marks = Marks(marks)
         self._sure = Marks(sure) if len(sure) < len(marks) else self._marks
+        self._kept = Marks(kept) if len(kept) < len(marks) else self._marks
         self._state = state
 
 

@@ -801,6 +801,58 @@ async def test_a_read_within_the_project_and_of_what_the_model_is_pointed_to_is_
     assert (await asked(session, messages_api, tool, arguments))[0] == 0
 
 
+SECRET_INSIDE = {
+    ".secrets.toml": 'token = "a8F2k0Zq9LmX3vT7"',
+    "serviceAccountKey.json": '{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQ==\\n-----END PRIVATE KEY-----"}',
+    ".yarnrc.yml": "npmAuthToken: a8F2k0Zq9LmX3vT7",
+    "deploy_key": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----\n",
+    "terraform.tfstate.backup": '{"password": "hunter2hunter2"}',
+    "token.pickle": "\x80\x04\x95ya29.a0AfH6SMBabcdefghijklmnopq\x94",
+    "src/settings.py": "PASSWORD = 'hunter2hunter2'",
+}
+
+
+@pytest.mark.parametrize(("name", "content"), SECRET_INSIDE.items(), ids=SECRET_INSIDE)
+@pytest.mark.parametrize("tool", ["read", "bash"])
+async def test_a_file_in_which_a_secret_stands_is_asked_about_whatever_its_name(
+    opened: Open, messages_api: MessagesApi, work: Path, name: str, content: str, tool: str
+) -> None:
+    (work / name).parent.mkdir(exist_ok=True)
+    (work / name).write_text(content)
+    (work / "plain.py").write_text("def token(key: str) -> str: ...\n")
+    session = await opened()
+    user = User(session, "No")
+    for read in ("plain.py", name):
+        given = {"path": read} if tool == "read" else {"command": f"head -n 3 {read}"}
+        await call(session, messages_api, tool, given)
+    (question,) = user.questions
+    assert name in question.title
+    assert tool == "bash" or ("looks like a key or password" in question.title and question.options == [ONCE, "No"])
+
+
+async def test_a_pipe_is_no_file_that_is_looked_at(opened: Open, messages_api: MessagesApi, work: Path) -> None:
+    os.mkfifo(work / "pipe")
+    session = await opened()
+    assert (await call(session, messages_api, "read", {"path": "pipe"})).is_error
+
+
+async def test_no_question_shows_a_key_that_the_user_keeps(
+    opened: Open, messages_api: MessagesApi, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "plain-Value-of-a-token-77")
+    (work / "conf").write_text("a: plain-Value-of-a-token-77\n")
+    session = await opened()
+    user = User(session, "No")
+    await call(session, messages_api, "bash", {"command": "echo plain-Value-of-a-token-77 > x"})
+    await call(session, messages_api, "write", {"path": "y", "content": "plain-Value-of-a-token-77"})
+    edits = [{"oldText": "a:", "newText": "b: plain-Value-of-a-token-77\n  a:"}]
+    await call(session, messages_api, "edit", {"path": "conf", "edits": edits})
+    assert len(user.questions) == 3
+    for question in user.questions:
+        assert "[secret GITHUB_TOKEN]" in question.title
+        assert "plain-Value" not in question.title
+
+
 async def test_a_search_that_nobody_was_asked_about_shows_nothing_of_key_files(
     opened: Open, messages_api: MessagesApi, work: Path
 ) -> None:
