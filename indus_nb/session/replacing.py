@@ -39,11 +39,27 @@ class Stores(Protocol):
     """Where sessions come from."""
 
     def new(self, cwd: Path, parent: str | None) -> SessionStore:
-        """Make an empty store for a working directory and the path of the session that it comes from."""
+        """Make an empty store.
+
+        Args:
+            cwd: The working directory.
+            parent: The path of the session that it comes from.
+
+        Returns:
+            The store.
+        """
         ...
 
     def open(self, path: Path, cwd: Path) -> SessionStore:
-        """Open the session in a file; it works in ``cwd`` if the file may not decide about that."""
+        """Open the session in a file.
+
+        Args:
+            path: The file.
+            cwd: Where it works if the file may not decide about that.
+
+        Returns:
+            The store.
+        """
         ...
 
 
