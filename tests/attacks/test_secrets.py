@@ -409,6 +409,14 @@ def test_hiding_takes_time_in_proportion_to_a_text() -> None:
         "\nAAAA",
         "-----END PRIVATE KEY-----",
         "AAAAAAAA\n-----END PRIVATE KEY-----\n",
+        "passwords:\n- hunter2\n",
+        "passwords:\n",
+        "define('a_password', '",
+        "--token ",
+        "machine a password ",
+        "a:*:b:c:",
+        "$1$a",
+        "discord M",
     ):
         assert cpu_stays_in_proportion(
             20_000, lambda length, piece=piece: vault.hide(piece * (length // len(piece)))
@@ -503,8 +511,47 @@ ORDINARY = [
     "curl -u user:$PASS x; curl --url http://localhost:80/; curl -u user https://x && docker run -u 1000:1000 y",
     "docker login; npm login -p; mkdir -p some/login -path",
     '{"auth": "required", "auth": "anonymous12"}, auth: basic, auth = AuthMiddleware(settings)',
+    "keys:\n  - name\n  - id1234\nsecrets:\n  - name: db\n    file: x\npasswords:\n  - password\n",
+    "src/a.py:12:x:y:zabc TASK SKIP key-value-store; define('DB_HOST', 'localhost'); echo $1$2",
+    "tool --api-key $KEY --token <token> --password --secret ./a/b1.txt; gpg --default-key 0xABCDEF12; sort --key 2,2",
+    "dapi, MDMT.Cl2FMQ.x with discord, a password  1234567\n  password is wrong2\n",
     "the last line is\n-----END PRIVATE KEY-----\nand nothing more",
 ]
+
+
+HEX = "0f1e2d3c4b5a69780f1e2d3c4b5a6978"
+SERVICES = {
+    "Discord's address": ("https://discord.com/api/webhooks/123456789012345678/{}", "aB3-_xYz" * 8),
+    "Discord": ("discord.Client().run('{}')", "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"),
+    "Mailgun": ("{}", "key-3ax6xnjp29jd6fds4gc373sgvjxteol0"),
+    "Twilio": ("sid {}", f"SK{HEX}"),
+    "Databricks": ("with {}.", f"dapi{HEX}"),
+    "Datadog": ("DD_APP_KEY={}", f"{HEX}01234567"),
+    "a list in YAML": ("users:\n  - me\ndb_passwords:\n  - '{}'\n  - other1x\nport: 1\n", "hunter2hunter"),
+    "tokens in YAML": ("tokens:\n- {}\n- the\n", "abc1234567"),
+    "PHP": ("define( 'DB_PASSWORD', '{}' );", "hunter2x"),
+    "a wireless network": ('network={{\n  psk="{}"\n}}', "hunter2hunter"),
+    ".pgpass": ("db.example.org:5432:*:me:{}\n", "hunter2"),
+    ".pgpass of any port": ("*:*:*:me:{}", "hunter2"),
+    ".netrc": ("machine h login me password {}\n", "hunter2"),
+    ".netrc on lines": ("machine h\n  login me\n  password {}\n", "hunter2"),
+    ".htpasswd": ("bob:{}", "$apr1$uhKcs1W4$1Bf0LVmZjmCUNC8j5Pz6G0"),
+    ".htpasswd with SHA": ("bob:{}", "{{SHA}}W6ph5Mm5Pz8GgiULbPgzG37mj9g="),
+    "bcrypt": ("bob:{}", f"$2y$05${'a' * 53}"),
+    "shadow": ("bob:{}:19000:0:", f"$6$rounds=5000$usesomesillystri${'aB3./' * 17}a"),
+    "an option": ("tool --api-key {} run", "abc123def456"),
+    "a token as an option": ("tool --access-token '{}'", "abc123def456"),
+}
+
+
+@pytest.mark.parametrize(("text", "secret"), SERVICES.values(), ids=SERVICES)
+def test_what_services_and_files_of_passwords_hold_is_hidden(text: str, secret: str) -> None:
+    secret = secret.replace("{{", "{").replace("}}", "}")
+    vault = Vault(environment={})
+    shown = vault.hide(text.format(secret))
+    assert secret not in shown
+    assert "[secret " in shown
+    assert shown == vault.hide(shown)
 
 
 @pytest.mark.parametrize("text", ORDINARY)
