@@ -142,13 +142,14 @@ AssistantBlock: TypeAlias = Annotated[TextContent | ThinkingContent | ToolCall, 
 
 
 class Cost(WireModel):
-    """What a request cost, in US dollars."""
+    """What a request cost, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it."""
 
     input: float = 0
     output: float = 0
     cache_read: float = 0
     cache_write: float = 0
     total: float = 0
+    unknown: bool | None = None
 
 
 class Usage(WireModel):
@@ -163,10 +164,14 @@ class Usage(WireModel):
 
     def __add__(self, other: Usage) -> Usage:
         """The usage of two requests together."""
+        cost = {name: getattr(self.cost, name) + getattr(other.cost, name) for name in _AMOUNTS}
         return Usage(
             **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields if name != "cost"},
-            cost=Cost(**{name: getattr(self.cost, name) + getattr(other.cost, name) for name in Cost.model_fields}),
+            cost=Cost(**cost, unknown=self.cost.unknown or other.cost.unknown),
         )
+
+
+_AMOUNTS = ("input", "output", "cache_read", "cache_write", "total")
 
 
 class Attachment(WireModel):

@@ -25,7 +25,7 @@ _EPILOG = """\
 `indusagi map DATA --prompt TEXT --out FILE` asks one question about each row: see `indusagi map --help`.
 Without a key, --provider offline answers: it needs no network and is no language model.
 
-exit status: 0 the answer ended well, 1 it failed, 2 wrong usage, 128+N ended by signal N"""
+exit status: 0 the answer ended well, 1 it failed or a limit ended it, 2 wrong usage, 128+N ended by signal N"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -88,6 +88,10 @@ def _parser() -> argparse.ArgumentParser:
         help="work in a running Jupyter kernel: a connection file, an id, an open notebook, the one that runs (auto), "
         "or one that is looked for when it is needed (any)",
     )
+    limits = parser.add_argument_group("limits")
+    limits.add_argument("--max-cost", type=float, metavar="USD", help="send no request that could cost more in all")
+    limits.add_argument("--max-turns", type=int, metavar="N", help="how many answers the model may give to a prompt")
+    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="how long a prompt may take")
     trust = agent.add_mutually_exclusive_group()
     trust.add_argument("--trust", action="store_true", default=None, help="use what the project here brings, this time")
     trust.add_argument("--no-trust", dest="trust", action="store_false", default=None, help="ignore it, and do not ask")
@@ -295,6 +299,9 @@ def _session_options(options: argparse.Namespace) -> SessionOptions:
         approve=options.approve,
         trust=options.trust,
         sandbox=options.sandbox,
+        max_cost=options.max_cost,
+        max_turns=options.max_turns,
+        timeout=options.timeout,
         jobs_after=None if options.mode in ("rpc", "acp") else 0,  # the other modes end with the answer
     )
 
@@ -357,8 +364,8 @@ def _list_models(pattern: str) -> int:
             one_line(plain(model.id), _MAX_NAME_CHARACTERS),
             f"{model.context_window:,}",
             f"{model.max_tokens:,}",
-            f"{model.cost.input:g}",
-            f"{model.cost.output:g}",
+            f"{model.cost.input:g}" if model.cost.known else "unknown",
+            f"{model.cost.output:g}" if model.cost.known else "unknown",
             "yes" if model.reasoning else "no",
             "none needed" if registry.is_keyless(model) else "yes" if registry.has_key(model) else "missing",
         )

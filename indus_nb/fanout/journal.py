@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import threading
 from collections import Counter
@@ -53,12 +54,14 @@ class Done:
         error: Why it failed; ``None`` if it did not.
         cost: What it has cost, in US dollars.
         session: The file of its session, if it has one.
+        unconfirmed: What requests that broke off may have cost besides, in US dollars.
     """
 
     value: Any = None
     error: str | None = None
     cost: float = 0.0
     session: str | None = None
+    unconfirmed: float = 0.0
 
     @property
     def is_good(self) -> bool:
@@ -113,6 +116,8 @@ class Journal:
         self._appending = threading.Lock()
         self.cost = 0.0
         """What all rows in the file have cost together, those that were asked again included."""
+        self.unconfirmed = 0.0
+        """What they may have cost besides."""
         try:
             make_private_directory(self.path.parent)
             self._lock = _locked(self.path)
@@ -203,6 +208,7 @@ class Journal:
         self._rows[key] = done
         self._times[key] += 1
         self.cost += done.cost
+        self.unconfirmed += done.unconfirmed
 
     def _append(self, *lines: JsonObject) -> None:
         left = memoryview(b"".join(dump(line) + b"\n" for line in lines))
@@ -254,19 +260,23 @@ class Journal:
 
 def _line(key: str, done: Done) -> JsonObject:
     line: JsonObject = {"key": key, "value": done.value, "cost": done.cost}
-    return line | {
-        name: value for name, value in (("error", done.error), ("session", done.session)) if value is not None
-    }
+    more = (("error", done.error), ("session", done.session), ("unconfirmed", done.unconfirmed or None))
+    return line | {name: value for name, value in more if value is not None}
 
 
 def _done(fields: Mapping[str, Any]) -> Done:
-    error, cost, session = fields.get("error"), fields.get("cost"), fields.get("session")
+    error, session = fields.get("error"), fields.get("session")
     return Done(
         fields.get("value"),
         error if isinstance(error, str) else None,
-        float(cost) if isinstance(cost, int | float) else 0.0,
+        _amount(fields.get("cost")),
         session if isinstance(session, str) else None,
+        _amount(fields.get("unconfirmed")),
     )
+
+
+def _amount(value: object) -> float:
+    return max(0.0, float(value)) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def _object(line: bytes) -> JsonObject | None:

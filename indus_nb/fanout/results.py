@@ -12,6 +12,7 @@ from indus_nb.errors import IndusError
 from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.words import rows_of
+from indus_nb.limits.words import cost_in_words
 from indus_nb.wire import JsonObject
 
 ANSWER = "answer"
@@ -29,6 +30,7 @@ class RowAnswer:
         session: The file of its session, which can be opened, exported and continued.
         plain: The answer as JSON values.
         answered: Whether there is an answer.
+        unconfirmed: What requests of it that broke off may have cost besides, in US dollars.
     """
 
     value: Any = None
@@ -37,6 +39,7 @@ class RowAnswer:
     session: str | None = None
     plain: Any = None
     answered: bool = False
+    unconfirmed: float = 0.0
 
 
 Again: TypeAlias = Callable[["Answers", dict[str, Any]], "Answers"]
@@ -52,6 +55,8 @@ class Answers(Sequence[Any]):
         rows: What came of each.
         kind: The type of the answers; ``None`` for texts.
         cost: What all of it has cost, in US dollars.
+        unconfirmed: What requests that broke off may have cost besides.
+        unpriced: Whether the price of requests is unknown.
         problems: What was found wrong and did no harm.
         again: Asks for the rows that have no answer.
         again_async: The same for programs with an event loop.
@@ -65,6 +70,8 @@ class Answers(Sequence[Any]):
         kind: AnswerKind | None,
         *,
         cost: float,
+        unconfirmed: float = 0.0,
+        unpriced: bool = False,
         problems: Sequence[str],
         again: Again,
         again_async: AgainAsync,
@@ -77,7 +84,14 @@ class Answers(Sequence[Any]):
         self.rows = tuple(rows)
         """What came of each row, with errors, costs and sessions."""
         self.cost = cost
-        """What all of it has cost in US dollars, with what a journal says of earlier processes."""
+        """What all of it has cost in US dollars, with what a journal says of earlier processes.
+
+        Of requests that broke off it is what they had read and what had arrived of their answers.
+        """
+        self.cost_unconfirmed = unconfirmed
+        """What requests that broke off may have cost besides, in US dollars at most. It counts against ``max_cost``."""
+        self.cost_unknown = unpriced
+        """Whether the price of the model is unknown, so that ``cost`` says nothing."""
         self.problems = tuple(problems)
         """What was found wrong and did no harm, a sentence each."""
 
@@ -105,7 +119,7 @@ class Answers(Sequence[Any]):
         parts = [f"{rows_of(len(self.rows))}", f"{len(self.rows) - len(self.failed):,} answered"]
         parts += [f"{errors:,} failed"] if errors else []
         parts += [f"{missing:,} not asked"] if missing else []
-        return ", ".join([*parts, f"${self.cost:.4f}"])
+        return ", ".join([*parts, cost_in_words(self.cost, self.cost_unconfirmed, unpriced=self.cost_unknown)])
 
     @property
     def failed(self) -> list[int]:

@@ -39,9 +39,13 @@ class LongPromptPrices(Prices):
 
 
 class ModelCost(Prices):
-    """The prices of a model, and those of a long prompt where they differ."""
+    """The prices of a model, and those of a long prompt where they differ.
+
+    A price of 0 is that of a model which is free; where prices are not ``known`` they are 0 too, and say nothing.
+    """
 
     long_prompt: LongPromptPrices | None = Field(default=None, exclude=True)
+    known: bool = Field(default=True, exclude=True)
 
     def usage(self, *, input: int, output: int, cache_read: int = 0, cache_write: int = 0) -> Usage:  # noqa: A002
         """Return the usage of a request, with its price.
@@ -72,8 +76,18 @@ class ModelCost(Prices):
             cache_read=cache_read,
             cache_write=cache_write,
             total_tokens=input + output + cache_read + cache_write,
-            cost=paid.model_copy(update={"total": paid.input + paid.output + paid.cache_read + paid.cache_write}),
+            cost=paid.model_copy(
+                update={
+                    "total": paid.input + paid.output + paid.cache_read + paid.cache_write,
+                    "unknown": None if self.known else True,
+                }
+            ),
         )
+
+
+def unknown_cost() -> ModelCost:
+    """Return the cost of a model whose prices are not known."""
+    return ModelCost(known=False)
 
 
 class Model(WireModel):
@@ -103,7 +117,7 @@ class Model(WireModel):
     input: list[Literal["text", "image"]] = Field(default_factory=lambda: ["text"])
     context_window: int = 128_000
     max_tokens: int = 16_384
-    cost: ModelCost = Field(default_factory=ModelCost)
+    cost: ModelCost = Field(default_factory=unknown_cost)
     headers: dict[str, str] = Field(default_factory=dict[str, str], exclude=True, repr=False)
     compat: JsonObject | None = Field(default=None, exclude=True)
 
@@ -149,9 +163,10 @@ def builtin_models() -> tuple[Model, ...]:
 
 def _trusted(fields: JsonObject) -> Model:
     """A model of our own list. It needs no check, for which pydantic would first build validators of four classes."""
-    prices = {_attribute(key): _price(key, value) for key, value in fields.get("cost", {}).items()}
+    cost: JsonObject | None = fields.get("cost")
+    prices = {_attribute(key): _price(key, value) for key, value in (cost or {}).items()}
     known: JsonObject = {_attribute(key): value for key, value in fields.items()}
-    known["cost"] = ModelCost.model_construct(**prices)
+    known["cost"] = ModelCost.model_construct(**prices, known=cost is not None)
     return Model.model_construct(**known)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from indus_nb import textcut
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.files import write_export
+from indus_nb.limits.words import cost_in_words
 from indus_nb.messages import (
     IMAGE_TYPES,
     AssistantMessage,
@@ -142,7 +143,7 @@ def _facts(store: SessionStore) -> str:
         "Messages": f"{stats.user_messages} of the user, {stats.assistant_messages} answers, "
         f"{stats.tool_calls} tool calls",
         "Tokens": f"{tokens.input + tokens.cache_read + tokens.cache_write:,} in, {tokens.output:,} out",
-        "Cost": f"${stats.cost:.4f}",
+        "Cost": cost_in_words(stats.cost, unpriced=bool(stats.cost_unknown)),
     }
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{_escaped(fact)}</dd>" for name, fact in facts.items()) + "</dl>"
 
@@ -383,7 +384,8 @@ def _folded(title: str, body: str) -> str:
 
 def _paid(usage: Usage) -> str:
     read = usage.input + usage.cache_read + usage.cache_write
-    return f" · {read:,} tokens in, {usage.output:,} out · ${usage.cost.total:.4f}" if usage.total_tokens else ""
+    cost = cost_in_words(usage.cost.total, unpriced=bool(usage.cost.unknown))
+    return f" · {read:,} tokens in, {usage.output:,} out · {cost}" if usage.total_tokens else ""
 
 
 def _user_text(node: TreeNode) -> str:

@@ -12,8 +12,9 @@ import re
 import socket
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,6 +23,7 @@ from indus_nb.sandbox import bwrap, landlock, launcher, seatbelt
 from indus_nb.sandbox.policy import Guarded, Policy, SandboxError, guarded
 from indus_nb.sandbox.probe import Machine, machine
 from indus_nb.sandbox.proxy import Proxy, Service, is_of_this_machine
+from indus_nb.sandbox.repositories import Repositories
 from indus_nb.sandbox.restoring import Watched
 from indus_nb.sandbox.temporary import Temporary
 
@@ -72,7 +74,7 @@ class Confined:
     arguments: list[str]
     pass_fds: tuple[int, ...] = ()
     said: list[str] = field(default_factory=list[str])
-    _watched: Watched | None = None
+    _set_right: list[Callable[[], list[str]]] = field(default_factory=list[Callable[[], list[str]]])
     _service: Service | None = None
 
     def release(self) -> None:
@@ -87,9 +89,14 @@ class Confined:
         if self._service is not None:
             self._service.close()
             self._service = None
-        if self._watched is not None:
-            watched, self._watched = self._watched, None
-            self.said += watched.set_right()
+        set_right, self._set_right = self._set_right, []
+        for each in set_right:
+            self.said += each()
+
+    def then(self, set_right: Callable[[], list[str]]) -> Self:
+        """Add what sets more right in the end, and says so in sentences."""
+        self._set_right.append(set_right)
+        return self
 
     def __enter__(self) -> Self:
         return self
@@ -115,6 +122,7 @@ class Sandbox:
         self._here = here
         self._private: Path | None = None
         self._proxy: Proxy | None = None
+        self._repositories: Repositories | None = None
         # Kept from the start: a confined program may come to change the file.
         self._launcher = Path(launcher.__file__).read_text(encoding="utf-8")
 
@@ -166,12 +174,16 @@ class Sandbox:
         except OSError as error:
             raise SandboxError(f"What a sandbox must protect cannot be looked at: {error}.") from error
         private = self._temporary()
+        self._repositories = self._repositories or Repositories(self.policy, private)
+        set_right = partial(self._repositories.set_right, self._repositories.look())
         if backend == "bwrap":
-            return self._by_bwrap(arguments, here, special, private)
-        if backend == "landlock":
-            return self._by_landlock(arguments, special, private)
-        profile = seatbelt.arguments(self.policy, special, private)
-        return Confined([*profile, "/usr/bin/env", *_as_words(_UNSET, self._variables(private)), *arguments])
+            confined = self._by_bwrap(arguments, here, special, private)
+        elif backend == "landlock":
+            confined = self._by_landlock(arguments, special, private)
+        else:
+            profile = seatbelt.arguments(self.policy, special, private)
+            confined = Confined([*profile, "/usr/bin/env", *_as_words(_UNSET, self._variables(private)), *arguments])
+        return confined.then(set_right)
 
     def check_change(self, path: Path) -> None:
         """Refuse a change of a file that no confined program could make.
@@ -278,7 +290,7 @@ class Sandbox:
             if service is not None:
                 service.close()
             raise
-        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), [], watched, service)
+        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], service)
 
     def _by_landlock(self, arguments: Sequence[str], special: Guarded, private: Path) -> Confined:
         rules = landlock.rules(self.policy, special, private)
@@ -286,7 +298,7 @@ class Sandbox:
         spec = {"rules": rules, "families": families, "network": self.policy.network is True}
         spec |= {"unset": _UNSET, "set": self._variables(private)}
         watched = Watched(special.absent, special.read_only, special.pinned)
-        return Confined([*self._launch(json.dumps(spec)), *arguments], (), [], watched)
+        return Confined([*self._launch(json.dumps(spec)), *arguments], (), [], [watched.set_right])
 
     def _launch(self, spec: str) -> list[str]:
         python = getattr(sys, "_base_executable", None) or sys.executable

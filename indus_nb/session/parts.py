@@ -395,6 +395,7 @@ class SessionParts:
             self._runner.close()
             self._runner = None
         if not self.closed:
+            self._runs.record_nested()
             self.user_shell.add_held_back()
             self._report_what_is_lost()
         self._move(Stage.CLOSED)

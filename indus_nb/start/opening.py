@@ -27,7 +27,7 @@ from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY, Trust
 from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, Equipment, SessionSettings
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
-from indus_nb.start.options import SessionOptions, check_tools, text_or_file, usual_tools
+from indus_nb.start.options import SessionOptions, check_limits, check_tools, text_or_file, usual_tools
 from indus_nb.start.stores import Stores
 from indus_nb.storage import SessionStore
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
@@ -152,6 +152,9 @@ class _Plan:
             sandbox="off" if self.sandboxes is None else self.sandboxes.mode,
             vault=self.vault,
             jobs=self.jobs,
+            max_cost=self.options.max_cost,
+            max_turns=self.options.max_turns,
+            timeout=self.options.timeout,
         )
 
     def keep_secrets(self, registry: ModelRegistry, directory: Callable[[], Path]) -> None:
@@ -262,6 +265,7 @@ def open_leading(options: SessionOptions, *, definable: bool) -> tuple[AgentSess
 def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) -> tuple[AgentSession, _Plan]:
     if sum((options.session is not None, options.continue_last, options.no_session)) > 1:
         raise UsageError("Choose one of --session, --continue and --no-session.")
+    check_limits(options)
     cwd = _working_directory(options, shared)
     agent_dir = agent_directory()
     plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
@@ -454,7 +458,7 @@ def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Itera
         if not path.startswith(("!", "-")) and (trusted or not of_project):
             named.append((Path(path.lstrip("+")), "project" if of_project else "user"))
     check = project.check if project is not None else None
-    yield from discover([*directories, (user, "user")], [*named, *requested], check)
+    yield from discover([*directories, (user, "user")], [*named, *requested], check, session.problems)
     yield from installed()
 
 

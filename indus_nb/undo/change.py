@@ -68,7 +68,7 @@ class Change:
     left_out: Mapping[str, str]
     namespace: MutableMapping[str, Any] = field(repr=False)
     _side: Side = field(repr=False)
-    _watch: Callable[[Iterable[Any]], list[Held]] = field(repr=False)
+    _watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]] = field(repr=False)
 
     @property
     def is_empty(self) -> bool:
@@ -100,6 +100,7 @@ class Change:
     def weight(self) -> int:
         """About how many bytes it keeps from being freed."""
         held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))
+        held += sum(node.keeper.weight(node.seal) for node in self._side.watched)
         return held + sum(_nbytes(other) for other, _ in self._side.bound.values())
 
     def touched(self) -> frozenset[str]:
@@ -183,7 +184,7 @@ class Change:
         if self._side.held is writing.sealed:
             return
         bound = {name: (writing.now[name], other) for name, (other, _) in writing.bound.items()}
-        watched = self._watch(other for other, _ in writing.bound.values())
+        watched = self._watch((other for other, _ in writing.bound.values()), writing.sealed)
         seen = {id(node.obj) for node in writing.held}
         self._side = Side(not self._side.undone, bound, writing.sealed, [n for n in watched if id(n.obj) not in seen])
 
@@ -193,7 +194,7 @@ def new_change(
     summary: str,
     left_out: Mapping[str, str],
     side: tuple[Bound, list[Held], list[Held]],
-    watch: Callable[[Iterable[Any]], list[Held]],
+    watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]],
 ) -> Change:
     """Return a change that was just made.
 

@@ -14,8 +14,6 @@ _REACH_ALL = frozenset(
     | {"get_objects", "get_referrers", "_getframe", "currentframe", "run_module", "__import__"}
 )
 """Names by which code comes to variables that its text does not name."""
-_BELOW = frozenset({"array", "_values", "_mgr", "_ndarray", "flags", "setflags", "ctypes", "__array_interface__"})
-"""Attributes by which code comes to the arrays below the columns of a frame, or makes them writeable."""
 _ONLY_RUN = frozenset({"system", "getoutput"})
 """Methods of the shell that run a program, which reaches no variable."""
 
@@ -26,12 +24,10 @@ class Names(NamedTuple):
     Attributes:
         names: Those that its text has, of variables or not.
         everything: Whether it may come to all others too.
-        below: Whether it may come to the arrays below the columns of frames.
     """
 
     names: frozenset[str]
     everything: bool = False
-    below: bool = False
 
 
 NOTHING = Names(frozenset())
@@ -58,7 +54,7 @@ def names_in_source(code: str, transform: Callable[[str], str]) -> Names:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return NOTHING
     except Exception:  # noqa: BLE001 - a transformer of the user's failed
-        return Names(frozenset(), everything=True, below=True)
+        return Names(frozenset(), everything=True)
     return names_in(compiled)
 
 
@@ -84,7 +80,7 @@ def names_in(code: CodeType) -> Names:
         names.update(
             str(step.argval) for step in dis.get_instructions(part) if "NAME" in step.opname or "GLOBAL" in step.opname
         )
-    return Names(frozenset(names), not _REACH_ALL.isdisjoint(mentioned), not _BELOW.isdisjoint(mentioned))
+    return Names(frozenset(names), not _REACH_ALL.isdisjoint(mentioned))
 
 
 def _parts(code: CodeType) -> Iterator[CodeType]:

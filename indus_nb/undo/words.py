@@ -77,13 +77,14 @@ def _of_library(value: Any, kind: tuple[str, str]) -> Extent:
     return ()
 
 
-def changed(name: str, before: Extent, after: Extent) -> str:
+def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
     """Say how a variable differs.
 
     Args:
         name: The variable.
         before: What was known of it.
         after: What is known of it now.
+        lost: Why it cannot be taken back; empty if it can.
 
     Returns:
         A few words.
@@ -91,11 +92,11 @@ def changed(name: str, before: Extent, after: Extent) -> str:
     >>> changed("sales", (("rows", 1200), ("columns", 3)), (("rows", 1148), ("columns", 3)))
     'sales 1200 → 1148 rows'
     """
-    shown = _shown(name)
+    shown, lost = _shown(name), f" (cannot be undone: {lost})" if lost else ""
     for (unit, was), (now_unit, now) in zip(before, after, strict=False):
         if unit == now_unit and was != now:
-            return f"{shown} {was} {_ARROW} {now}{f' {unit}' if unit else ''}"
-    return f"{shown} changed"
+            return f"{shown} {was} {_ARROW} {now}{f' {unit}' if unit else ''}{lost}"
+    return f"{shown} changed{lost}"
 
 
 def line(

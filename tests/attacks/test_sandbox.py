@@ -716,6 +716,80 @@ def test_a_hook_in_the_working_tree_is_protected(place: Place) -> None:
     assert (place.project / ".husky" / "pre-commit").read_text() == "true\n"
 
 
+COMMANDS_LEFT = {
+    "a submodule": "git init -q lib; git -C lib {commit}; git -C lib config core.fsmonitor {command}; git add lib",
+    "a submodule that is declared": "git init -q --separate-git-dir .git/modules/sub sub; git -C sub {commit}; "
+    "git -C sub config core.fsmonitor {command}; git add sub",
+    "the configuration of a submodule that is checked out": "git -C kept config core.fsmonitor {command}",
+    "another repository in the place of a submodule": "rm -rf kept/.git; git init -q kept; git -C kept {commit}; "
+    "git -C kept config core.fsmonitor {command}",
+    "a hook": "git init -q lib; git -C lib {commit}; cp program lib/.git/hooks/post-index-change; git add lib; "
+    "touch lib/f",
+    "hooks elsewhere": "git init -q lib; git -C lib {commit}; mkdir h; cp program h/post-index-change; "
+    "git -C lib config core.hooksPath $PWD/h; git add lib; touch lib/f",
+    "a file that names another directory": "git init -q --separate-git-dir g lib; git -C lib {commit}; "
+    "git -C lib config core.fsmonitor {command}; git add lib",
+    "a configuration elsewhere": "git init -q lib; git -C lib {commit}; cp -r lib/.git c; "
+    "echo ../../c > lib/.git/commondir; git -C lib config core.fsmonitor {command}; git add lib",
+    "more configuration": "git init -q lib; git -C lib {commit}; printf '[core]\n\tfsmonitor = {command}\n' > more; "
+    "git -C lib config include.path $PWD/more; git add lib",
+    "a filter": "git init -q lib; echo '* filter=x' > lib/.gitattributes; git -C lib {commit}; "
+    "git -C lib config filter.x.clean {command}; git add lib; touch lib/f",
+    "a configuration that ours includes": "printf '[core]\n\tfsmonitor = {command}\n' > included",
+    "a directory that cannot be listed": "mkdir d; git init -q d/lib; git -C d/lib {commit}; "
+    "git -C d/lib config core.fsmonitor {command}; git add d/lib; chmod 311 d",
+    "a submodule of a submodule": "git init -q kept/lib; git -C kept/lib {commit}; "
+    "git -C kept/lib config core.fsmonitor {command}; git -C kept add lib",
+}
+
+
+@pytest.mark.parametrize("script", COMMANDS_LEFT.values(), ids=COMMANDS_LEFT)
+def test_git_outside_runs_nothing_of_a_repository_that_a_command_has_left(place: Place, script: str) -> None:
+    mark = place.home / "RAN"
+    program = place.project / "program"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\nexec cat\n")
+    program.chmod(0o755)
+    source = place.home / "source"
+    git("init", "-q", "-b", "main", str(source), cwd=place.home)
+    git("commit", "-q", "-m", "one", "--allow-empty", cwd=source)
+    git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(source), "kept", cwd=place.project)
+    git("config", "include.path", "../included", cwd=place.project)
+    commit = "-c user.name=A -c user.email=a@b.c commit -q -m one --allow-empty"
+    script = script.format(command=program, commit=commit)
+    looks = "git status; git diff; git add -A; git status; git diff; git stash list"
+    result = place.run(script)
+    subprocess.run(looks, shell=True, cwd=place.project, check=False, capture_output=True)
+    assert not mark.exists(), result.output
+    subprocess.run("rm -f program", shell=True, cwd=place.project, check=False)
+    if "git -C kept config" not in script:
+        assert any("put aside" in note or "renamed to" in note for note in result.sandbox_notes), result
+
+
+def test_repositories_that_run_nothing_stay_as_a_command_made_them(place: Place) -> None:
+    own = place.project / "own"
+    git("init", "-q", "own", cwd=place.project)
+    git("config", "alias.x", "!true", cwd=own)
+    (own / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
+    before = states(own)
+    script = """
+set -e
+git init -q made; cd made; git config user.name A; git config user.email a@b.c; echo x > f; git add f
+git commit -q -m one
+git checkout -q -b topic; cd ..; git clone -q made copied; git -C copied fetch -q; git -C copied checkout -q -b other
+git worktree add -q tree; echo more >> tree/notes.txt; cd tree
+git -c user.name=A -c user.email=a@b.c commit -q -a -m two
+"""
+    result = place.run(script)
+    assert (result.exit_code, result.sandbox_notes) == (0, ()), result.output
+    assert states(own) == before
+    result = place.run(
+        "git -C copied pull -q origin topic; git -C copied remote get-url origin; echo '#' >> own/.git/config"
+    )
+    assert result.output.strip().endswith("/made")
+    assert states(own).items() >= before.items()
+    assert [note for note in result.sandbox_notes if "own/.git/config " in note and "config.from-sandbox-1" in note]
+
+
 def wheel(directory: Path) -> Path:
     """A package, made by hand."""
     path = directory / "tinything-1.0-py3-none-any.whl"

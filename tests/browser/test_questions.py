@@ -124,6 +124,67 @@ def test_a_key_answers(lab: Lab, page: Page, api: MessagesApi, keys: str, *, run
     assert ("it ran" if runs else "did not allow") in last_result(api)
 
 
+NOTE_FOCUS = """() => {
+    window.hadFocus = [];
+    new MutationObserver((changes) => {
+        for (const node of changes.flatMap(({addedNodes}) => [...addedNodes]))
+            if (node instanceof Element && node.matches('.ia-dialog')) window.hadFocus.push(node.matches(':focus'));
+    }).observe(document.body, {childList: true, subtree: true});
+}"""
+
+
+def test_questions_in_a_row_are_answered_by_keys_and_one_that_came_too_early_says_so(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    api.add(*python(*(f"seen_{number} = 'it ran'" for number in range(4))))
+    notebook = opened(lab, page, "quick.ipynb", NEW + "set them")
+    page.evaluate(NOTE_FOCUS)
+    notebook.cell(1).locator(".jp-InputPrompt").click()  # in command mode a key would be a command
+    page.keyboard.press("Control+Enter")
+    early = notebook.cell(1).locator(".ia-early")
+    for number in range(4):
+        body = notebook.cell(1).locator(".ia-body", has_text=f"seen_{number}")
+        expect(body).to_be_visible()
+        page.keyboard.press("1")  # at once
+        expect(early).to_contain_text("press it again")
+        notebook.screenshot("question-early")
+        page.keyboard.press("1")
+        expect(body).to_have_count(0)
+        page.keyboard.press("x")  # between two questions, where it would cut the cell
+    notebook.wait_until_run(1)
+    assert page.evaluate("window.hadFocus") == [True] * 4, "each takes the focus at once"
+    assert "did not allow" not in str(api.requests[-1].body)
+
+
+def test_what_is_typed_after_the_answer_reaches_the_cell_below(lab: Lab, page: Page, api: MessagesApi) -> None:
+    rest = Gate()
+    api.add(Reply(ToolUse("python", {"code": "seen = 1"})), Reply(rest, "I see."))
+    notebook = opened(lab, page, "typed_on.ipynb", NEW + "set it")
+    dialog = asked(notebook)
+    expect(dialog).to_be_focused()
+    button(dialog, "Yes").click()
+    expect(dialog).to_have_count(0)
+    page.keyboard.type("total = 1")
+    expect(notebook.cell(2).locator(".cm-content")).to_have_text("total = 1")
+    rest.open()
+    notebook.wait_until_run(1)
+
+
+def test_a_number_that_stands_on_no_answer_gives_none(lab: Lab, page: Page, api: MessagesApi) -> None:
+    api.add(*python("first = next(source)"))
+    notebook = opened(lab, page, "numbers.ipynb", NEW + "take one")
+    dialog = asked(notebook)
+    expect(dialog.get_by_role("button", name="Yes, don't ask again …")).to_have_count(0)
+    expect(dialog).to_be_focused()
+    page.wait_for_timeout(KEYS_COUNT_AFTER_MS)
+    for key in "239":
+        page.keyboard.press(key)
+    expect(dialog).to_be_visible()
+    page.keyboard.press("y")
+    notebook.wait_until_run(1)
+    assert "did not allow" not in last_result(api)
+
+
 def test_python_is_not_asked_about_again_but_for_what_cannot_be_undone(lab: Lab, page: Page, api: MessagesApi) -> None:
     again = NEW.replace("--new ", "") + "go on"
     notebook = opened(lab, page, "again.ipynb", NEW + "begin", again, again, "print(a, b, c, d)")

@@ -101,12 +101,16 @@ def test_a_run_that_costs_too_much_is_stopped_before_the_next_request(claude: Ke
     api.add(Reply("I look.", ToolUse("bash", {"command": "touch too-late"}), usage={"input_tokens": 1_000_000}))
     cell = claude.run("%agent --max-cost 0.5 go on")
     assert cell.status == "error"
-    assert "Stopped: this cell has cost $3.0003, and --max-cost is 0.5." in failure(cell)
-    assert not any("Stopped: " in text or "user" in text for text in cell.shown)  # said once, and nobody did it
+    assert "The budget of $0.5 is spent: $3.0003." in failure(cell)
+    assert not any("user" in text for text in cell.shown)  # nobody did it
     assert len(api.requests) == 1
     assert not (claude.folder / "too-late").exists()
-    api.add(Reply("Cheap."))
-    assert claude.run("%agent --max-cost 0.5 again").status == "ok"
+    api.add(Reply("Cheap."), Reply(ToolUse("variables", {})))
+    assert claude.run("%agent --new --max-cost 0.5 again").status == "ok"
+    assert len(api.requests) == 2
+    assert "The budget of $0.0001 has no room" in failure(claude.run("%agent --max-cost 0.0001 once more"))
+    assert "Stopped after 1 turns" in failure(claude.run("%agent --max-turns 1 --timeout 60 look"))
+    assert len(api.requests) == 3
 
 
 def test_a_run_in_the_background_draws_in_its_own_cell_and_is_steered_from_another(
@@ -353,10 +357,10 @@ def test_a_budget_that_the_answer_itself_exhausts_loses_no_valid_one_and_pays_fo
 ) -> None:
     paid = {"input_tokens": 1_000_000}
     api.add(Reply(ToolUse("answer", {"answer": 7}), usage=paid))
-    assert claude.run("%agent -o found --max-cost 0.01 --result int how many?").status == "ok"
+    assert claude.run("%agent -o found --max-cost 0.5 --result int how many?").status == "ok"
     assert claude.run("print(found)").streams == "7\n"
     for answer in (Reply(ToolUse("answer", {"answer": "many"}), usage=paid), Reply("Many.", usage=paid)):
         api.requests.clear()
         api.add(answer)
-        assert "Stopped: this cell has cost" in failure(claude.run("%agent --max-cost 0.01 --result int how many?"))
+        assert "The budget of $0.5 " in failure(claude.run("%agent --new --max-cost 0.5 --result int how many?"))
         assert len(api.requests) == 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -19,9 +18,7 @@ from indus_nb.notebook.view.output import free_line
 from indus_nb.render.markup import plain
 from indus_nb.session.dialogs import Answer, Cancel, Confirm, Dialog, Editor, Input, Notify, Select, Ui, UiFrame
 from indus_nb.session.questions import Question
-from indus_nb.textcut import counted
-
-_ROWS_OF_ANSWERS = 9
+from indus_nb.terminal import read_through
 
 
 class CellDialogs:
@@ -123,7 +120,7 @@ def _answer(frame: Dialog) -> Answer:
         case Select():
             return _choose(frame)
         case Confirm():
-            shown = _read_through("\n".join(filter(None, (frame.title, frame.message))))
+            shown = read_through("\n".join(filter(None, (frame.title, frame.message))), input)
             return shown is not None and input(f"{shown}[y/N] ").strip().lower() in ("y", "yes")
         case Input():
             hint = f" ({plain(frame.placeholder)})" if frame.placeholder else ""
@@ -133,7 +130,7 @@ def _answer(frame: Dialog) -> Answer:
 
 
 def _choose(frame: Select) -> str | None:
-    shown = _read_through(frame.title)
+    shown = read_through(frame.title, input)
     if shown is None:
         return None
     listed = "\n".join(f"  {number}  {_one_line(option)}" for number, option in enumerate(frame.options, 1))
@@ -151,7 +148,7 @@ def _decide(question: Question) -> tuple[str | None, str]:
     """Ask a question that is made of parts; returns the option that was chosen, and why."""
     warnings = [f"⚠ {warning}" for warning in question.warnings]
     parts = ["\n".join([question.heading, *warnings]), question.outcome, question.diff or question.body]
-    shown = _read_through("\n\n".join(filter(None, parts)))
+    shown = read_through("\n\n".join(filter(None, parts)), input)
     if shown is None:
         return None, ""
     choices = question.choices
@@ -176,34 +173,6 @@ def _decide(question: Question) -> tuple[str | None, str]:
 
 def _one_line(text: str) -> str:
     return "\\n".join(plain(text).split("\n"))
-
-
-def _read_through(text: str) -> str | None:
-    """Show a text page by page, each line of it marked, so that none can pass for one of ours.
-
-    What it returns is the last page, to be shown with the question below it; ``None`` if the user stopped before that.
-    """
-    columns, rows = shutil.get_terminal_size()
-    lines = [piece for line in plain(text).split("\n") for piece in _pieces(line, max(columns - 4, 20))]
-    at_once = max(rows - _ROWS_OF_ANSWERS, 10)
-    while len(lines) > at_once:
-        page, lines = lines[:at_once], lines[at_once:]
-        prompt = f"-- {counted(len(lines), 'more line')}: Enter shows what is left, anything else dismisses: "
-        if input(f"{_joined(page)}{prompt}").strip():
-            return None
-    return _joined(lines)
-
-
-def _pieces(line: str, width: int) -> list[str]:
-    """A line as rows of a terminal, those after the first marked as such."""
-    if not line.isascii():
-        width //= 2  # some characters are two columns wide
-    first, rest = line[:width], line[width:]
-    return [f"│ {first}", *(f"┆ {rest[at : at + width]}" for at in range(0, len(rest), width))]
-
-
-def _joined(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _write(frame: Editor) -> str | None:

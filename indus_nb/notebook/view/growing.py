@@ -131,7 +131,7 @@ def live_state(transcript: Transcript, spent_before: float) -> RunState:
 def _counts(usage: Usage, spent_before: float) -> RunState:
     read = usage.input + usage.cache_read + usage.cache_write
     tokens = f"{read:,} in · {usage.output:,} out" if read or usage.output else ""
-    cost = blocks.dollars(usage.cost.total) if usage.cost.total else ""
+    cost = blocks.paid(usage.cost)
     if spent_before:
         cost = " · ".join(filter(None, (cost, f"session {blocks.dollars(spent_before + usage.cost.total)}")))
     return {"tokens": tokens, "cost": cost}

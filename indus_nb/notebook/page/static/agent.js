@@ -1,5 +1,180 @@
 // Made from src/*.js by tests/bundle.py, where the comments are. Do not edit.
 
+// src/keys.js
+function belongsToFrontEnd(key, atRoot) {
+  if (key.key === "Enter" && key.shiftKey && atRoot) return true;
+  const isShortcut = (key.ctrlKey || key.metaKey) && !key.altKey && key.key !== "Enter";
+  return isShortcut && (/^s$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
+}
+
+function dialogAction(key, dialog, { typing, scrolling, atBox }) {
+  if (key.key === "Escape") return { type: "close" };
+  if (key.key === "Enter" && typing) return submits(key, dialog.method) ? { type: "submit" } : null;
+  if (key.key === "Enter" && key.shiftKey) return { type: "ignore" }; // which runs cells, and presses nothing
+  if (typing || isChord(key)) return null;
+  const chosen = choiceOf(key.key, dialog, atBox);
+  if (chosen) return { type: "choose", value: chosen.value };
+  const step = LIST_STEPS[key.key];
+  return step === undefined || scrolling || dialog.choices.length === 0 ? null : { type: "move", step };
+}
+
+const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
+
+function choiceOf(key, { choices, hasDefault }, atBox) {
+  if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
+  const letter = key.toLowerCase();
+  const labelled = choices.find((choice) => choice.key === letter);
+  return labelled ?? (letter === "y" && hasDefault ? choices[0] : undefined);
+}
+
+function isChord(key) {
+  return key.ctrlKey || key.metaKey || key.altKey;
+}
+
+function submits(key, method) {
+  return method === "editor" ? key.ctrlKey || key.metaKey : !isChord(key) && !key.shiftKey;
+}
+
+function composerAction(key, { open, busy, recalling, empty, complete }) {
+  if (key.key === "Escape") return open ? "close" : null;
+  if (key.key === "Enter" && key.altKey) return delivery(busy, "followUp");
+  if (isChord(key) || key.shiftKey) return null;
+  const completion = open ? COMPLETION_KEYS[key.key] : undefined;
+  if (completion && !(key.key === "Enter" && complete)) return completion;
+  if (key.key === "Enter") return delivery(busy, "steer");
+  return historyAction(key.key, { recalling, empty });
+}
+
+const COMPLETION_KEYS = { ArrowDown: "next", ArrowUp: "previous", Tab: "accept", Enter: "accept" };
+
+function delivery(busy, whenBusy) {
+  return busy ? whenBusy : "send";
+}
+
+function historyAction(key, { recalling, empty }) {
+  if (key === "ArrowDown" && recalling) return "newer";
+  return key === "ArrowUp" && (recalling || empty) ? "older" : null;
+}
+
+function listTarget(key, { at, length, inRow }) {
+  if (key === "ArrowDown") return at + 1;
+  if (key === "ArrowUp") return Math.max(-1, at - 1);
+  if (key === "Home" && inRow) return 0;
+  if (key === "End" && inRow) return length - 1;
+  return null;
+}
+
+// src/focus.js
+const TYPING_FIELDS = "input, textarea, select, [contenteditable]:not([contenteditable=false]), .cm-content";
+
+function focusedElement() {
+  let node = document.activeElement;
+  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+  return node;
+}
+
+function isTypingField(node) {
+  return node instanceof Element && node.matches(TYPING_FIELDS);
+}
+
+function focusQuietly(node) {
+  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
+}
+
+const ANSWERS = /^([1-9yn]|Enter)$/i;
+const TYPING_PAUSE_MS = 1500;
+
+let keyAt = 0;
+let lostAt = 0;
+let watchesKeys = false;
+
+function watchKeys() {
+  if (watchesKeys) return;
+  watchesKeys = true;
+  const note = (event) => {
+    const [target] = event.composedPath();
+    const isLost = target === document.body || (target instanceof Element && target.matches(".ia-root"));
+    if (!isLost) keyAt = Date.now();
+    else if (ANSWERS.test(event.key) && !isChord(event)) lostAt = Date.now();
+  };
+  document.addEventListener("keydown", note, { capture: true, passive: true });
+}
+
+function forgetKey() {
+  keyAt = 0;
+}
+
+function isQuiet() {
+  return Date.now() - keyAt >= TYPING_PAUSE_MS;
+}
+
+function wasEarly() {
+  return Date.now() - lostAt < TYPING_PAUSE_MS;
+}
+
+function isEmptyField(field) {
+  return "value" in field ? field.value === "" : field.textContent === "";
+}
+
+class FocusMemory {
+  constructor() {
+    this.focused = null;
+    this.before = null;
+    this.cell = null;
+    this.holding = undefined;
+  }
+
+  enter(node, root) {
+    this.focused = node instanceof HTMLElement ? node : null;
+    this.cell = root.closest(".jp-Cell");
+  }
+
+  forget() {
+    this.focused = this.before = null;
+  }
+
+  hold(root) {
+    focusQuietly(root);
+    clearTimeout(this.holding);
+    this.holding = setTimeout(() => this.giveBack(), TYPING_PAUSE_MS);
+  }
+
+  typedInHold(event) {
+    const isText = event.key.length === 1 && !isChord(event) && !ANSWERS.test(event.key);
+    if (this.holding !== undefined && isText && isTypingField(this.before)) this.giveBack();
+  }
+
+  giveBack() {
+    clearTimeout(this.holding);
+    this.holding = undefined;
+    const active = focusedElement();
+    const isHeld = active === document.body || Boolean(active?.matches(".ia-root"));
+    if (isHeld && this.before?.isConnected) this.leave();
+  }
+
+  leave() {
+    const node = this.before?.isConnected ? this.before : this.cell;
+    this.before = null;
+    focusQuietly(node);
+  }
+
+  restore(root) {
+    const { focused } = this;
+    if (!focused || focused.isConnected || isTypingField(focusedElement())) return;
+    const key = focused.dataset.k;
+    const keyed = [...root.querySelectorAll("[data-k]")].filter((each) => each instanceof HTMLElement);
+    const node = key ? keyed.find((each) => each.dataset.k === key) : root;
+    if (!node || ("disabled" in node && node.disabled)) return;
+    focusQuietly(node);
+    if (isTextField(focused) && isTextField(node) && focused.selectionStart !== null)
+      node.setSelectionRange(focused.selectionStart, focused.selectionEnd);
+  }
+}
+
+function isTextField(node) {
+  return node instanceof HTMLInputElement || node instanceof HTMLTextAreaElement;
+}
+
 // src/dom.js
 function h(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -328,82 +503,6 @@ function bringToFront(element) {
   tab.dispatchEvent(new PointerEvent("pointerup", at));
 }
 
-// src/focus.js
-const TYPING_FIELDS = "input, textarea, select, [contenteditable]:not([contenteditable=false]), .cm-content";
-
-function focusedElement() {
-  let node = document.activeElement;
-  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-  return node;
-}
-
-function isTypingField(node) {
-  return node instanceof Element && node.matches(TYPING_FIELDS);
-}
-
-function focusQuietly(node) {
-  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
-}
-
-let keyAt = 0;
-let watchesKeys = false;
-
-function watchKeys() {
-  if (watchesKeys) return;
-  watchesKeys = true;
-  const note = () => {
-    keyAt = Date.now();
-  };
-  document.addEventListener("keydown", note, { capture: true, passive: true });
-}
-
-function isQuietFor(ms) {
-  return Date.now() - keyAt >= ms;
-}
-
-function isEmptyField(field) {
-  return "value" in field ? field.value === "" : field.textContent === "";
-}
-
-class FocusMemory {
-  constructor() {
-    this.focused = null;
-    this.before = null;
-    this.cell = null;
-  }
-
-  enter(node, root) {
-    this.focused = node instanceof HTMLElement ? node : null;
-    this.cell = root.closest(".jp-Cell");
-  }
-
-  forget() {
-    this.focused = this.before = null;
-  }
-
-  leave() {
-    const node = this.before?.isConnected ? this.before : this.cell;
-    this.before = null;
-    focusQuietly(node);
-  }
-
-  restore(root) {
-    const { focused } = this;
-    if (!focused || focused.isConnected || isTypingField(focusedElement())) return;
-    const key = focused.dataset.k;
-    const keyed = [...root.querySelectorAll("[data-k]")].filter((each) => each instanceof HTMLElement);
-    const node = key ? keyed.find((each) => each.dataset.k === key) : root;
-    if (!node || ("disabled" in node && node.disabled)) return;
-    focusQuietly(node);
-    if (isTextField(focused) && isTextField(node) && focused.selectionStart !== null)
-      node.setSelectionRange(focused.selectionStart, focused.selectionEnd);
-  }
-}
-
-function isTextField(node) {
-  return node instanceof HTMLInputElement || node instanceof HTMLTextAreaElement;
-}
-
 // src/copying.js
 const SAID_MS = 1500;
 const BLOCKS_OF_CODE = ".indus-answer pre, .indus-call .indus-code";
@@ -729,69 +828,64 @@ function secondsUntil(until) {
   return Math.max(0, Math.ceil((until - Date.now()) / 1000));
 }
 
-// src/keys.js
-function belongsToFrontEnd(key, atRoot) {
-  if (key.key === "Enter" && key.shiftKey && atRoot) return true;
-  const isShortcut = (key.ctrlKey || key.metaKey) && !key.altKey && key.key !== "Enter";
-  return isShortcut && (/^s$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
+// src/dialog_answers.js
+function controlsOf(frame, layout, answers, answer) {
+  if (frame.method === "input" || frame.method === "editor") {
+    const field = fieldOf(frame, answers);
+    const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
+    send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
+    return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
+  }
+  const choices = choicesOf(frame, layout).map((choice, index) => {
+    const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
+    const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
+    const { label } = choice;
+    return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
+  });
+  const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
+  const refusal = choices.find(({ kind }) => kind === "no");
+  const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
+  const folds = [];
+  if (again.length > 0) {
+    const list = h("div", { class: "ia-again", hidden: true }, ...again);
+    folds.push(list);
+    nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
+  }
+  if (refusal && layout?.reason) {
+    const why = reasonRow(frame.id, answers, (reason) => answer(refusal.value, reason));
+    folds.push(why);
+    nodes.push(foldButton(frame.id, "No, because …", "", why));
+  }
+  if (!refusal) nodes.push(cancelButton(frame.id, answer));
+  return { rows: [row(...nodes), ...folds], first: nodes[0], choices };
 }
 
-function dialogAction(key, dialog, { typing, scrolling, atBox }) {
-  if (key.key === "Escape") return { type: "close" };
-  if (key.key === "Enter" && typing) return submits(key, dialog.method) ? { type: "submit" } : null;
-  if (key.key === "Enter" && key.shiftKey) return { type: "ignore" }; // which runs cells, and presses nothing
-  if (typing || isChord(key)) return null;
-  const chosen = choiceOf(key.key, dialog, atBox);
-  if (chosen) return { type: "choose", value: chosen.value };
-  const step = LIST_STEPS[key.key];
-  return step === undefined || scrolling || dialog.choices.length === 0 ? null : { type: "move", step };
+function reasonRow(id, answers, send) {
+  const field = h("input", {
+    class: "ia-field ia-reason",
+    "data-k": `${id} reason`,
+    "aria-label": "Why not?",
+    placeholder: "Why not? The model reads it.",
+    value: answers.get(id) ?? "",
+    oninput: () => answers.set(id, field.value),
+  });
+  const button = choiceButton(id, "Send", "", "", () => send(field.value));
+  return h("div", { class: "ia-why", hidden: !answers.has(id) }, field, button);
 }
 
-const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
-
-function choiceOf(key, { method, choices, hasDefault }, atBox) {
-  if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
-  if (/^[1-9]$/.test(key)) return method === "select" ? choices[Number(key) - 1] : undefined;
-  const letter = key.toLowerCase();
-  if (letter === "y" && (hasDefault || method === "confirm")) return choices.find(({ kind }) => kind === "yes");
-  return letter === "n" && (hasDefault || method === "confirm") ? choices.find(({ kind }) => kind === "no") : undefined;
-}
-
-function isChord(key) {
-  return key.ctrlKey || key.metaKey || key.altKey;
-}
-
-function submits(key, method) {
-  return method === "editor" ? key.ctrlKey || key.metaKey : !isChord(key) && !key.shiftKey;
-}
-
-function composerAction(key, { open, busy, recalling, empty, complete }) {
-  if (key.key === "Escape") return open ? "close" : null;
-  if (key.key === "Enter" && key.altKey) return delivery(busy, "followUp");
-  if (isChord(key) || key.shiftKey) return null;
-  const completion = open ? COMPLETION_KEYS[key.key] : undefined;
-  if (completion && !(key.key === "Enter" && complete)) return completion;
-  if (key.key === "Enter") return delivery(busy, "steer");
-  return historyAction(key.key, { recalling, empty });
-}
-
-const COMPLETION_KEYS = { ArrowDown: "next", ArrowUp: "previous", Tab: "accept", Enter: "accept" };
-
-function delivery(busy, whenBusy) {
-  return busy ? whenBusy : "send";
-}
-
-function historyAction(key, { recalling, empty }) {
-  if (key === "ArrowDown" && recalling) return "newer";
-  return key === "ArrowUp" && (recalling || empty) ? "older" : null;
-}
-
-function listTarget(key, { at, length, inRow }) {
-  if (key === "ArrowDown") return at + 1;
-  if (key === "ArrowUp") return Math.max(-1, at - 1);
-  if (key === "Home" && inRow) return 0;
-  if (key === "End" && inRow) return length - 1;
-  return null;
+function fieldOf(frame, answers) {
+  const isLine = frame.method === "input";
+  const prefill = frame.method === "editor" ? frame.prefill : null;
+  const field = h(isLine ? "input" : "textarea", {
+    class: "ia-field",
+    "data-k": `${frame.id} field`,
+    "aria-label": String(frame.title ?? ""),
+    placeholder: frame.method === "input" ? frame.placeholder : null,
+    rows: isLine ? null : 6,
+    value: answers.get(frame.id) ?? prefill ?? "",
+    oninput: () => answers.set(frame.id, field.value),
+  });
+  return field;
 }
 
 // src/reading.js
@@ -870,6 +964,7 @@ class Reading {
 // src/dialogs.js
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
+const EARLY = "That key came too early to count: press it again.";
 
 class Dialogs {
   constructor(store, view) {
@@ -900,6 +995,7 @@ class Dialogs {
   forget() {
     clearTimeout(this.shown?.timer);
     clearTimeout(this.shown?.press);
+    clearTimeout(this.shown?.again);
     this.shown?.reading?.stop();
     this.shown = null;
     this.sight.disconnect();
@@ -925,12 +1021,15 @@ class Dialogs {
   open({ frame, until, layout }, hadFocus) {
     const { id } = frame;
     const answer = (value, reason) => {
-      if (this.takes(value)) this.store.answer(id, value, reason);
+      if (!this.takes(value)) return;
+      forgetKey();
+      this.store.answer(id, value, reason);
     };
     const name = uniqueId();
     const left = h("span", { class: "ia-left", "aria-hidden": "true" });
     const more = h("span", { class: "ia-more" });
-    const { rows, first, choices } = this.controls(frame, layout, answer);
+    const early = h("span", { class: "ia-early", role: "status" });
+    const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
     const details = detailsOf(frame, layout);
     const heading = headingOf(frame, layout, name);
     const box = h(
@@ -940,7 +1039,7 @@ class Dialogs {
       ...cautionsOf(layout),
       details?.node ?? null,
       ...rows,
-      h("div", { class: "ia-actions" }, h("span", { class: "ia-space" }), more, left),
+      h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
     if (until !== null) {
       const text = `It answers itself in ${secondsUntil(until)} seconds.`;
@@ -961,12 +1060,14 @@ class Dialogs {
     };
     const timer = setTimeout(arm, ARM_DELAY_MS);
     const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, first, choices, reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, first, choices },
+      ...{ reading, arm, timer },
+      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined, again: undefined },
     };
     this.shown = shown;
     if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
     else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
+    if (wasEarly()) shown.again = setTimeout(() => setText(early, EARLY), countsIn(shown));
     this.view.reveal();
   }
 
@@ -996,78 +1097,19 @@ class Dialogs {
     }
   }
 
-  controls(frame, layout, answer) {
-    if (frame.method === "input" || frame.method === "editor") {
-      const field = this.field(frame);
-      const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
-      send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
-      return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
-    }
-    const choices = choicesOf(frame, layout).map((choice, index) => {
-      const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
-      const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
-      const { label } = choice;
-      return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
-    });
-    const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
-    const refusal = choices.find(({ kind }) => kind === "no");
-    const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
-    const folds = [];
-    if (again.length > 0) {
-      const list = h("div", { class: "ia-again", hidden: true }, ...again);
-      folds.push(list);
-      nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
-    }
-    if (refusal && layout?.reason) {
-      const why = this.reasonRow(frame.id, (reason) => answer(refusal.value, reason));
-      folds.push(why);
-      nodes.push(foldButton(frame.id, "No, because …", "", why));
-    }
-    if (!refusal) nodes.push(cancelButton(frame.id, answer));
-    return { rows: [row(...nodes), ...folds], first: nodes[0], choices };
-  }
-
-  reasonRow(id, send) {
-    const field = h("input", {
-      class: "ia-field ia-reason",
-      "data-k": `${id} reason`,
-      "aria-label": "Why not?",
-      placeholder: "Why not? The model reads it.",
-      value: this.store.answers.get(id) ?? "",
-      oninput: () => this.store.answers.set(id, field.value),
-    });
-    const button = choiceButton(id, "Send", "", "", () => send(field.value));
-    return h("div", { class: "ia-why", hidden: !this.store.answers.has(id) }, field, button);
-  }
-
-  field(frame) {
-    const { answers } = this.store;
-    const isLine = frame.method === "input";
-    const prefill = frame.method === "editor" ? frame.prefill : null;
-    const field = h(isLine ? "input" : "textarea", {
-      class: "ia-field",
-      "data-k": `${frame.id} field`,
-      "aria-label": String(frame.title ?? ""),
-      placeholder: frame.method === "input" ? frame.placeholder : null,
-      rows: isLine ? null : 6,
-      value: answers.get(frame.id) ?? prefill ?? "",
-      oninput: () => answers.set(frame.id, field.value),
-    });
-    return field;
-  }
-
   handleKey(event, frame, answer) {
     const { shown } = this;
     if (!shown) return;
     const { target } = event;
     const took = target === shown.box;
-    const isEarly = this.holdBack(shown, took);
-    if (!shown.armed || event.repeat || event.isComposing) return;
-    const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
-    const hasDefault = shown.box.querySelector(".ia-default") !== null;
-    const at = { typing: isTypingField(target), scrolling, atBox: took || scrolling };
-    const action = dialogAction(event, { method: frame.method, choices: shown.choices, hasDefault }, at);
-    if (!action) return;
+    const isEarly = this.holdBack(shown, took) || !shown.armed;
+    if (event.repeat || event.isComposing) return;
+    const action = actionOf(event, frame, shown);
+    const isLost = isEarly && action?.type === "choose" && shown.box.contains(focusedElement());
+    clearTimeout(shown.again);
+    setText(shown.early, "");
+    if (isLost) shown.again = setTimeout(() => setText(shown.early, EARLY), countsIn(shown));
+    if (!action || !shown.armed) return;
     event.preventDefault();
     if (action.type === "close") this.close(target, answer);
     else if (action.type === "submit") this.submit(/** @type {HTMLInputElement} */ (target));
@@ -1133,6 +1175,18 @@ class Dialogs {
     }
     nextOption(box, step)?.focus();
   }
+}
+
+function actionOf(event, { method }, { box, choices }) {
+  const { target } = event;
+  const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
+  const hasDefault = box.querySelector(".ia-default") !== null;
+  const at = { typing: isTypingField(target), scrolling, atBox: target === box || scrolling };
+  return dialogAction(event, { method, choices, hasDefault }, at);
+}
+
+function countsIn({ keysFrom }) {
+  return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
 }
 
 // src/status.js
@@ -1254,7 +1308,6 @@ function replaceText(node, text) {
 
 // src/view.js
 const TICK_MS = 500;
-const TYPING_PAUSE_MS = 1500; // after a key, in which the next one is under way
 
 const NEXT_VIEW_MS = 200;
 const NEAR_END_PX = 48;
@@ -1306,7 +1359,7 @@ class View {
     if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
     const isOurs = !active || active === document.body || this.root.contains(active);
     if (isTypingField(active) && !isEmptyField(active)) return false;
-    if (!isQuietFor(TYPING_PAUSE_MS) && (isTypingField(active) || !this.root.contains(active))) return false;
+    if (!isQuiet() && (isTypingField(active) || !this.root.contains(active))) return false;
     if (isOurs) return true;
     return Boolean(this.root.closest(this.reach)?.contains(active));
   }
@@ -1377,8 +1430,15 @@ class CellView extends View {
   }
 
   focusRest() {
-    if (this.store.focus.before?.isConnected) this.store.focus.leave();
-    else this.root.focus({ preventScroll: true });
+    const { focus, state } = this.store;
+    if (state.busy && !state.background) focus.hold(this.root);
+    else if (focus.before?.isConnected) focus.leave();
+    else focusQuietly(this.root);
+  }
+
+  keepKey(event) {
+    super.keepKey(event);
+    this.store.focus.typedInHold(event);
   }
 
   remove() {
