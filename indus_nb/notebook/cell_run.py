@@ -16,6 +16,7 @@ from indus_nb.notebook.kernel.outputs import OutputBoard
 from indus_nb.notebook.page.cell_outputs import CellOutputs
 from indus_nb.notebook.page.dialogs import CellDialogs
 from indus_nb.notebook.view import blocks
+from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.notebook.view.cell import CellView
 from indus_nb.notebook.view.output import NotebookScreen, Screen
 from indus_nb.notebook.view.transcript import Transcript

@@ -169,7 +169,8 @@ _SHAPES = (
     _Shape(  # .netrc, on one line or on lines of its own
         "password",
         ("machine ", "password "),
-        r"(?m)(?:\bmachine[ \t]+\S{1,200}[ \t][^\n]{0,300}?\b|^[ \t]{0,40})(?<!\[secret )password[ \t]+(\S{6,200})[ \t\r]{0,40}$",
+        r"(?m)(?:\bmachine[ \t]+\S{1,200}[ \t][^\n]{0,300}?\b|^[ \t]{0,40})(?<!\[secret )password[ \t]+"
+        r"(\S{6,200})[ \t\r]{0,40}$",
         lambda value: any(map(str.isdigit, value)) and any(map(str.isalpha, value)),
     ),
     _Shape(  # .pgpass: by its port, for paths with numbers of lines look alike

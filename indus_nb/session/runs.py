@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
