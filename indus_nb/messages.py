@@ -151,6 +151,21 @@ class Cost(WireModel):
     total: float = 0
     unknown: bool | None = None
 
+    def scaled(self, share: float, more: float = 0.0) -> Cost:
+        """Return the cost at a share of the prices, with something that is no token.
+
+        Args:
+            share: What each amount is multiplied by.
+            more: US dollars that are in the total alone.
+
+        Returns:
+            The cost.
+        """
+        if share == 1 and not more:
+            return self
+        amounts = {name: getattr(self, name) * share for name in _AMOUNTS}
+        return Cost(**{**amounts, "total": amounts["total"] + more}, unknown=self.unknown)
+
 
 class Usage(WireModel):
     """The tokens of a request, and their price."""

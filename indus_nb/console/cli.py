@@ -168,6 +168,8 @@ def _run_with(arguments: Sequence[str]) -> int:
         return ask_rows(arguments[1:])
     options, others = _parser().parse_known_args(arguments)
     options.flags = _extension_flags(others)
+    if options.prompts == ["doctor"]:  # as in `%agent doctor`
+        options.doctor, options.prompts = True, []
     return _main(options)
 
 

@@ -78,8 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument(
         "--approve",
         choices=("never", "writes", "always"),
-        help="which tool calls of rows are refused, for nobody can be asked: those with effects (writes, as usual), all "
-        "(always) or none (never)",
+        help="which tool calls of rows are refused, for nobody can be asked: those with effects (writes, as usual), "
+        "all (always) or none (never)",
     )
     model.add_argument(
         "--sandbox",

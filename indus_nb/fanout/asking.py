@@ -19,8 +19,8 @@ from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
 from indus_nb.limits.budget import Budget, spending_from
 from indus_nb.limits.gate import Gate
-from indus_nb.limits.paying import check_price, longest_answer_cost, own_sentence
 from indus_nb.limits.limiter import Limiter
+from indus_nb.limits.paying import check_price, longest_answer_cost, own_sentence
 from indus_nb.loop.retry import RetrySettings, asked_delay
 from indus_nb.messages import AssistantMessage
 from indus_nb.start import SessionOptions, open_session

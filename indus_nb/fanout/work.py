@@ -27,7 +27,7 @@ from indus_nb.fanout.journal import Done, Journal
 from indus_nb.fanout.results import RowAnswer
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.template import Template
-from indus_nb.fanout.words import duration
+from indus_nb.fanout.words import duration, rows_of
 from indus_nb.limits.budget import Budget, spending
 from indus_nb.limits.limiter import Limiter
 from indus_nb.limits.words import cost_in_words
@@ -246,6 +246,8 @@ class Work:
         self.on_checked: Callable[[AgentSession], None] = lambda _: None
         """Called with the session that the rows work for, before the first is asked; on the loop."""
         self.problems: list[str] = []
+        self._unwritten: dict[str, Done] = {}
+        self._journal_problem: str | None = None
         self.cost, self.unconfirmed = spent, unconfirmed
 
     async def run(self) -> list[RowAnswer]:
@@ -317,6 +319,8 @@ class Work:
                 await self._ended(asked)
             finally:
                 await writer.close()
+                await self._write_rest(writer)
+                self.problems += [] if journal is None else journal.problems
                 if self._batches is not None:
                     await self._batches.close(cancel=self._cancelled)
                     self.problems += self._batches.problems
@@ -325,6 +329,21 @@ class Work:
             if journal is not None:
                 journal.close()
         return rows
+
+    async def _write_rest(self, writer: _Writer) -> None:
+        """Write down once more what could not be, and say what is lost with the process."""
+        if self._journal_problem is None:
+            return
+        sentence = f"The journal cannot be written ({self._journal_problem}), so the other rows are not asked."
+        try:
+            for key, done in self._unwritten.items():
+                await writer.add(key, done)
+        except OSError:
+            sentence += (
+                f" {rows_of(len(self._unwritten))} with an answer are in no file, and would be asked and paid again: "
+                "save them from what this call returns."
+            )
+        self.problems.append(sentence)
 
     def stop(self) -> None:
         """Let no row begin, and those that were asked come to their end; from any thread."""
@@ -354,6 +373,7 @@ class Work:
     async def _ended(self, asked: Asked) -> None:
         """Wait for the workers; after a stop not for rows that wait for another attempt, or for their first one."""
         ended = asyncio.gather(*self._workers)  # one to wait for: there may be thousands
+        ended.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody asks for it
         try:
             while not ended.done():
                 await asyncio.wait([ended], timeout=0.2)
@@ -430,7 +450,8 @@ class Work:
             await writer.add(key, done)
         except OSError as error:
             # What is paid for is kept in memory, and nothing more is paid for that would be lost with the process.
-            self.problems.append(f"The journal cannot be written ({error.strerror}), so the other rows are not asked.")
+            self._unwritten[key] = done
+            self._journal_problem = error.strerror or str(error)
             self.stop()
         return RowAnswer(
             value, done.error, done.cost, done.session, done.value, answered=done.is_good, unconfirmed=done.unconfirmed

@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from indus_nb.errors import IndusError, UsageError
@@ -61,6 +62,44 @@ class Reservation:
             self._settle(self)
 
 
+@dataclass(eq=False, slots=True)
+class _Account:
+    """What one budget keeps account of, in billionths of a dollar; changed under the lock alone."""
+
+    limit: int | None
+    of_session: bool
+    recorded: bool
+    spent: int = 0
+    unconfirmed: int = 0
+    reserved: int = 0
+    unpriced: bool = False
+    nested: Usage = field(default_factory=Usage)
+    waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = field(
+        default_factory=dict[asyncio.Future[None], asyncio.AbstractEventLoop]
+    )
+
+    def has_room(self, amount: int) -> bool:
+        """Whether so much could be spent once others have given back all that is reserved."""
+        return self.limit is None or self.spent + self.unconfirmed + amount <= self.limit
+
+    def free(self) -> int:
+        """What could be reserved now."""
+        return (self.limit or 0) - self.spent - self.unconfirmed - self.reserved
+
+    def refusal(self, amount: int) -> str:
+        """Why there is no room."""
+        limit, spent = (self.limit or 0) / _UNIT, f"${self.spent / _UNIT:.4f}"
+        if not amount:
+            return f"The budget of ${limit:g} is spent: {spent}. {_RAISE}"
+        more = f", up to ${self.unconfirmed / _UNIT:.4f} more may be by requests that broke off" * bool(
+            self.unconfirmed
+        )
+        return (
+            f"The budget of ${limit:g} has no room: {spent} are spent{more}, and the next request may cost "
+            f"${amount / _UNIT:.4f}. {_RAISE}"
+        )
+
+
 class Budget:
     """Keeps account of the requests of a session, of rows or of sub-agents.
 
@@ -84,51 +123,45 @@ class Budget:
     ) -> None:
         if limit is not None and not 0 < limit < math.inf:
             raise UsageError("A budget is an amount of US dollars above zero.")
-        self._limit = None if limit is None else _billionths(limit)
-        self._spent = self._unconfirmed = self._reserved = 0
-        self._waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
-        self._of_session, self._recorded = of_session, recorded
-        self._nested = Usage()
-        self._chain: tuple[Budget, ...] = (self, *chain(*inside))
-        self.unpriced = False
-        """Whether requests were made whose price is unknown."""
+        self._own = _Account(None if limit is None else _billionths(limit), of_session, recorded)
+        outer = (account for budget in inside if budget is not None for account in budget.accounts)
+        self.accounts: tuple[_Account, ...] = tuple(dict.fromkeys((self._own, *outer)))
+        """Its own account, and those of the budgets that it stands in, each once."""
 
     @property
     def waiting(self) -> int:
         """How many requests wait for money that others hold."""
-        return len(self._waiting)
-
-    @property
-    def limit(self) -> float | None:
-        """The limit in US dollars, if there is one."""
-        return None if self._limit is None else self._limit / _UNIT
+        return len(self._own.waiting)
 
     @property
     def is_limited(self) -> bool:
         """Whether it, or one that it stands in, has a limit."""
-        return any(budget._limit is not None for budget in self._chain)  # noqa: SLF001 - it is one of these
+        return any(account.limit is not None for account in self.accounts)
 
     @property
     def spent(self) -> float:
         """What requests that have ended did cost at least, in US dollars."""
-        return self._spent / _UNIT
+        return self._own.spent / _UNIT
 
     @property
     def unconfirmed(self) -> float:
         """What requests that broke off may have cost besides, in US dollars; it counts against the limit."""
-        return self._unconfirmed / _UNIT
+        return self._own.unconfirmed / _UNIT
+
+    @property
+    def unpriced(self) -> bool:
+        """Whether requests were made whose price is unknown."""
+        return self._own.unpriced
 
     @property
     def left(self) -> float:
         """What could still be reserved of its own limit; without one infinite."""
-        if self._limit is None:
-            return math.inf
-        return max(0, self._limit - self._spent - self._unconfirmed - self._reserved) / _UNIT
+        return math.inf if self._own.limit is None else max(0, self._own.free()) / _UNIT
 
     def for_code(self) -> Budget:
         """Return what code is to spend from that works for this budget's session, and for whoever spends at hand."""
         outer = spending()
-        return outer if outer is not None and self in outer._chain else Budget(None, (self, outer))
+        return outer if outer is not None and self._own in outer.accounts else Budget(None, (self, outer))
 
     def charge(self, dollars: float, unconfirmed: float = 0.0) -> None:
         """Count what was spent before, by an earlier process.
@@ -138,14 +171,22 @@ class Budget:
             unconfirmed: What may have been spent besides.
         """
         with _lock:
-            self._spent += _billionths(dollars)
-            self._unconfirmed += _billionths(unconfirmed)
+            self._own.spent += _billionths(dollars)
+            self._own.unconfirmed += _billionths(unconfirmed)
 
     def take_nested(self) -> Usage:
         """Return what other sessions have used within this one since the last time, and no entry of its file says."""
         with _lock:
-            nested, self._nested = self._nested, Usage()
+            nested, self._own.nested = self._own.nested, Usage()
         return nested
+
+    def refusal(self, estimate: float) -> str | None:
+        """Return why no request of such a cost can begin any more, in US dollars; ``None`` if one could."""
+        with _lock:
+            return self._refusal(_billionths(estimate))
+
+    def _refusal(self, amount: int) -> str | None:
+        return next((account.refusal(amount) for account in self.accounts if not account.has_room(amount)), None)
 
     @asynccontextmanager
     async def request(self, estimate: float, least: float | None = None) -> AsyncGenerator[Reservation]:
@@ -179,76 +220,52 @@ class Budget:
         with _lock:
             if (sentence := self._refusal(least)) is not None:
                 raise BudgetExhaustedError(sentence)
-            limited = [each for each in self._chain if each._limit is not None]
-            free = min((each._free for each in limited), default=most)
+            free = min((account.free() for account in self.accounts if account.limit is not None), default=most)
             if free < least:
                 loop = asyncio.get_running_loop()
                 future: asyncio.Future[None] = loop.create_future()
-                for each in self._chain:
-                    each._waiting[future] = loop
+                for account in self.accounts:
+                    account.waiting[future] = loop
                 return future
             amount = min(most, free)
-            for each in self._chain:
-                each._reserved += amount
+            for account in self.accounts:
+                account.reserved += amount
             return amount
-
-    @property
-    def _free(self) -> int:
-        return (self._limit or 0) - self._spent - self._unconfirmed - self._reserved
 
     async def _released(self, future: asyncio.Future[None]) -> None:
         try:
             await future
         finally:
             with _lock:
-                for each in self._chain:
-                    each._waiting.pop(future, None)
+                for account in self.accounts:
+                    account.waiting.pop(future, None)
 
     def _settle(self, reservation: Reservation) -> None:
         cost = reservation.cost or 0
         unconfirmed = reservation.amount if reservation.cost is None else reservation.unconfirmed
         waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         with _lock:
-            sessions = 0
-            for each in self._chain:
-                each._reserved -= reservation.amount
-                each._spent += cost
-                each._unconfirmed += unconfirmed
-                each.unpriced |= bool(reservation.usage.cost.unknown)
-                sessions += each._of_session
-                if each._recorded:
-                    sessions = -math.inf
-                elif each._of_session and sessions > 1:
-                    each._nested += reservation.usage
-                waiting |= each._waiting
+            for account in self.accounts:
+                account.reserved -= reservation.amount
+                account.spent += cost
+                account.unconfirmed += unconfirmed
+                account.unpriced |= bool(reservation.usage.cost.unknown)
+                waiting |= account.waiting
+            for account in self._unrecorded():
+                account.nested += reservation.usage
         for future, loop in waiting.items():
             with suppress(RuntimeError):  # its loop is closed, so nothing waits there
                 loop.call_soon_threadsafe(_wake, future)
 
-    def refusal(self, estimate: float) -> str | None:
-        """Return why no request of such a cost can begin any more, in US dollars; ``None`` if one could."""
-        with _lock:
-            return self._refusal(_billionths(estimate))
-
-    def _refusal(self, amount: int) -> str | None:
-        for each in self._chain:
-            if each._limit is not None and each._spent + each._unconfirmed + amount > each._limit:
-                return each._sentence(amount)
-        return None
-
-    def _sentence(self, amount: int) -> str:
-        if not amount:
-            return f"The budget of ${(self._limit or 0) / _UNIT:g} is spent: ${self.spent:.4f}. {_RAISE}"
-        perhaps = f", up to ${self.unconfirmed:.4f} more may be by requests that broke off" if self._unconfirmed else ""
-        return (
-            f"The budget of ${(self._limit or 0) / _UNIT:g} has no room: ${self.spent:.4f} are spent{perhaps}, and the "
-            f"next request may cost ${amount / _UNIT:.4f}. {_RAISE}"
-        )
-
-
-def chain(*budgets: Budget | None) -> tuple[Budget, ...]:
-    """Return budgets and those that they stand in, each once."""
-    return tuple(dict.fromkeys(each for budget in budgets if budget is not None for each in budget._chain))  # noqa: SLF001
+    def _unrecorded(self) -> Iterator[_Account]:
+        """The accounts of sessions that have no message or entry of a request: not its own, nor behind one that has."""
+        sessions = 0
+        for account in self.accounts:
+            if account.recorded:
+                return
+            sessions += account.of_session
+            if account.of_session and sessions > 1:
+                yield account
 
 
 def _wake(future: asyncio.Future[None]) -> None:

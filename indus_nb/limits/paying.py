@@ -1,4 +1,4 @@
-"""Where every request of every session is paid for, whoever asks: the most that it can cost is reserved before it is sent.
+"""Where every request of every session is paid for: the most that it can cost is reserved before it is sent.
 
 What this module promises: a request that was answered has cost what its usage says, one that a server refused or never
 got nothing. One that broke off has cost what it is known to have read and what arrived of its answer; what it may have
@@ -53,7 +53,15 @@ def price_problem(model: Model, budget: Budget | None) -> str | None:
 
 
 def check_price(model: Model, budget: Budget | None) -> None:
-    """Raise ``UsageError`` where ``price_problem`` finds one."""
+    """Check that a model can be asked within a budget.
+
+    Args:
+        model: The model.
+        budget: What its requests are charged to.
+
+    Raises:
+        UsageError: Its price is unknown, and the budget has a limit.
+    """
     if (problem := price_problem(model, budget)) is not None:
         raise UsageError(problem)
 
@@ -88,7 +96,12 @@ class Payer:
         return known + sum(len(dump(message)) for message in new)
 
     def note(self, context: Context, usage: Usage) -> None:
-        """Remember what a server has counted."""
+        """Remember what a server has counted.
+
+        Args:
+            context: What the model has read.
+            usage: What the server says of it.
+        """
         if read := usage.input + usage.cache_read + usage.cache_write:
             self._asked = _head(context), list(context.messages), read
 
@@ -253,7 +266,15 @@ def longest_answer_cost(model: Model, most: int | None) -> float:
 
 
 def answer_cost(model: Model, tokens: int) -> float:
-    """Return what so many tokens of an answer cost at most, in US dollars."""
+    """Return what an answer costs at most.
+
+    Args:
+        model: The model that gives it.
+        tokens: How long it is.
+
+    Returns:
+        US dollars.
+    """
     return tokens * max(prices.output for prices in (model.cost, model.cost.long_prompt) if prices is not None) / 1e6
 
 
@@ -272,7 +293,11 @@ def worst_cost(model: Model, tokens: int) -> float:
 
 def _read_cost(model: Model, tokens: int) -> float:
     cost = model.cost
-    ways = [cost.usage(input=tokens, output=0), cost.usage(input=0, output=0, cache_write=tokens)]
+    hour = tokens if cost.cache_write else 0
+    ways = [
+        cost.usage(input=tokens, output=0),
+        cost.usage(input=0, output=0, cache_write=tokens, cache_write_hour=hour),
+    ]
     return max(usage.cost.total for usage in ways)
 
 

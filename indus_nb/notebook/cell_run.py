@@ -16,7 +16,6 @@ from indus_nb.notebook.kernel.outputs import OutputBoard
 from indus_nb.notebook.page.cell_outputs import CellOutputs
 from indus_nb.notebook.page.dialogs import CellDialogs
 from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.notebook.view.cell import CellView
 from indus_nb.notebook.view.output import NotebookScreen, Screen
 from indus_nb.notebook.view.transcript import Transcript
@@ -42,11 +41,11 @@ class CellRun:
     Used on the agent's thread, but for making it.
 
     ``inbox`` belongs to the cell that waits, ``None`` when none does. ``asks`` is whether a user is there to be
-    asked. No request is sent that could make the cell cost more than ``max_cost`` US dollars. ``insert`` puts code into a
-    cell, and returns whether it could.
+    asked. No request is sent that could make the cell cost more than ``max_cost`` US dollars. ``insert`` puts code
+    into a cell, and returns whether it could.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a thing that a cell asks for
         self,
         session: AgentSession,
         thread: AgentThread,

@@ -425,6 +425,7 @@ class Conversations:
                 self._shown.remove(shown.page)  # it ends with its session, and shows what was done
         elif wanted != "status" and self._has_page:
             panel = self._panel(served.session)
+            self.thread.call(partial(panel.page.set, log=True))
             panel.shown_in(self._screen.show(panel.page.bundle, final=True))
 
     def _undo(self, command: Command, session: AgentSession) -> None:
@@ -441,7 +442,7 @@ class Conversations:
 
     def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
         """Put what the agent ran in the user's kernel since the last prompt into cells below."""
-        made = cells_of_run(session, self.kernel.outputs)
+        made = cells_of_run(session, self.kernel.outputs, self.kernel.only_looks)
         if not made:
             raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
         if not all_of_it:

@@ -15,6 +15,7 @@ from indus_nb.wire import JsonObject, WireModel, from_json, to_snake
 
 ThinkingStyle = Literal["none", "budget", "effort"]
 _ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}
+_HOUR_SHARE = 2
 _LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
@@ -46,8 +47,18 @@ class ModelCost(Prices):
 
     long_prompt: LongPromptPrices | None = Field(default=None, exclude=True)
     known: bool = Field(default=True, exclude=True)
+    of_batch: bool = Field(default=False, exclude=True)
+    """Whether these are the prices of requests that are sent in batches."""
 
-    def usage(self, *, input: int, output: int, cache_read: int = 0, cache_write: int = 0) -> Usage:  # noqa: A002
+    def usage(
+        self,
+        *,
+        input: int,  # noqa: A002 - as everywhere on the wire
+        output: int,
+        cache_read: int = 0,
+        cache_write: int = 0,
+        cache_write_hour: int = 0,
+    ) -> Usage:
         """Return the usage of a request, with its price.
 
         >>> ModelCost(input=2, output=10).usage(input=1000, output=100).cost.total
@@ -58,6 +69,7 @@ class ModelCost(Prices):
             output: Tokens of the answer.
             cache_read: Tokens that were read from the cache.
             cache_write: Tokens that were written to it.
+            cache_write_hour: Those of them that are kept there for an hour, at twice the price of ``input``.
 
         Returns:
             Tokens and cost; the cost in US dollars.
@@ -68,7 +80,10 @@ class ModelCost(Prices):
             input=prices.input * input / 1e6,
             output=prices.output * output / 1e6,
             cache_read=prices.cache_read * cache_read / 1e6,
-            cache_write=prices.cache_write * cache_write / 1e6,
+            cache_write=(
+                prices.cache_write * (cache_write - cache_write_hour) + _HOUR_SHARE * prices.input * cache_write_hour
+            )
+            / 1e6,
         )
         return Usage(
             input=input,

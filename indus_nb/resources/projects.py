@@ -163,6 +163,24 @@ def examine(directory: Path, inputs: Sequence[Input]) -> Project | None:
     return project
 
 
+def digests_of_texts(directory: str, inputs: Sequence[Input]) -> dict[str, str]:
+    """Look at the texts that a project brings: what is told to the model, and can run nothing.
+
+    Args:
+        directory: The real path of the project.
+        inputs: What there is; what stands above the directory is left out.
+
+    Returns:
+        Digests of context files, skills and prompt templates, by name.
+    """
+    looked_at = Project(Path(directory), inputs)
+    reader = _Reader(looked_at)
+    for each in inputs:
+        if each.directory == directory and each.kind in (*CONTEXT_NAMES, "skills", "prompts"):
+            reader.tree(Path(each.path))
+    return looked_at.parts
+
+
 class _Reader:
     """Fills a project, one input after another."""
 
@@ -181,10 +199,10 @@ class _Reader:
                 entries = [each for each, _ in extension_files([(path, "project")], [])]
                 self._extensions(entries)
                 if entries:  # what these import may be anywhere below
-                    self._tree(path, entries)
+                    self.tree(path, entries)
                 return bool(entries)
             case "SYSTEM.md" | "APPEND_SYSTEM.md" | "rules":
-                with_files = self._tree(path)
+                with_files = self.tree(path)
                 if with_files:
                     project.tells.append(_name(found, project.directory))
                 return with_files
@@ -242,7 +260,7 @@ class _Reader:
             self._project.runs.append(label)
             self._add(label, self._walk(path.parent) if path.name == "__init__.py" else [path])
 
-    def _tree(self, path: Path, known: Sequence[Path] = ()) -> bool:
+    def tree(self, path: Path, known: Sequence[Path] = ()) -> bool:
         """Make a part of the files at or below ``path`` that are not ``known``; returns whether there are any."""
         files = [each for each in self._walk(path) if each not in known] if path.is_dir() else [path]
         if files:

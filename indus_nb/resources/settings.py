@@ -71,7 +71,7 @@ class NotebookSettings(WireModel):
     undo_milliseconds: float = Field(default=50, gt=0, allow_inf_nan=False)
     undo_megabytes: int = Field(default=256, gt=0)
     preview: bool = True
-    preview_seconds: float = Field(default=2, gt=0, le=60)
+    preview_seconds: float = Field(default=5, gt=0, le=60)
     rerun: Literal["branch", "append"] = "branch"
 
 

@@ -1,7 +1,7 @@
-"""Where a run ends that would go on for ever: after so many answers, so much time, or calls that bring nothing new.
+"""Where a run ends that would go on for ever: after so many answers, so much time, or repeated calls.
 
-What this module promises: a limit that is reached aborts the run with a sentence that names the limit. What was said and
-done so far is kept, results of the tools that have ended included.
+What this module promises: a limit that is reached aborts the run with a sentence that names it. What was said and done
+so far is kept, results of the tools that have ended included.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class RunLimits(RunWatcher):
         timer = None
         if self._timeout is not None:
             sentence = (
-                f"Stopped after {self._timeout:g} s, the time that this prompt may take (timeout). {_KEPT}: prompt again "
-                "to go on, or allow more."
+                f"Stopped after {self._timeout:g} s, the time that this prompt may take (timeout). {_KEPT}: prompt "
+                "again to go on, or allow more."
             )
             timer = asyncio.get_running_loop().call_later(self._timeout, lambda: self.end(sentence))
         try:
@@ -91,13 +91,13 @@ class RunLimits(RunWatcher):
         """End the run at a limit; let the model know of calls that bring nothing new. See ``RunWatcher``."""
         if self._max_turns is not None and self._turns >= self._max_turns:
             self.end(
-                f"Stopped after {self._turns} turns, as many as this prompt may take (max_turns). {_KEPT}: prompt again "
-                "to go on, or allow more."
+                f"Stopped after {self._turns} turns, as many as this prompt may take (max_turns). {_KEPT}: prompt "
+                "again to go on, or allow more."
             )
         elif self._repeats >= _MAX_REPEATS:
             self.end(
-                f"Stopped: the last {self._repeats} tool calls repeated earlier ones and had the same results. {_KEPT}: "
-                "prompt again and say what to do instead."
+                f"Stopped: the last {self._repeats} tool calls repeated earlier ones and had the same results. "
+                f"{_KEPT}: prompt again and say what to do instead."
             )
         elif self._repeats >= _NOTED_REPEATS and not self._noted:
             self._noted = True

@@ -118,7 +118,7 @@ class ModelChoice:
         Does nothing without one.
         """
         if self._state.model is not None:
-            preload_in_background(self._state.provider_of(self._state.model).preload)
+            preload_in_background(self._state.registry.provider_of(self._state.model).preload)
 
     # Changing it
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,12 +22,9 @@ from indus_nb import loop
 from indus_nb.errors import SessionFileError
 from indus_nb.events import AgentEnd, AgentEvent, AgentSettled, MessageEnd, ToolExecutionEnd
 from indus_nb.images import Admission
-from indus_nb.limits.budget import spending_from
-from indus_nb.limits.paying import check_price
 from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import CustomMessage, UserMessage, text_of
 from indus_nb.session.hooks import UserPrompt
-from indus_nb.session.limits import RunLimits
 from indus_nb.session.model_choice import ModelChoice
 from indus_nb.session.publisher import Publisher
 from indus_nb.session.queues import Queues
@@ -41,6 +38,7 @@ from indus_nb.storage.text import NESTED
 
 if TYPE_CHECKING:
     from indus_nb.answers import FinalAnswer
+    from indus_nb.session.limits import RunLimits
 
 
 class Runs:
@@ -83,7 +81,7 @@ class Runs:
         self._shell = shell
         self._images = images
         self._watchers = watchers
-        self._limits = RunLimits()
+        self._limits: RunLimits | None = None
 
     def begin(
         self,
@@ -116,6 +114,9 @@ class Runs:
         return self._turns.begin(Activity.RUNNING, self._drive(run, message))
 
     def _prepare(self, answer: FinalAnswer | None, limits: RunLimits | None) -> loop.Run:
+        from indus_nb.limits.paying import check_price
+        from indus_nb.session.limits import RunLimits
+
         model = self._models.required
         budget = self._state.payer.budget.for_code()
         check_price(model, budget)
@@ -158,7 +159,10 @@ class Runs:
             self._state.run.options = replace(self._state.run.options, must_call=tool)
 
     async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
-        with spending_from(self._state.payer.budget.for_code()), self._limits.timed():
+        from indus_nb.limits.budget import spending_from
+
+        timed = nullcontext() if self._limits is None else self._limits.timed()
+        with spending_from(self._state.payer.budget.for_code()), timed:
             await self._driven(run, prompt)
 
     async def _driven(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
@@ -188,8 +192,8 @@ class Runs:
 
     def record_nested(self) -> None:
         """Write down what other sessions have used for this one: code of the model's may ask models, too."""
-        usage = self._state.payer.budget.take_nested()
-        if usage.total_tokens:
+        usage = None if self._limits is None else self._state.payer.budget.take_nested()
+        if usage is not None and usage.total_tokens:
             with suppress(SessionFileError):  # the session's next message says what is wrong with its file
                 self._state.store.append("custom", custom_type=NESTED, usage=usage.to_wire())
 

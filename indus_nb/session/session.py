@@ -106,7 +106,7 @@ class AgentSession(SessionParts):
 
     # Prompts
 
-    async def prompt(
+    async def prompt(  # noqa: PLR0913 - each is a thing that a caller may choose
         self,
         text: str,
         images: Images = (),

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from indus_nb.limits import Budget, Payer
 from indus_nb.loop import InterruptMode, Run, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import AssistantMessage, Message, ThinkingLevel
@@ -24,6 +23,7 @@ from indus_nb.tools import Shell
 from indus_nb.vault import Vault
 
 if TYPE_CHECKING:
+    from indus_nb.limits import Payer
     from indus_nb.tools.jobs import Jobs
 
 ApproveMode = Literal["never", "writes", "always"]
@@ -75,11 +75,16 @@ class SessionState:
     """The run that goes on, waits between attempts included."""
     problems: list[str] = field(default_factory=list[str])
     """Sentences for the user about what is wrong with settings, files and models."""
-    payer: Payer = field(init=False)
-    """Pays for every request of the session."""
+    _payer: Payer | None = field(default=None, init=False)
 
-    def __post_init__(self) -> None:
-        self.payer = Payer(Budget(self.settings.max_cost, of_session=True))
+    @property
+    def payer(self) -> Payer:
+        """What pays for every request of the session."""
+        if self._payer is None:
+            from indus_nb.limits import Budget, Payer  # with the first request, or what prepares it
+
+            self._payer = Payer(Budget(self.settings.max_cost, of_session=True))
+        return self._payer
 
     def provider_of(self, model: Model) -> Provider:
         """Return what reaches ``model``, where each request is paid for; raises as ``ModelRegistry.provider_of``."""

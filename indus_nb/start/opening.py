@@ -15,7 +15,7 @@ from indus_nb import own_imports
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.files import current_directory, expand_user
 from indus_nb.providers import Model
-from indus_nb.providers.keys import key_variables
+from indus_nb.providers.keys import child_environment, key_variables
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
     Settings,
@@ -31,7 +31,6 @@ from indus_nb.start.options import SessionOptions, check_limits, check_tools, te
 from indus_nb.start.stores import Stores
 from indus_nb.storage import SessionStore
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
-from indus_nb.tools.process import child_environment
 from indus_nb.vault import Vault
 from indus_nb.wire import JsonObject
 
@@ -115,8 +114,8 @@ class _Plan:
         from indus_nb.resources.sandbox_settings import make_sandboxes
 
         hidden = (self.agent_dir, directory)
-        own = self.loaded.own_sandbox
-        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own)
+        own, note = self.loaded.own_sandbox, self.trust.note_sandbox
+        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own, note)
         if self.sandboxes is not None and self.sandboxes.problem is not None:
             problems.append(self.sandboxes.problem)
 

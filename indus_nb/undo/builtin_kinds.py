@@ -7,6 +7,7 @@ import functools
 import gc
 import io
 import random
+import sys
 import types
 import weakref
 from array import array
@@ -234,7 +235,7 @@ class ClassKind(State):
 
     def remember(self, obj: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         own = type.__dict__["__dict__"].__get__(obj)
-        outer = (type(obj), *(type.__dict__[name].__get__(obj) for name in _OUTER_OF_CLASSES[1:]))
+        outer: tuple[Any, ...] = (class_of(obj), *(type.__dict__[name].__get__(obj) for name in _OUTER_OF_CLASSES[1:]))
         return outer, {
             name: value
             for name, value in own.items()
@@ -354,7 +355,7 @@ class MemoryFileKind(State):
         self._kind = kind
 
     def size(self, obj: Any) -> int:
-        return self._kind.__sizeof__(obj)
+        return int(self._kind.__sizeof__(obj))
 
     def remember(self, obj: Any) -> Any:
         return None if self._is_closed(obj) else self._kind.__getstate__(obj)[:-1]
@@ -377,7 +378,30 @@ class MemoryFileKind(State):
         return 64 if state is None else len(state[0])
 
     def _is_closed(self, obj: Any) -> bool:
-        return self._kind.closed.__get__(obj)
+        return bool(self._kind.closed.__get__(obj))
+
+
+class ViewKind(State):
+    """Views of memory: whether they are released; what they show is that of another object."""
+
+    def remember(self, obj: Any) -> Any:
+        try:
+            return memoryview.obj.__get__(obj)
+        except ValueError:
+            return ABSENT
+
+    def put(self, obj: Any, state: Any) -> None:
+        if state is ABSENT:
+            memoryview.release(obj)
+
+    def same(self, obj: Any, state: Any) -> bool:
+        return self.remember(obj) is state
+
+    def parts(self, state: Any) -> Iterable[Any]:
+        return (state,)
+
+    def lacks(self, obj: Any, state: Any) -> str:
+        return "it is released" if self.remember(obj) is ABSENT and state is not ABSENT else ""
 
 
 class DecimalContextKind(State):
@@ -442,6 +466,12 @@ def slots_of(kind: type) -> list[Any]:
     ]
 
 
+def is_users_class(kind: type) -> bool:
+    """Return whether a class is one that the user has written, in no module that is imported."""
+    module = type.__dict__["__module__"].__get__(kind)
+    return module == "__main__" or not isinstance(module, str) or module not in sys.modules
+
+
 def is_python_class(kind: type) -> bool:
     """Return whether a ``class`` statement made it: its instances hold nothing that Python cannot reach."""
     held = type.__dict__["__dict__"].__get__(kind)
@@ -479,6 +509,11 @@ def _behind(obj: Any) -> Iterable[Any]:
 
 _SELF = Through(lambda obj: (obj.__self__,))
 BEHIND = Through(_behind)
+_EMPTY: dict[Any, Any] = {}
+_VIEWS: tuple[type[Any], ...] = (
+    *(types.MappingProxyType, super),
+    *map(type, (_EMPTY.keys(), _EMPTY.values(), _EMPTY.items())),
+)
 
 BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (list, ListKind()),
@@ -501,11 +536,11 @@ BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (classmethod, Through(lambda obj: (obj.__func__,))),
     (functools.cached_property, Through(lambda obj: (obj.func,))),
     (type(functools.lru_cache(len)), Through(_wrapped)),
-    (memoryview, Through(lambda obj: (obj.obj,))),
+    (memoryview, ViewKind()),
     (weakref.ReferenceType, Through(lambda obj: (obj(),))),
     (types.CellType, CellKind()),
     (ast.AST, Keeper()),
-    *((kind, BEHIND) for kind in (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super)),
+    *((kind, BEHIND) for kind in _VIEWS),
 )
 """Kinds of objects by the built-in type that their class is, or stands on. Classes and functions are not among them."""
 BY_NAME: dict[tuple[str, str], Keeper] = {

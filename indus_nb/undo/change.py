@@ -61,10 +61,12 @@ class Change:
 
     Attributes:
         summary: What changed, in a line; empty if nothing is worth to be said.
+        outcome: The same as a sentence without subject, with the functions and classes that the code makes.
         left_out: Variables whose contents are not taken back, or not all, and why.
     """
 
     summary: str
+    outcome: str
     left_out: Mapping[str, str]
     namespace: MutableMapping[str, Any] = field(repr=False)
     _side: Side = field(repr=False)
@@ -191,7 +193,7 @@ class Change:
 
 def new_change(
     namespace: MutableMapping[str, Any],
-    summary: str,
+    said: tuple[str, str],
     left_out: Mapping[str, str],
     side: tuple[Bound, list[Held], list[Held]],
     watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]],
@@ -200,7 +202,7 @@ def new_change(
 
     Args:
         namespace: The variables.
-        summary: What changed, in a line.
+        said: What changed, in a line and as a sentence.
         left_out: What cannot be taken back, and why.
         side: The names that are bound otherwise, the objects that changed, and those that are new.
         watch: Remembers what new objects hold.
@@ -209,7 +211,7 @@ def new_change(
         The change.
     """
     bound, held, watched = side
-    return Change(summary, left_out, namespace, Side(False, bound, held, watched), watch)  # noqa: FBT003
+    return Change(*said, left_out, namespace, Side(False, bound, held, watched), watch)  # noqa: FBT003
 
 
 @dataclass

@@ -22,12 +22,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from types import FunctionType, GeneratorType
 from typing import Any
 
 from indus_nb.undo import outside, words
 from indus_nb.undo.budget import Budget, TooMuchError
+from indus_nb.undo.builtin_kinds import is_users_class
 from indus_nb.undo.change import Change, Held, new_change
 from indus_nb.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.undo.kinds import Kinds, kinds_of
@@ -68,7 +69,7 @@ class _Walk:
         self._roots: dict[int, set[str]] = {}
         self._holders: dict[int, list[int]] = {}
         self._beneath: list[tuple[int, Any]] = []
-        self._problems: dict[int, str] = {}
+        self._problems: dict[int, tuple[Any, str]] = {}
         self._waiting: deque[str] = deque()
         budget.start()
 
@@ -95,7 +96,7 @@ class _Walk:
         """Remember what a variable, or a part of one, leads to; all of it, or nothing."""
         self._roots.setdefault(id(value), set()).update(names)
         if failure := self._attempt(value):
-            self._problems[id(value)] = failure
+            self._problems[id(value)] = value, failure
 
     def add_new(self, node: Held) -> None:
         """Remember what has come into a changed object."""
@@ -122,18 +123,25 @@ class _Walk:
         for holder, value in sorted(beneath, key=lambda each: int(getattr(each[1], "nbytes", 0))):
             failure = self._attempt(value)
             if failure and not is_array(value):
-                self._problems[holder] = failure
+                self._problems[holder] = self._seen[holder], failure
 
     def left_out(self) -> dict[str, str]:
         """Return the variables whose contents are not remembered, or not all, by all their names, and why."""
         found: dict[str, str] = {}
         for name, value in [*self._namespace.items()]:
             if id(value) in self._problems and is_users(name):
-                found[name] = self._problems[id(value)]
-        for key, why in self._problems.items():
-            for name in self.names_of(key):
+                found[name] = self._problems[id(value)][1]
+        for key, (obj, why) in self._problems.items():
+            for name in () if self._is_own_counter(obj) else self.names_of(key):
                 found.setdefault(name, why)
         return found
+
+    def _is_own_counter(self, obj: Any) -> bool:
+        """Whether something counts for a library's object, which only tells others apart by it."""
+        above = [
+            self._seen.get(key) for holder in self._holders.get(id(obj), ()) for key in self._holders.get(holder, ())
+        ]
+        return type(obj) is count and bool(above) and not any(_is_users_own(each) for each in above)
 
     def _attempt(self, value: Any) -> str:
         """Remember all that a value leads to; or nothing, and return why."""
@@ -160,7 +168,7 @@ class _Walk:
                 continue
             kinds = self._kinds(obj)
             if kinds.problem:
-                self._problems[key] = kinds.problem
+                self._problems[key] = obj, kinds.problem
             if not kinds.keepers:
                 continue
             self._seen[key] = obj
@@ -216,7 +224,7 @@ class _Walk:
         if type(obj) is FunctionType:
             return kinds if obj.__globals__ is self._namespace or obj.__closure__ else _NOTHING
         if issubclass(type(obj), type):
-            return kinds if type.__dict__["__module__"].__get__(obj) == "__main__" else _NOTHING
+            return kinds if is_users_class(obj) else _NOTHING
         return kinds
 
     def _read_code(self, obj: Any) -> None:
@@ -246,6 +254,11 @@ class _Walk:
 
 
 _NOTHING = Kinds(())
+
+
+def _is_users_own(obj: Any) -> bool:
+    kind = class_of(obj)
+    return kind.__module__ == "builtins" or is_users_class(kind)
 
 
 def _rough_size(value: Any) -> int:
@@ -301,13 +314,13 @@ class Checkpoint:
             except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
                 left_out |= dict.fromkeys(walk.names_of(key), type(error).__name__)
         held = [*changed.values()]
-        settings = [
+        around = [
             node
             for node in self._settings
             if not node.keeper.same(node.obj, node.kept)
             and (not isinstance(node.obj, outside.Setting) or node.obj.counts())
         ]
-        for node in settings:
+        for node in around:
             node.seal = node.keeper.seal(node.obj)
         in_place = {name for node in held for name in node.names} - bound.keys()
         created = {name: now for name, (was, now) in bound.items() if was is ABSENT}
@@ -318,7 +331,7 @@ class Checkpoint:
             for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
             if name in after
         ]
-        said = {*(getattr(node.obj, "name", "random numbers") for node in settings)}
+        settings = sorted({*(getattr(node.obj, "name", "random numbers") for node in around)})
         known = {id(node.obj) for node in walk.nodes.values()}
         watched = [
             node
@@ -327,9 +340,9 @@ class Checkpoint:
         ]
         return new_change(
             self._namespace,
-            words.line(created, deleted, changes, sorted(said)),
+            (words.line(created, deleted, changes, settings), words.outcome(created, deleted, changes, settings)),
             left_out | lost,
-            (bound, [*held, *settings], watched),
+            (bound, [*held, *around], watched),
             partial(_watched, self._namespace),
         )
 
@@ -356,12 +369,13 @@ def take(
     """
     walk = _Walk(namespace, budget or Budget(), keep=True)
     before = {name: value for name, value in [*namespace.items()] if is_users(name)}
-    walk.reach(names_in_source(code, transform))
+    names = names_in_source(code, transform)
+    walk.reach(names)
     walk.go(first)
     extents = {
         name: words.extent(name, value)
         for name, value in before.items()
-        if name in walk.reached or (id(value), 0) in walk.nodes
+        if name in walk.reached | names.rebound or (id(value), 0) in walk.nodes
     }
     settings = [Held(setting, outside.KIND, setting.get()) for setting in outside.settings()]
     for generator in outside.generators():

@@ -20,6 +20,7 @@ from indus_nb.undo.builtin_kinds import (
     PLAIN_DICT,
     InstanceKind,
     is_python_class,
+    is_users_class,
     slots_of,
 )
 from indus_nb.undo.keeper import Keeper, State
@@ -161,8 +162,8 @@ def _of_python(kind: type[Any], bases: tuple[type[Any], ...]) -> Kinds:
 
 
 def _instance(kind: type[Any]) -> tuple[Keeper, ...]:
-    is_users = kind.__module__ == "__main__"  # whose class can change
-    return (InstanceKind(kind),) if is_users or kind.__dictoffset__ or slots_of(kind) else ()
+    has_place = is_users_class(kind) or kind.__dictoffset__ or slots_of(kind)
+    return (InstanceKind(kind),) if has_place else ()
 
 
 def _package(kind: type[Any]) -> str:

@@ -19,6 +19,8 @@ from indus_nb.undo.builtin_kinds import Through
 from indus_nb.undo.keeper import Keeper, State, identical
 
 _CHUNK_BYTES = 1 << 18
+_FEW_LABELS = 10_000
+"""Of so many labels it is found out whether an array that was made of them meanwhile has been written to."""
 _OWN_OF_FRAMES = frozenset({"_mgr", "_item_cache", "_cacher"})
 """Attributes of frames that are remembered by themselves, or are caches."""
 _INSIDE_COLUMNS = ("_ndarray", "_pa_array", "_data", "_mask", "_left", "_right", "_sparse_values")
@@ -68,8 +70,10 @@ class NdarrayKind(State):
         _put_header(obj, state)
         if state.content is None or _holds(obj, state.content):
             return
-        writeable, obj.flags.writeable = obj.flags.writeable, True
+        writeable = obj.flags.writeable
         try:
+            if not writeable:
+                obj.flags.writeable = True
             if _is_list(state.content):
                 objects = sys.modules["numpy"].empty(obj.size, dtype=object)
                 for at, value in enumerate(state.content):
@@ -78,7 +82,8 @@ class NdarrayKind(State):
             else:
                 _bytes(obj)[...] = state.content
         finally:
-            obj.flags.writeable = writeable
+            if not writeable:
+                obj.flags.writeable = False
 
     def same(self, obj: Any, state: _Array) -> bool:
         if _with_header(obj, None).header() != state.header():
@@ -126,14 +131,16 @@ def _with_header(array: Any, content: Any) -> _Array:
 def _put_header(array: Any, state: _Array) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # to set these is discouraged, as other code does not expect it
+        # masked arrays and others do more than that where these are set
+        of_arrays = cast("dict[str, Any]", vars(sys.modules["numpy"].ndarray))
         if array.dtype != state.dtype and array.nbytes == _size(state) * state.dtype.itemsize:
-            array.dtype = state.dtype
+            of_arrays["dtype"].__set__(array, state.dtype)
         if array.shape != state.shape:
             if array.size != _size(state):
                 raise NotRestorableError("an array was resized in its place")
-            array.shape = state.shape
+            of_arrays["shape"].__set__(array, state.shape)
         if array.strides != state.strides:
-            array.strides = state.strides
+            of_arrays["strides"].__set__(array, state.strides)
         if array.flags.writeable != state.writeable:
             array.flags.writeable = state.writeable
 
@@ -355,6 +362,8 @@ class _Index(NamedTuple):
     names: list[Any]
     held: list[Any]
     """What the labels are in: arrays, and for several levels lists of them."""
+    made: dict[str, Any]
+    """Arrays that were made of these, and are handed out from then on."""
 
 
 class IndexKind(State):
@@ -362,19 +371,29 @@ class IndexKind(State):
 
     def remember(self, obj: Any) -> _Index:
         own: dict[str, Any] = obj.__dict__
-        return _Index([*obj.names], [own[name] for name in ("_data", "_levels", "_codes") if name in own])
+        made = {name: value for name, value in own.get("_cache", {}).items() if name in ("_data", "_values")}
+        return _Index([*obj.names], [own[name] for name in ("_data", "_levels", "_codes") if name in own], made)
 
     def put(self, obj: Any, state: _Index) -> None:
         obj.names = state.names
         obj._reset_cache()  # noqa: SLF001 - where labels are was found in what they were meanwhile
+        obj._cache.update(state.made)  # noqa: SLF001
 
     def same(self, obj: Any, state: _Index) -> bool:
-        now = [*obj.names]
-        return len(now) == len(state.names) and identical(now, state.names)
+        now = self.remember(obj)
+        if len(now.names) != len(state.names) or not identical(now.names, state.names):
+            return False
+        fresh = now.made.keys() - state.made.keys() if len(obj) <= _FEW_LABELS else ()
+        return all(_is_as_made(now.made[name], getattr(obj._view(), name)) for name in fresh)  # noqa: SLF001
 
     def beneath(self, state: _Index) -> Iterable[Any]:
+        yield from state.made.values()
         for each in state.held:
             yield from each if isinstance(each, list) else [each]
+
+
+def _is_as_made(one: Any, other: Any) -> bool:
+    return not is_array(one) or one.tolist() == other.tolist()
 
 
 # polars
@@ -387,19 +406,30 @@ class PolarsKind(State):
         """Remember objects whose data is in their attribute ``inside``."""
         self._inside = inside
 
-    def remember(self, obj: Any) -> Any:
-        return obj.clone()
+    def remember(self, obj: Any) -> tuple[Any, dict[str, Any]]:
+        own: dict[str, Any] = obj.__dict__
+        return obj.clone(), {name: value for name, value in own.items() if name != self._inside}
 
-    def put(self, obj: Any, state: Any) -> None:
-        setattr(obj, self._inside, getattr(state.clone(), self._inside))
+    def put(self, obj: Any, state: tuple[Any, dict[str, Any]]) -> None:
+        own: dict[str, Any] = obj.__dict__
+        for name in own.keys() - state[1].keys() - {self._inside}:
+            del own[name]
+        own.update(state[1], **{self._inside: getattr(state[0].clone(), self._inside)})
 
-    def same(self, obj: Any, state: Any) -> bool:
+    def same(self, obj: Any, state: tuple[Any, dict[str, Any]]) -> bool:
+        then, others = state
+        now = {name: value for name, value in obj.__dict__.items() if name != self._inside}
+        if now.keys() != others.keys() or not all(now[name] is value for name, value in others.items()):
+            return False
         if self._inside == "_df":
-            return obj.schema == state.schema and obj.columns == state.columns and obj.equals(state, null_equal=True)
-        return obj.equals(state, check_dtypes=True, check_names=True, null_equal=True)
+            return obj.schema == then.schema and obj.columns == then.columns and obj.equals(then, null_equal=True)
+        return obj.equals(then, check_dtypes=True, check_names=True, null_equal=True)
 
-    def weight(self, state: Any) -> int:
-        return int(state.estimated_size())
+    def parts(self, state: tuple[Any, dict[str, Any]]) -> Iterable[Any]:
+        return state[1].values()
+
+    def weight(self, state: tuple[Any, dict[str, Any]]) -> int:
+        return int(state[0].estimated_size())
 
 
 _POLARS_FRAME, _POLARS_SERIES = PolarsKind("_df"), PolarsKind("_s")

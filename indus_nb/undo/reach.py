@@ -24,10 +24,12 @@ class Names(NamedTuple):
     Attributes:
         names: Those that its text has, of variables or not.
         everything: Whether it may come to all others too.
+        rebound: Those that it binds anew before it uses them, so that it does not come to what they name now.
     """
 
     names: frozenset[str]
     everything: bool = False
+    rebound: frozenset[str] = frozenset()
 
 
 NOTHING = Names(frozenset())
@@ -55,7 +57,31 @@ def names_in_source(code: str, transform: Callable[[str], str]) -> Names:
         return NOTHING
     except Exception:  # noqa: BLE001 - a transformer of the user's failed
         return Names(frozenset(), everything=True)
-    return names_in(compiled)
+    found, rebound = names_in(compiled), _rebound(tree)
+    return found._replace(names=found.names - rebound, rebound=rebound)
+
+
+def _rebound(tree: ast.Module) -> frozenset[str]:
+    """The names that plain assignments bind before anything else has them."""
+    used: set[str] = set()
+    rebound: set[str] = set()
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[target], value=value) if _are_names(target):
+                used |= _mentioned(value)
+                rebound |= _mentioned(target) - used
+            case _:
+                used |= _mentioned(statement)
+    return frozenset(rebound)
+
+
+def _are_names(target: ast.expr) -> bool:
+    parts = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(part, ast.Name) for part in parts)
+
+
+def _mentioned(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _runs_program(node: ast.Call) -> bool:

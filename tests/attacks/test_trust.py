@@ -211,7 +211,7 @@ def test_a_terminal_asks_before_anything_runs(
     def start() -> Any:
         arguments = [*PROGRAM[1:], "hi"]
         place, size = str(project.directory), (24, 300)
-        return pexpect.spawn(PROGRAM[0], arguments, env=more, cwd=place, timeout=60, encoding="utf-8", dimensions=size)
+        return pexpect.spawn(PROGRAM[0], arguments, env=more, cwd=place, timeout=240, encoding="utf-8", dimensions=size)
 
     terminal = start()
     question = ""
@@ -542,6 +542,43 @@ async def test_changed_text_is_not_asked_about_again(project: Project, opened: O
     assert "extension" in await commands(session)
     assert user.questions == []
     assert "other words" in session.system_prompt
+
+
+@pytest.mark.parametrize("by", ["bash", "write"])
+@pytest.mark.parametrize("decision", [0, 1], ids=["the directory", "the one above"])
+@pytest.mark.parametrize("name", ["AGENTS.md", ".agents/skills/new/SKILL.md"])
+async def test_text_that_a_sandboxed_session_has_changed_is_asked_about_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, messages_api: MessagesApi, name: str, decision: int, by: str
+) -> None:
+    directory = home / "work" / "project"
+    (directory / ".agents" / "skills" / "old").mkdir(parents=True)
+    (directory / "AGENTS.md").write_text("old words")
+    (directory / ".agents" / "skills" / "old" / "SKILL.md").write_text("---\ndescription: old\n---\nold\n")
+    for key, value in environment(home, ANTHROPIC_BASE_URL=messages_api.url, ANTHROPIC_API_KEY="k").items():
+        monkeypatch.setenv(key, value)
+
+    def open_one(**options: Any) -> AgentSession:
+        return open_session(SessionOptions(cwd=directory, no_session=True, approve="never", **options))
+
+    async def questions(**options: Any) -> list[str]:
+        session = open_one(**options)
+        user = User(session, decision)
+        await session.prompt("hi")
+        await session.end()
+        return [question.title for question in user.questions]
+
+    changes = (
+        {"command": f"mkdir -p $(dirname {name}); echo x > {name}"} if by == "bash" else {"path": name, "content": "x"}
+    )
+    messages_api.add(Reply(ToolUse(by, changes)), Reply("done"))
+    messages_api.default = Reply("hi.")
+    assert len(await questions(sandbox="workspace")) == 1
+    assert (directory / name).exists()
+    (asked,) = await questions()
+    assert f"{name.removesuffix('/new/SKILL.md')}, since a sandbox worked here" in asked
+    assert await questions() == []
+    (directory / name).write_text("words of the user's own")
+    assert await questions() == []
 
 
 @pytest.mark.parametrize("target", ["single.py", "package/helper.py"])

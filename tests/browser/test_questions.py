@@ -336,26 +336,41 @@ def test_a_question_that_nobody_sees_is_notified_of_until_it_is_seen_or_over(
     assert not page.title().startswith(ASKS)
 
 
-def test_a_question_says_what_the_code_would_print_and_change(lab: Lab, page: Page, api: MessagesApi) -> None:
+def test_a_question_is_asked_at_once_and_says_what_the_code_would_do_when_that_is_known(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
     if not (landlock_version() and can_filter()):
         pytest.skip("no previews here")
     settings = lab.folder.parent / "agent" / "settings.json"
     before = settings.read_text()
     settings.write_text(json.dumps({"notebook": {"preview": True, "previewSeconds": 60}}))
     try:
-        code = "sales.append(3)\nfor sale in sales:\n    print('sale', sale)\nopen('sales.txt', 'w').write('3')"
+        code = (
+            "import pathlib, time\nsales.append(3)\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.05)\n"
+            "for sale in [*sales] * 3:\n    print('sale', sale)\nopen('sales.txt', 'w').write('3')"
+        )
         api.add(*python(code))
         notebook = opened(lab, page, "preview.ipynb", NEW + "add a sale")
         dialog = asked(notebook)
         outcome = dialog.locator(".ia-outcome")
+        expect(outcome).to_contain_text("being tried")
+        expect(dialog).to_be_focused()
+        button(dialog, "Yes")
+        (lab.folder / "go").touch()
         expect(outcome).to_contain_text(
-            "Preview \u2014 not run yet: changes sales 2 → 3 items, sale new; writes sales.txt; prints:"
+            re.compile("Preview \u2014 not run yet: changes sales 2 → 3 items; new .*sale; writes sales.txt; prints:")
         )
-        expect(outcome).to_contain_text("sale 3")
+        expect(dialog).to_be_focused()
+        last = outcome.get_by_text("sale 3").last
+        expect(last).to_be_hidden()
         notebook.screenshot("question-preview")
+        outcome.get_by_text("5 more lines").click()
+        expect(last).to_be_visible()
+        assert box(dialog.locator(".ia-body"))["bottom"] <= box(outcome)["y"], "the code comes first"
         button(dialog, "No").click()
         notebook.wait_until_run(1)
         assert "not run yet" not in str(api.requests[-1].body)
         assert not (lab.folder / "sales.txt").exists()
     finally:
         settings.write_text(before)
+        (lab.folder / "go").unlink(missing_ok=True)

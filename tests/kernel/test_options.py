@@ -187,7 +187,7 @@ def test_what_the_agent_ran_becomes_a_cell(claude: Kernel, api: MessagesApi) -> 
     claude.run("%agent compute")
     message_id = claude._client.execute("%agent cell")
     while True:
-        reply = claude._client.get_shell_msg(timeout=20)
+        reply = claude._client.get_shell_msg(timeout=240)
         if reply["parent_header"].get("msg_id") == message_id:
             break
     (payload,) = reply["content"]["payload"]
@@ -247,6 +247,19 @@ def test_an_answer_that_the_session_file_does_not_take_is_told_in_its_cell(claud
     assert "And on." not in rescued.read_text()
 
 
+def test_where_no_session_can_be_saved_cells_are_answered_and_one_says_so(claude: Kernel, api: MessagesApi) -> None:
+    (claude.folder / "file").touch()
+    place = claude.folder / "file" / "sessions"
+    claude.run(f"import os; os.environ['INDUSAGI_CODING_AGENT_SESSION_DIR'] = {str(place)!r}")
+    api.add("First answer.", "Second answer.")
+    first, second = claude.run("%agent --new first"), claude.run("%agent second")
+    assert (first.status, second.status) == ("ok", "ok")
+    assert "First answer." in str(first.shown)
+    assert "Second answer." in str(second.shown)
+    assert str(first.shown).count("This session is kept in memory only") == 1
+    assert "kept in memory" not in str(second.shown)
+
+
 def test_the_answer_can_be_assigned_and_is_shown_once(claude: Kernel, api: MessagesApi) -> None:
     api.add(Reply("It is 42."), Reply("Still."), Reply("Both."))
     assigned = claude.run("answer = %agent what is it?")
@@ -264,7 +277,7 @@ def test_the_answer_can_be_assigned_and_is_shown_once(claude: Kernel, api: Messa
 def test_a_question_mark_shows_the_help(claude: Kernel) -> None:
     client = claude._client
     message_id = client.inspect("%agent hello", 4)
-    while (reply := client.get_shell_msg(timeout=20))["parent_header"].get("msg_id") != message_id:
+    while (reply := client.get_shell_msg(timeout=240))["parent_header"].get("msg_id") != message_id:
         pass
     assert "--max-cost USD" in reply["content"]["data"]["text/plain"]
     assert "%agent panel" in reply["content"]["data"]["text/plain"]

@@ -290,7 +290,7 @@ async def test_calls_come_in_between_those_of_an_agent_that_works_for_a_cell(ser
     api.add(Reply(gate, ToolUse("python", {"code": "order.append('agent')"})), "Done.")
     served.kernel.run("order = []")
     cell = served.kernel.begin("%agent --new --approve never add yourself to the order")
-    await asyncio.to_thread(gate.reached.wait, 20)
+    await asyncio.to_thread(gate.reached.wait, 240)
     async with over_http(served.url, served.token) as client:
         assert await call(client, "python", code="order.append('other'); order") == ("['other']\n", False)
         gate.open()

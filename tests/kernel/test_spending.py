@@ -20,7 +20,9 @@ ASKING = {
         "from concurrent.futures import ThreadPoolExecutor\nfrom indus_nb import agent\n"
         f"with ThreadPoolExecutor(2) as pool:\n    found = list(pool.map(lambda _: {ROWS}, range(2)))\nfound"
     ),
-    "awaited": f"from indus_nb import agent\n(await {ROWS.replace('agent.map', 'agent.map_async').replace(', progress=False', '').replace('.summary', '')}).summary",
+    "awaited": (
+        "from indus_nb import agent\n(await agent.map_async('row {item}', range(40), model='claude-haiku-4-5')).summary"
+    ),
     "a session": (
         "from indus_nb import SessionOptions, open_session\n"
         "with open_session(SessionOptions(model='claude-haiku-4-5', no_session=True, tools=[])) as session:\n"

@@ -95,9 +95,11 @@ async def test_where_a_limit_is_tight_the_server_counts_what_a_request_has(
 
 async def test_a_prompt_within_a_limit_in_money_needs_a_price(home: Path, messages_api: MessagesApi) -> None:
     options = SessionOptions(cwd=home / "work", model="anthropic/claude-new-9", max_cost=1)
-    with open_session(options) as session:
-        with pytest.raises(UsageError, match="The price of anthropic/claude-new-9 is unknown"):
-            await session.prompt("hello")
+    with (
+        open_session(options) as session,
+        pytest.raises(UsageError, match="price of anthropic/claude-new-9 is unknown"),
+    ):
+        await session.prompt("hello")
     assert messages_api.requests == []
 
 

@@ -85,7 +85,9 @@ def test_what_is_written_below_the_columns_of_frames_is_taken_back(setup: str, c
         assert (names["i"].get_loc(2), names["i"].get_loc(1)) == (1, 0)
 
 
-META = "class Meta(type):\n    known = {}\n    def __init__(cls, *given): Meta.known[cls.__name__] = cls\nclass A(metaclass=Meta): pass"
+META = (
+    "class Meta(type):\n    known = []\n    def __init__(cls, *_): Meta.known.append(1)\nclass A(metaclass=Meta): pass"
+)
 COLOR = "import enum\nclass Color(enum.Enum): RED = [1]\nred = Color.RED"
 POINT = "from typing import NamedTuple\nclass Point(NamedTuple): x: int\nPoint.seen = []; p = Point(1)"
 
@@ -93,7 +95,7 @@ POINT = "from typing import NamedTuple\nclass Point(NamedTuple): x: int\nPoint.s
 @pytest.mark.parametrize(
     ("setup", "code", "look"),
     [
-        (META, "class B(A): pass", "sorted(Meta.known)"),
+        (META, "class B(A): pass", "Meta.known"),
         (COLOR, "red.value.append(2)", "Color.RED.value"),
         (COLOR, "red._value_ = 5", "Color.RED.value"),
         (POINT, "p.seen.append(1)", "Point.seen"),
@@ -268,6 +270,29 @@ def test_what_has_no_way_back_is_named_before_and_the_rest_is_taken_back() -> No
     assert change.left_out == {"numbers": "a list_iterator"}
     change.undo()
     assert names["rows"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("numbers = 1; print(numbers)", set()),
+        ("numbers, rows = 1, 2", set()),
+        ("rows = numbers; numbers = 1", {"numbers"}),
+        ("if rows: numbers = 1\nprint(numbers)", {"numbers"}),
+        ("def f(): return numbers\nf(); numbers = 1", {"numbers"}),
+    ],
+)
+def test_what_is_bound_anew_before_it_is_used_is_not_changed_inside(code: str, named: set[str]) -> None:
+    names = namespace("numbers = iter([1, 2]); rows = [1]")
+    assert forecast(names, code).keys() == named
+    assert "rows 1 → 2 items" in changed(names, "rows = [1, 2]").summary
+
+
+def test_the_numbers_that_a_library_counts_its_own_parts_by_are_no_obstacle() -> None:
+    names = namespace("from matplotlib.figure import Figure; fig = Figure(); ax = fig.subplots()")
+    assert forecast(names, "ax.set_title('one'); fig", Budget(5)) == {}
+    exec("import itertools; ids = itertools.count()", names)
+    assert forecast(names, "next(ids)") == {"ids": "a count"}
 
 
 def test_what_is_beyond_the_budget_is_named_and_small_things_are_kept() -> None:

@@ -16,9 +16,24 @@ from functools import partial
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.view.output import free_line
 from indus_nb.render.markup import plain
-from indus_nb.session.dialogs import Answer, Cancel, Confirm, Dialog, Editor, Input, Notify, Select, Ui, UiFrame
+from indus_nb.session.dialogs import (
+    Answer,
+    Cancel,
+    Confirm,
+    Dialog,
+    DialogChanged,
+    Editor,
+    Input,
+    Notify,
+    Select,
+    Ui,
+    UiFrame,
+)
 from indus_nb.session.questions import Question
 from indus_nb.terminal import read_through
+from indus_nb.textcut import middle_lines
+
+_LINES_OF_OUTCOME = 6
 
 
 class CellDialogs:
@@ -45,6 +60,8 @@ class CellDialogs:
         self._show_notice = show_notice
         self._asks = False
         self._undecided: list[UiFrame] = []
+        self._incomplete: set[str] = set()
+        """Dialogs that are not asked outside of the page before their outcome is known: ``input()`` cannot change."""
         self._over: set[str] = set()
         self._detach: Callable[[], None] | None = None
 
@@ -54,7 +71,7 @@ class CellDialogs:
         With ``asks`` also dialogs.
         """
         self._asks = asks
-        self._detach = self._ui.attach(self._show, asks=asks)
+        self._detach = self._ui.attach(self._show, asks=asks, amends=True)
 
     def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
         """Return the dialogs that may be shown here now.
@@ -88,14 +105,24 @@ class CellDialogs:
     def _show_outside(self, frame: UiFrame) -> None:
         match frame:
             case Select() | Confirm() | Input() | Editor():
-                if self._inbox is None:
-                    self._thread.call(partial(self._ui.answer, frame.id, None))
+                question = self._ui.question(frame.id)
+                if question is not None and question.outcome_pending and self._inbox is not None:
+                    self._incomplete.add(frame.id)
                 else:
-                    self._inbox.put(partial(self._ask, frame))
+                    self._ask_outside(frame)
+            case DialogChanged() if frame.dialog.id in self._incomplete:
+                self._incomplete.discard(frame.dialog.id)
+                self._ask_outside(frame.dialog)
             case Cancel():
                 self._over.add(frame.target_id)
             case _:
                 pass  # status lines and widgets belong to a panel
+
+    def _ask_outside(self, frame: Dialog) -> None:
+        if self._inbox is None:
+            self._thread.call(partial(self._ui.answer, frame.id, None))
+        else:
+            self._inbox.put(partial(self._ask, frame))
 
     def _ask(self, frame: Dialog) -> None:
         if frame.id in self._over:
@@ -147,7 +174,8 @@ def _choose(frame: Select) -> str | None:
 def _decide(question: Question) -> tuple[str | None, str]:
     """Ask a question that is made of parts; returns the option that was chosen, and why."""
     warnings = [f"⚠ {warning}" for warning in question.warnings]
-    parts = ["\n".join([question.heading, *warnings]), question.outcome, question.diff or question.body]
+    outcome = middle_lines(question.outcome, _LINES_OF_OUTCOME, "… {left} lines …")
+    parts = ["\n".join([question.heading, *warnings]), question.diff or question.body, outcome]
     shown = read_through("\n\n".join(filter(None, parts)), input)
     if shown is None:
         return None, ""

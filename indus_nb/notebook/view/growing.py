@@ -44,6 +44,10 @@ class LiveDrawing:
             return
         drawn.version = block.version
         match block:
+            case Block(instead=instead) if instead is not None:
+                self._forget(block, drawn)
+                if instead:
+                    self._live.put(block.key, instead["text/html"])
             case Prose(thinking=False):
                 self._draw_answer(block, drawn)
             case Prose():
@@ -61,7 +65,9 @@ class LiveDrawing:
 
     def drop(self, block: Block) -> None:
         """Remove a block."""
-        drawn = self._drawn.pop(block.key, _Growing())
+        self._forget(block, self._drawn.pop(block.key, _Growing()))
+
+    def _forget(self, block: Block, drawn: _Growing) -> None:
         self._live.drop(block.key)
         for number in range(drawn.pieces + 1):
             self._live.drop(f"{block.key}.{number}")
@@ -80,7 +86,9 @@ class LiveDrawing:
     def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
         drawn.rest += drawn.read(block)
         if drawn.rest.strip():
-            self._live.put(block.key, blocks.thinking(drawn.rest, growing=not block.finished)["text/html"])
+            self._live.put(
+                block.key, blocks.thinking(drawn.rest, growing=not (block.ended or block.finished))["text/html"]
+            )
         if block.finished:
             drawn.rest = ""
 

@@ -87,6 +87,7 @@ const TYPING_PAUSE_MS = 1500;
 let keyAt = 0;
 let lostAt = 0;
 let watchesKeys = false;
+let holder = null;
 
 function watchKeys() {
   if (watchesKeys) return;
@@ -96,6 +97,7 @@ function watchKeys() {
     const isLost = target === document.body || (target instanceof Element && target.matches(".ia-root"));
     if (!isLost) keyAt = Date.now();
     else if (ANSWERS.test(event.key) && !isChord(event)) lostAt = Date.now();
+    else holder?.typeOn(event);
   };
   document.addEventListener("keydown", note, { capture: true, passive: true });
 }
@@ -135,18 +137,18 @@ class FocusMemory {
 
   hold(root) {
     focusQuietly(root);
+    holder = this;
     clearTimeout(this.holding);
     this.holding = setTimeout(() => this.giveBack(), TYPING_PAUSE_MS);
   }
 
-  typedInHold(event) {
-    const isText = event.key.length === 1 && !isChord(event) && !ANSWERS.test(event.key);
-    if (this.holding !== undefined && isText && isTypingField(this.before)) this.giveBack();
+  typeOn(event) {
+    if (event.key.length === 1 && !isChord(event) && isTypingField(this.before)) this.giveBack();
   }
 
   giveBack() {
     clearTimeout(this.holding);
-    this.holding = undefined;
+    if (holder === this) holder = null;
     const active = focusedElement();
     const isHeld = active === document.body || Boolean(active?.matches(".ia-root"));
     if (isHeld && this.before?.isConnected) this.leave();
@@ -505,6 +507,7 @@ function bringToFront(element) {
 
 // src/copying.js
 const SAID_MS = 1500;
+const COPIES_ANSWER = ":scope > .ia-copy-answer";
 const BLOCKS_OF_CODE = ".indus-answer pre, .indus-call .indus-code";
 
 function offerCopies(block, key, store) {
@@ -513,7 +516,13 @@ function offerCopies(block, key, store) {
     addButton(code, "ia-copy", "Copy", (button) => copy(text().replace(/\n$/, ""), code, button));
   }
   const answer = store.kind === "panel" ? block.querySelector(".indus-answer") : null;
-  if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+  if (answer && store.mirror.blocks.has(pieceAfter(key, 1))) block.querySelector(COPIES_ANSWER)?.remove();
+  else if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+}
+
+function pieceAfter(key, step) {
+  const [answer, number] = key.split(".");
+  return `${answer}.${Number(number) + step}`;
 }
 
 function addButton(parent, style, title, act) {
@@ -533,7 +542,7 @@ function copyAnswer({ block, text }, roots) {
   const nodes = [...roots].flatMap((root) => [...root.querySelectorAll(".ia-block")]);
   const node = nodes.find((each) => each instanceof HTMLElement && each.dataset.block === block);
   if (!node) return;
-  const button = node.querySelector(".ia-copy-answer");
+  const button = node.querySelector(COPIES_ANSWER);
   copy(text, node, button instanceof HTMLButtonElement ? button : null);
 }
 
@@ -661,6 +670,8 @@ class BlockList {
     block.html = html;
     for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
     offerCopies(block.node, key, this.store);
+    const before = this.shown.get(pieceAfter(key, -1));
+    if (before) offerCopies(before.node, pieceAfter(key, -1), this.store);
     this.typesetSoon(block);
   }
 
@@ -726,6 +737,9 @@ class BlockList {
 }
 
 // src/dialog_parts.js
+const OUTCOME_LINES = 6;
+const PENDING = "Preview \u2014 being tried in a copy of the kernel \u2026";
+
 function choicesOf(frame, layout) {
   if (frame.method === "confirm")
     return [
@@ -774,15 +788,34 @@ function headingOf(frame, layout, id) {
 }
 
 function cautionsOf(layout) {
-  const lines = (layout?.warnings ?? []).map((warning) => {
+  return (layout?.warnings ?? []).map((warning) => {
     const words = markWords(warning, layout?.names ?? []).map(({ text, marked }) =>
       marked ? h("code", { text }) : text,
     );
     const icon = h("span", { class: "ia-caution-icon", "aria-hidden": "true", text: "⚠" });
     return h("div", { class: "ia-caution", role: "note" }, icon, h("span", {}, ...words));
   });
-  if (layout?.outcome) lines.push(h("div", { class: "ia-outcome", role: "note", text: layout.outcome }));
-  return lines;
+}
+
+function outcomeOf(layout) {
+  const node = h("div", { class: "ia-outcome", role: "note", "aria-live": "polite" });
+  showOutcome(node, layout);
+  return node;
+}
+
+function showOutcome(node, layout) {
+  const lines = (layout?.outcome === null ? PENDING : (layout?.outcome ?? "")).split("\n");
+  const left = lines.length - OUTCOME_LINES;
+  const shown = left > 1 ? lines.slice(0, OUTCOME_LINES) : lines;
+  node.replaceChildren(...withCode(shown.join("\n")));
+  node.hidden = lines.join("") === "";
+  if (left <= 1) return;
+  const rest = h("div", {}, ...withCode(lines.slice(OUTCOME_LINES).join("\n")));
+  node.append(h("details", {}, h("summary", { text: `${left} more lines` }), rest));
+}
+
+function withCode(text) {
+  return text.split("\u0060").map((part, index) => (index % 2 === 1 ? h("code", { text: part }) : part));
 }
 
 function detailsOf(frame, layout) {
@@ -988,8 +1021,17 @@ class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
+    if (first && this.shown) this.amend(this.shown, first.layout);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
+  }
+
+  amend(shown, layout) {
+    if (layout?.outcome === shown.layout?.outcome) return;
+    shown.layout = layout;
+    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
+    showOutcome(shown.outcome, layout);
+    this.view.reveal();
   }
 
   forget() {
@@ -1032,12 +1074,14 @@ class Dialogs {
     const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
     const details = detailsOf(frame, layout);
     const heading = headingOf(frame, layout, name);
+    const outcome = outcomeOf(layout);
     const box = h(
       "div",
       { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
       heading,
       ...cautionsOf(layout),
       details?.node ?? null,
+      outcome,
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
@@ -1048,6 +1092,7 @@ class Dialogs {
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
+    box.addEventListener("click", (event) => keepEarlyClick(event, shown), { capture: true });
     const isRead = choices.length === 0 || !details;
     const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
@@ -1060,9 +1105,9 @@ class Dialogs {
     };
     const timer = setTimeout(arm, ARM_DELAY_MS);
     const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, first, choices },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, outcome, layout, first, choices },
       ...{ reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined, again: undefined },
+      ...{ armed: false, keysFrom: 0, clicksFrom: 0, before: focusedElement(), press: undefined, again: undefined },
     };
     this.shown = shown;
     if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
@@ -1187,6 +1232,10 @@ function actionOf(event, { method }, { box, choices }) {
 
 function countsIn({ keysFrom }) {
   return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
+}
+
+function keepEarlyClick(event, { clicksFrom }) {
+  if (event.detail > 0 && Date.now() < clicksFrom) event.stopPropagation();
 }
 
 // src/status.js
@@ -1434,11 +1483,6 @@ class CellView extends View {
     if (state.busy && !state.background) focus.hold(this.root);
     else if (focus.before?.isConnected) focus.leave();
     else focusQuietly(this.root);
-  }
-
-  keepKey(event) {
-    super.keepKey(event);
-    this.store.focus.typedInHold(event);
   }
 
   remove() {
@@ -1967,18 +2011,26 @@ class EmptyState {
   }
 
   show() {
-    const { approve, busy, examples = [], kernel } = this.store.state;
+    const { approve, busy, examples = [], kernel, log } = this.store.state;
     const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
     this.node.hidden = said || Boolean(busy) || !this.store.complete;
-    const shown = JSON.stringify([examples, approve, kernel]);
+    const shown = JSON.stringify([examples, approve, kernel, log]);
     if (this.node.hidden || shown === this.shown) return;
     this.shown = shown;
+    if (log) {
+      this.node.replaceChildren("What other programs call is shown here.", this.approval(approve));
+      return;
+    }
     const keys = kernel ? KEYS_WITH_KERNEL : KEYS_WITHOUT_KERNEL;
     this.node.replaceChildren(
       h("div", { class: "ia-examples" }, ...examples.map((text) => this.example(text))),
       h("dl", { class: "ia-keys" }, ...keys.flatMap(([key, text]) => [h("dt", { text: key }), h("dd", { text })])),
-      h("div", { class: "ia-approval", text: approvalWords(approve).long }),
+      this.approval(approve),
     );
+  }
+
+  approval(approve) {
+    return h("div", { class: "ia-approval", text: approvalWords(approve).long });
   }
 
   example(text) {
@@ -2133,6 +2185,7 @@ class Header {
       this.percent.textContent = text;
       this.context.title = title;
     }
+    this.name.readOnly = state.log === true;
     if (focusedElement() !== this.name) this.name.value = session?.name ?? "";
     this.showModels(models, current ?? null);
     this.showLevels(levels, level ?? "");
@@ -2464,6 +2517,7 @@ class PanelView extends View {
 
   show(changes) {
     super.show(changes);
+    this.root.classList.toggle("ia-log", this.store.state.log === true);
     if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context", "kernel"))
       this.header.show();
     if (changes.has("jobs")) this.jobs.show();
@@ -2549,7 +2603,7 @@ class PanelView extends View {
   }
 
   focusRest() {
-    focusQuietly(this.composer.field);
+    focusQuietly(this.store.state.log ? this.scroller : this.composer.field);
   }
 }
 

@@ -72,15 +72,6 @@ export class CellView extends View {
     else focusQuietly(this.root);
   }
 
-  /**
-   * @override
-   * @param {KeyboardEvent} event
-   */
-  keepKey(event) {
-    super.keepKey(event);
-    this.store.focus.typedInHold(event);
-  }
-
   /** @override */
   remove() {
     this.store.follower.detach(this.root, this.footer.node);

@@ -11,7 +11,7 @@
 
 import { noteWaiting } from "./asking.js";
 import { controlsOf } from "./dialog_answers.js";
-import { cautionsOf, detailsOf, headingOf, nextOption, secondsUntil } from "./dialog_parts.js";
+import { cautionsOf, detailsOf, headingOf, nextOption, outcomeOf, secondsUntil, showOutcome } from "./dialog_parts.js";
 import { h, setText, uniqueId } from "./dom.js";
 import { focusedElement, focusQuietly, forgetKey, isTypingField, wasEarly } from "./focus.js";
 import { dialogAction } from "./keys.js";
@@ -34,6 +34,9 @@ const EARLY = "That key came too early to count: press it again.";
  * @property {HTMLElement} left
  * @property {HTMLElement} more
  * @property {HTMLElement} early
+ * @property {HTMLElement} outcome
+ * @property {DialogLayout | null} layout
+ * @property {number} clicksFrom when clicks count: what was found out late has moved the buttons, in ms since 1970
  * @property {HTMLElement | undefined} first the control that comes first
  * @property {Offered[]} choices
  * @property {Reading | null} reading
@@ -73,8 +76,23 @@ export class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
+    if (first && this.shown) this.amend(this.shown, first.layout);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
+  }
+
+  /**
+   * Show what was found out while the dialog was open.
+   *
+   * @param {Shown} shown
+   * @param {DialogLayout | null} layout
+   */
+  amend(shown, layout) {
+    if (layout?.outcome === shown.layout?.outcome) return;
+    shown.layout = layout;
+    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
+    showOutcome(shown.outcome, layout);
+    this.view.reveal();
   }
 
   /** Stop what waits for the dialog that is shown. */
@@ -128,12 +146,14 @@ export class Dialogs {
     const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
     const details = detailsOf(frame, layout);
     const heading = headingOf(frame, layout, name);
+    const outcome = outcomeOf(layout);
     const box = h(
       "div",
       { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
       heading,
       ...cautionsOf(layout),
       details?.node ?? null,
+      outcome,
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
@@ -144,6 +164,7 @@ export class Dialogs {
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
+    box.addEventListener("click", (event) => keepEarlyClick(event, shown), { capture: true });
     const isRead = choices.length === 0 || !details;
     const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
@@ -157,9 +178,9 @@ export class Dialogs {
     const timer = setTimeout(arm, ARM_DELAY_MS);
     /** @type {Shown} */
     const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, first, choices },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, outcome, layout, first, choices },
       ...{ reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined, again: undefined },
+      ...{ armed: false, keysFrom: 0, clicksFrom: 0, before: focusedElement(), press: undefined, again: undefined },
     };
     this.shown = shown;
     if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
@@ -341,4 +362,14 @@ function actionOf(event, { method }, { box, choices }) {
  */
 function countsIn({ keysFrom }) {
   return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
+}
+
+/**
+ * Keep a click with the mouse from a button that has just moved under it.
+ *
+ * @param {MouseEvent} event
+ * @param {Shown} shown
+ */
+function keepEarlyClick(event, { clicksFrom }) {
+  if (event.detail > 0 && Date.now() < clicksFrom) event.stopPropagation();
 }

@@ -50,6 +50,9 @@ let keyAt = 0;
 /** When one was pressed last that is an answer, where there was no question yet, in ms since 1970. */
 let lostAt = 0;
 let watchesKeys = false;
+/** Who holds the focus after an answer.
+ * @type {FocusMemory | null} */
+let holder = null;
 
 /** Begin to note when keys are pressed. */
 export function watchKeys() {
@@ -61,6 +64,7 @@ export function watchKeys() {
     const isLost = target === document.body || (target instanceof Element && target.matches(".ia-root"));
     if (!isLost) keyAt = Date.now();
     else if (ANSWERS.test(event.key) && !isChord(event)) lostAt = Date.now();
+    else holder?.typeOn(event);
   };
   document.addEventListener("keydown", note, { capture: true, passive: true });
 }
@@ -130,6 +134,7 @@ export class FocusMemory {
    */
   hold(root) {
     focusQuietly(root);
+    holder = this;
     clearTimeout(this.holding);
     this.holding = setTimeout(() => this.giveBack(), TYPING_PAUSE_MS);
   }
@@ -139,15 +144,14 @@ export class FocusMemory {
    *
    * @param {KeyboardEvent} event
    */
-  typedInHold(event) {
-    const isText = event.key.length === 1 && !isChord(event) && !ANSWERS.test(event.key);
-    if (this.holding !== undefined && isText && isTypingField(this.before)) this.giveBack();
+  typeOn(event) {
+    if (event.key.length === 1 && !isChord(event) && isTypingField(this.before)) this.giveBack();
   }
 
   /** Give the focus back to what a dialog took it from, unless there is another dialog, or the user went elsewhere. */
   giveBack() {
     clearTimeout(this.holding);
-    this.holding = undefined;
+    if (holder === this) holder = null;
     const active = focusedElement();
     const isHeld = active === document.body || Boolean(active?.matches(".ia-root"));
     if (isHeld && this.before?.isConnected) this.leave();
