@@ -1,9 +1,11 @@
 r"""Text as a question shows it: what is invisible, or looks like something else, as an escape such as ``\u200b``.
 
 What this module promises: two texts that do different things do not look the same. Characters are judged by their
-Unicode properties (whether they are drawn, whether they are a blank, what they are composed of) and, where they only
-look like a letter of the alphabet that commands are written in, by a table. Long runs of blanks and of empty lines are
-shown as their number, so that nothing can be pushed out of sight.
+Unicode properties: whether they are drawn, whether they are a blank, what they are composed of, which script they
+belong to, how signs are named. What is known to be unmistakable stays: words of a script that languages are written in
+today, and signs of ordinary text. In a word with letters a-z no letter of an alphabet that shares shapes with it stays;
+a table knows those of which whole words can be written that look like others. Long runs of blanks and of empty lines
+are shown as their number, so that nothing can be pushed out of sight.
 """
 
 from __future__ import annotations
@@ -28,16 +30,44 @@ _WHOLE_WORDS = frozenset(
     "\ua731\u1d00\u1d07\u1d0a\u1d0b\u1d0d\u1d18\u1d1b\u1d1c\u04cf\u04c0\u01c0\u01c3\u05d5\u2223\u217c"
 )
 """Letters of which a word may be written that looks like one of a-z."""
-_LOOKALIKES = _WHOLE_WORDS | frozenset(  # with Greek ones, which stand alone in formulas
-    "\u03bf\u03bd\u03c1\u03b9\u03c5\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1"
-    "\u03a4\u03a5\u03a7\u03f2\u03f3\u03f9\u037f"
+_MISTAKABLE = (
+    _WHOLE_WORDS
+    | frozenset(  # with Greek ones, which stand alone in formulas
+        "\u03bf\u03bd\u03c1\u03b9\u03c5\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1"
+        "\u03a4\u03a5\u03a7\u03f2\u03f3\u03f9\u037f\u03b1\u03b3\u03b7\u03ba\u03c3\u03c4\u03c7\u03c9"
+    )
+    | frozenset(  # with strokes and rings of other scripts
+        "\u4e00\u4e28\u4e36\u4e3f\u3007\u30fc\u30ce\u30cb\u30ed\u4e8c\u53e3\u5de5\u3161\u3163\u3147\u3127"
+        "\u05df\u05e1\u0627\u0647\u0e17\u0e19\u0e1a\u0e23\u0e1e"
+    )
 )
-"""Letters that are not to be told from one of a-z, A-Z within a word of these."""
-_DRAWN_LIKE_SIGNS = frozenset(
-    "\u01c3\u02b9\u02bc\u02c8\u02d0\u037e\u0387\u0589\u05c3\u05f3\u2010\u2011\u2024\u2032\u2035\u2044\u2215\u2216"
-    "\u2223\u2236\u223c\u22c5\u29f5\u29f8\u29f9\ua789\ua78c\ufe52\ufe54\ufe55\ufe68\u1806\u02d7\u02f8\ufe58\ufe63"
+"""Letters of which at least two letters of a word may look like others."""
+_LIKE_SIGNS = frozenset("\u01c3\ua789\ua78c\ua78f\u22c6")
+"""Letters and a symbol that are drawn like one of ``! : ' . *``."""
+_ORDINARY = frozenset(
+    "\u00a1\u00a7\u00ab\u00b6\u00b7\u00bb\u00bf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2020\u2021\u2022\u2026"
+    "\u2030\u060c\u061b\u061f\u3001\u3002\u300a\u300b\u300c\u300d\u300e\u300f\u3010\u3011\u00b1\u2264\u2265"
 )
-"""Signs that are drawn like one of ``! ' . / \\ : ; - | ~``, but for the quotes and dashes of ordinary text."""
+"""Signs of ordinary text that nobody takes for one of ASCII; all other punctuation is an escape."""
+_NAMES_OF_SIGNS = frozenset(
+    (
+        *("EXCLAMATION", "QUOTATION", "DOLLAR", "PERCENT", "AMPERSAND", "APOSTROPHE", "PARENTHESIS", "ASTERISK"),
+        *("PLUS", "COMMA", "HYPHEN", "MINUS", "STOP", "SOLIDUS", "COLON", "SEMICOLON", "LESS", "GREATER", "EQUALS"),
+        *("QUESTION", "BRACKET", "CIRCUMFLEX", "LINE", "GRAVE", "TILDE", "SLASH", "BACKSLASH", "DASH", "PRIME"),
+        *("ACUTE", "BAR", "STROKE", "DIVIDES", "PARALLEL", "RATIO", "DIAGONAL", "DOT", "BULLET", "ARROWHEAD"),
+    )
+)
+"""Words in the names of symbols that are drawn like a sign of ASCII: its own name, and what else such are called."""
+_PIPES = "\u2502\u2503\u2506\u2507\u250a\u250b\u254e\u254f\uffe8"
+_UNMISTAKABLE_GREEK = "\u0393\u0394\u039b\u039e\u03a0\u03a3\u03a8\u03a9\u03b4\u03bb\u03be\u03c0\u03c8"
+"""Letters of formulas that no letter of a-z looks like: they may stand in a word with those."""
+_SHARES_SHAPES = r"\p{Latin}\p{Greek}\p{Cyrillic}\p{Armenian}"
+_WRITTEN_TODAY = (
+    rf"{_SHARES_SHAPES}\p{{Arabic}}\p{{Bengali}}\p{{Bopomofo}}\p{{Devanagari}}\p{{Ethiopic}}\p{{Georgian}}\p{{Gujarati}}"
+    r"\p{Gurmukhi}\p{Han}\p{Hangul}\p{Hebrew}\p{Hiragana}\p{Kannada}\p{Katakana}\p{Khmer}\p{Lao}\p{Malayalam}"
+    r"\p{Myanmar}\p{Oriya}\p{Sinhala}\p{Tamil}\p{Telugu}\p{Thaana}\p{Thai}\p{Tibetan}\p{Common}\p{Inherited}"
+)
+"""Scripts that UAX 31 recommends for names; many of the others have whole alphabets drawn like A-Z."""
 _DRAWN_AS_NOTHING = "\u2800\ufffc\U0001d159"
 
 
@@ -78,8 +108,17 @@ def _patterns() -> dict[str, Any]:
             rf"|(?<![\p{{L}}\p{{N}}\p{{M}}])\p{{M}}+|(?<=\p{{M}}{{{_MAX_MARKS}}})\p{{M}}+",
             regex.V1,
         ),
-        "words": regex.compile(r"\w+", regex.V1),
+        "words": regex.compile(r"[\w\p{No}]+", regex.V1),
         "latin": regex.compile(r"[A-Za-z]", regex.V1),
+        "in latin": regex.compile(  # what stays in a word with a-z; letters of other alphabets, two of them at least
+            rf"[\p{{M}}[\p{{No}}&&\p{{Common}}]\u00aa\u00b5\u00ba\u00c0-\u024f\u1e00-\u1eff{_UNMISTAKABLE_GREEK}]"
+            r"|[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\u30fc]+"
+            rf"|[{_WRITTEN_TODAY}--[{_SHARES_SHAPES}\p{{Common}}\p{{Nd}}]]{{2,}}",
+            regex.V1,
+        ),
+        "written today": regex.compile(rf"[{_WRITTEN_TODAY}]", regex.V1),
+        "options": regex.compile(r"(?<!\S)[\u2013\u2014\u2500\u2501]+(?=\w)", regex.V1),
+        "pipes": regex.compile(rf"(?m)^(?![ \t+\-]*[\u2500-\u257f]).*[{_PIPES}].*$", regex.V1),
         "empty lines": regex.compile(rf"(?m)^([+\- ]?)[ \t]*+\n(?:\1[ \t]*+\n){{{_MAX_EMPTY_LINES},}}", regex.V1),
         "blanks": regex.compile(
             rf" {{{_MAX_BLANKS + 1},}}|\t{{{_MAX_BLANKS + 1},}}|[ \t]{{{_MAX_BLANKS + 1},}}", regex.V1
@@ -104,15 +143,46 @@ def _without_lookalikes(text: str) -> str:
         if found.isascii():
             return found
         start, end = match.span()
-        beside = text[start - 1 : start] + text[end : end + 1]
-        mixed = patterns["latin"].search(found) is not None
-        alone = all(sign in _WHOLE_WORDS or sign.isascii() for sign in found)
-        named = alone and (len(found) > 1 or any(sign in "-./$=@_~\\" for sign in beside))
-        letters = _LOOKALIKES if mixed or named else frozenset[str]()
-        return "".join(_escape(sign) if sign in letters or _is_form(sign) else sign for sign in found)
+        stays: set[int] = set()
+        if patterns["latin"].search(found) is not None:
+            for kept in patterns["in latin"].finditer(found):
+                stays.update(() if _MISTAKABLE.issuperset(kept.group()) else range(*kept.span()))
+        elif not _is_mistakable(found, text[start - 1 : start] + text[end : end + 1]):
+            stays = {kept.start() for kept in patterns["written today"].finditer(found)}
+        shown = (sign if sign.isascii() or at in stays else _escape(sign) for at, sign in enumerate(found))
+        return "".join(shown)
 
     text = patterns["words"].sub(word, text)
-    return "".join(_escape(sign) if sign in _DRAWN_LIKE_SIGNS or _is_form(sign) else sign for sign in text)
+    text = patterns["options"].sub(_escaped, text)
+    text = patterns["pipes"].sub(_without_pipes, text)
+    return "".join(_escape(sign) if _is_like_a_sign(sign) or _is_form(sign) else sign for sign in text)
+
+
+def _is_mistakable(word: str, beside: str) -> bool:
+    """Whether a word without letters a-z may be read as one of them, a number, or an option of one letter."""
+    if not all(sign in _MISTAKABLE or sign.isascii() or sign.isdecimal() for sign in word):
+        return False
+    within = any(sign.isascii() for sign in word) or any(sign in "-./$=@_~\\" for sign in beside)
+    return within or sum(sign in _MISTAKABLE for sign in word) > 1
+
+
+def _without_pipes(line: Any) -> str:
+    """A line that is not of a table or tree, with its vertical strokes as escapes."""
+    return "".join(_escape(sign) if sign in _PIPES else sign for sign in line.group())
+
+
+@cache
+def _is_like_a_sign(sign: str) -> bool:
+    """Whether a character is drawn like one of the punctuation of ASCII, or could be."""
+    kind = unicodedata.category(sign)
+    if sign.isascii() or sign in _ORDINARY:
+        return False
+    words = unicodedata.name(sign, "").replace("-", " ").split()
+    return (
+        kind[0] == "P"
+        or sign in _LIKE_SIGNS
+        or ((kind[0] == "S" or kind == "Lm") and not _NAMES_OF_SIGNS.isdisjoint(words))
+    )
 
 
 @cache

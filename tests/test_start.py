@@ -14,6 +14,7 @@ from indus_nb.errors import IndusError, SessionFileError, SessionLockedError, Us
 from indus_nb.messages import TextContent, UserMessage
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.storage.listing import session_directory
 from indus_nb.storage.store import SessionStore
 
 
@@ -294,7 +295,7 @@ def test_a_session_that_is_open_elsewhere_is_refused_by_name(opened: Opened) -> 
 def test_a_session_whose_working_directory_is_gone_says_so(home: Path, opened: Opened) -> None:
     gone = home / "gone"
     gone.mkdir()
-    with SessionStore.create(gone, home) as store:
+    with SessionStore.create(gone, session_directory(gone, home / "agent")) as store:
         store.save()
     gone.rmdir()
     with pytest.raises(SessionFileError, match=f"{gone} is gone"):

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from pydantic import ConfigDict, Field, ValidationError
 
 from indus_nb.errors import UsageError
-from indus_nb.files import write_atomically
+from indus_nb.files import read_file, write_atomically
 from indus_nb.messages import AssistantBlock, Usage
 from indus_nb.wire import JsonObject, WireModel, first_problem, load_object
 
@@ -104,7 +104,7 @@ def load(path: Path) -> list[StoredExchange]:
         UsageError: It cannot be replayed; the message names the place and what to do.
     """
     try:
-        value = map_texts(load_object(path.read_bytes()), unfold_lines)
+        value = map_texts(load_object(read_file(path)), unfold_lines)
         if value.get("format") != _FORMAT:
             raise UsageError(f"{path} is no cassette. Name the file of one in INDUSAGI_CASSETTE. {RECORD_ANEW}")
         if value.get("version") != _VERSION:
@@ -165,4 +165,4 @@ def write(path: Path, exchanges: Sequence[str]) -> None:
     """
     head = f'{{\n  "format": "{_FORMAT}",\n  "version": {_VERSION},\n  "exchanges": [\n    '
     content = head + ",\n    ".join(exchanges) + "\n  ]\n}\n"
-    write_atomically(path, content.encode(), sync=True, exclusive=True)
+    write_atomically(path, content.encode(), mode=0o600, sync=True, exclusive=True)

@@ -28,6 +28,7 @@ from indus_nb.cassettes.normal_form import (
     share_parts,
 )
 from indus_nb.errors import UsageError
+from indus_nb.files import read_file
 from indus_nb.messages import AssistantBlock, AssistantMessage, ToolCall
 from indus_nb.providers import Context, Model, StreamOptions
 from indus_nb.wire import JsonObject
@@ -187,7 +188,7 @@ class Recording:
                 "another file."
             ) from error
         try:
-            ours = is_cassette(path.read_bytes() if path.exists() else b"")
+            ours = is_cassette(read_file(path) if path.exists() else b"")
         except OSError:
             ours = False
         if not ours:

@@ -336,7 +336,7 @@ async def _ask_about_project(session: AgentSession) -> None:
         from indus_nb.console.terminal import can_ask, choose
 
         options = project.options()
-        chosen = choose(project.question(), list(options)) if can_ask() else None
+        chosen = choose(session.trusting.question(project), list(options)) if can_ask() else None
         if chosen is None:
             return
         await session.trusting.decide(options[chosen], project)

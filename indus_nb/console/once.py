@@ -8,7 +8,6 @@ With a typed answer text mode writes its value as JSON, and JSON mode ends with 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import threading
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,7 @@ from indus_nb.session.session import AgentSession
 from indus_nb.terminal import plain
 from indus_nb.tools import ToolError
 from indus_nb.tools.read import read_image
-from indus_nb.wire import JsonObject, clean_text, dump
+from indus_nb.wire import JsonObject, dump
 
 if TYPE_CHECKING:
     from indus_nb.answers import FinalAnswer
@@ -100,7 +99,7 @@ async def answer_all(
             return _write_value(answer, mode, writer, status)
         text = session.last_answer.text if session.last_answer is not None else ""
         if mode == "text" and (text or status == 0):
-            writer.send_line(clean_text(plain(text) if os.isatty(descriptor_out) else text).encode())
+            writer.send_line(plain(text).encode())
         return status
 
     running = asyncio.create_task(run())

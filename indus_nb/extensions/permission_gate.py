@@ -109,6 +109,7 @@ class _Gate:
             approval = replace(approval, preview=preview, warning=warning, rule=None, diff=None)
         if approval is None or await self._is_covered(approval, ctx):
             return _allow_unasked(event)
+        approval = _without_keys(approval, vault.hide_own)
         if not ctx.has_ui:
             reason = f"This call needs the user's approval, and nobody can be asked. {_INSTEAD[bool(event.caller)]}"
             return ToolCallAnswer(block=True, reason=f"{reason} {self._kept.problem}".rstrip())
@@ -212,6 +213,11 @@ def _rules(approval: Approval) -> dict[Choice, str]:
         Choice(f"{_SESSION}{label}", "again", f"always in this session: {meant}"): "session",
         Choice(f"{_PROJECT}{label}", "again", f"always in this directory: {meant}"): "directory",
     }
+
+
+def _without_keys(approval: Approval, hide: Callable[[str], str]) -> Approval:
+    shown = {name: getattr(approval, name) for name in ("question", "preview", "warning", "diff")}
+    return replace(approval, **{name: text and hide(text) for name, text in shown.items()})
 
 
 def _allow_unasked(event: ToolCallEvent) -> None:

@@ -16,8 +16,8 @@ from functools import partial
 from indus_nb.redaction.patterns import COMMON_WORDS, WORD_CHARACTERS, Replace, in_lines, is_secret_name
 
 _CORE = (
-    r"(?:passw(?:or)?d|passphrase|passwd|passcode|pwd|pw|pass|secret|token|tokens|credential|credentials"
-    r"|(?:api|access|auth|account|private|secret|encryption|signing)[_-]?keys?)"
+    r"(?:passw(?:or)?d|passphrase|passwd|passcode|pwd|pw|psk|pass|secret|token|tokens|credential|credentials"
+    r"|(?:api|app|access|auth|account|master|private|secret|encryption|signing)[_-]?keys?)"
 )
 _NAMED = rf"""(?xi){_CORE}(?P<quote>["']?\]?)[\ \t]{{0,9}}(?P<sign>:[\w.\[\]\ |]{{1,60}}=|[:=])(?![=:>]) [\ \t]{{0,99}}
     (?:[rbfu]{{0,2}}(?P<q>["'])(?P<quoted>[^\n"'\\]{{1,500}})(?P=q)|(?P<bare>[^\s"'`,;&|<>(){{}}\[\]]{{4,500}})(?P<end>[^\n]?))"""
@@ -27,8 +27,17 @@ _ELEMENT = (
 )
 _END_OF_ELEMENT = rf"</[\w.:-]{{0,60}}{_CORE}[\w.-]{{0,20}}"
 _LISTED = r"(?i)tokens[\"']?\s{0,9}[:=]\s{0,9}[\[({]([^\])}]{1,4000})"
+_DEFINED = (
+    r"""\bdefine\(\s{0,9}["'](?P<name>\w{1,100})["']\s{0,9},\s{0,9}"""
+    r"""(?P<q>["'])(?P<value>[^"'\n\\]{1,500})(?P=q)"""
+)
+_LIST = (
+    r"(?i)[\w.-]{0,60}(?:passwords|passphrases|passwd|secrets|tokens|keys)[\"']?:[ \t]{0,99}\n"
+    r"(?:[ \t]{0,99}-[ \t]{1,99}[^\n]{1,500}(?:\n|\Z)){1,1000}"
+)
+_ITEM = r"(?m)^[ \t]{0,99}-[ \t]{1,99}[\"']?(?P<value>[^\s\"'#:{}\[\]$<%*&!|>][^\s\"'#]{3,500})[\"']?[ \t]*(?:#.*)?$"
 _NAME_BEFORE = r"[\w.-]{0,60}\Z"
-_SPOKEN_NAME = r"(?i)(?:passw|passphrase|passcode|(?:^|[_.-])(?:pwd|pw)$|pass$)"
+_SPOKEN_NAME = r"(?i)(?:passw|passphrase|passcode|(?:^|[_.-])(?:pwd|pw|psk)$|pass$)"
 _OTHER_NAME = (
     r"(?i)(?:next|page|continu\w*|sync|cursor|pad|bos|eos|unk|sep|cls|mask|special|num|max|min|stop|start|end|n|total"
     r"|prompt|completion|input|output|csrf|xsrf|first|last|prev|previous|new_line|cache|sort|primary|foreign|public)"
@@ -75,14 +84,37 @@ def replace_named(text: str, replace: Replace) -> str:
         )
     if "tokens" in folded:
         text = re.sub(_LISTED, lambda match: _without_opaque(match[0], replace), text)
+    if "define(" in text:
+        text = in_lines(
+            text, r"define\(", lambda line: re.sub(_DEFINED, lambda match: _in_element(match, replace), line)
+        )
+    if re.search(r"(?:s|passwd)[\"']?:[ \t]{0,99}\n[ \t]{0,99}- ", folded):
+        text = re.sub(_LIST, lambda listed: _without_items(listed[0], replace), text)
     return _without_columns(text, folded, replace)
+
+
+def _without_items(listed: str, replace: Replace) -> str:
+    """Replace the items of a list in YAML below a name that gives them away."""
+    name, head, items = listed.partition("\n")
+    kind = _kind(re.sub(r"(?i)s[\"']?:\s*$", "", name).strip().strip("\"'"))
+
+    def item(match: re.Match[str]) -> str:
+        value = match["value"]
+        if kind is None or (kind == "token" and re.fullmatch(_OPAQUE, value) is None) or value.lower() in COMMON_WORDS:
+            return match[0]
+        start = match.start()
+        return (
+            f"{match[0][: match.start('value') - start]}{replace(kind, value)}{match[0][match.end('value') - start :]}"
+        )
+
+    return f"{name}{head}{re.sub(_ITEM, item, items)}"
 
 
 def _without_opaque(listed: str, replace: Replace) -> str:
     return re.sub(_QUOTED_OPAQUE, lambda each: replace("token", each[0]), listed)
 
 
-NAME_WORDS = ("pass", "pw", "secret", "token", "key", "credential", "authorization")
+NAME_WORDS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "authorization")
 """What every name that gives a secret away holds, in lower case."""
 
 
@@ -103,8 +135,7 @@ def _assigned(match: re.Match[str], replace: Replace) -> str:
         return match[0]
     if group == "bare" and match["end"] in ("(", "[", "{", "<"):
         return match[0]  # a call, an index
-    start = match.start()
-    return f"{match[0][: match.start(group) - start]}{replace(kind, value)}{match[0][match.end(group) - start :]}"
+    return _with(match, group, replace(kind, value))
 
 
 def _in_element(match: re.Match[str], replace: Replace) -> str:
@@ -112,8 +143,13 @@ def _in_element(match: re.Match[str], replace: Replace) -> str:
     kind = _kind(name)
     if kind is None or not _is_plausible(name, kind, value, quoted=True):
         return match[0]
+    return _with(match, "value", replace(kind, value))
+
+
+def _with(match: re.Match[str], group: str, shown: str) -> str:
+    """What was found, with another text in the place of a group."""
     start = match.start()
-    return f"{match[0][: match.start('value') - start]}{replace(kind, value)}{match[0][match.end('value') - start :]}"
+    return f"{match[0][: match.start(group) - start]}{shown}{match[0][match.end(group) - start :]}"
 
 
 def _kind(name: str) -> str | None:

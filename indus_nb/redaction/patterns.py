@@ -57,7 +57,7 @@ _SENSITIVE_NAME = (
     r"(?i)(?:api|access|auth|private|secret|encryption|signing|account)_?keys?(?:$|_)|(?:^|_)key$|token(?!i)(?!s$)"
     r"|(?:access|api|auth|bearer|refresh|user|secret)_?tokens$|secret|passw|passphrase|(?:^|_)pwd(?:$|_)|(?:^|_)pw$"
     r"|(?:^|[^a-z])(?:smtp|imap|mail|email|db|sql|mysql|pg|redis|mongo|ftp|ssh|root|admin|user|login|proxy)_?pass$"
-    r"|^pass$|credential|bearer|(?:^|_)auth$|(?:^|_)authorization$"
+    r"|^pass$|(?:^|_)psk$|credential|bearer|(?:^|_)auth$|(?:^|_)authorization$"
 )
 _OTHER_NAME = r"(?i)_(?:limit|count|max|min|size|budget|ttl|seconds|timeout|type|name|length|file|path|dir|url)$"
 
@@ -68,6 +68,11 @@ def _holds_password(value: str) -> bool:
         return b":" in base64.b64decode(value, validate=True)
     except ValueError:
         return False
+
+
+def _is_place(value: str) -> bool:
+    """Whether a text is a path or an address, and not what is kept there."""
+    return value.startswith(("/", "./", "../", "~")) or "://" in value or "." in value.rpartition("/")[2][-5:]
 
 
 class _Shape(NamedTuple):
@@ -110,9 +115,11 @@ _SHAPES = (
         (
             *("k_live_", "k_test_", "whsec_", "glpat-", "npm_", "pypi-", "dop_v1_", "gsk_", "xai-", "r8_", "pplx-"),
             *("shpat_", "shpca_", "shppa_", "shpss_", "lin_api_", "glsa_", "nvapi-", "SG.", "AGE-SECRET-KEY-1", ":AA"),
+            *("dapi", "key-", "/api/webhooks/", *(f"SK{digit}" for digit in "0123456789abcdef")),
         ),
         r"\b(?:(?:[sr]k_(?:live|test)_|whsec_|glpat-)[\w.-]{12,}|pypi-(?=[\w-]{0,99}\d)[\w-]{40,}|nvapi-[\w-]{30,}"
         r"|(?:npm_|dop_v1_|gsk_|xai-|r8_|pplx-|shp(?:at|ca|pa|ss)_|lin_api_|glsa_)(?=[A-Za-z]{0,99}\d)[A-Za-z0-9]{20,}"
+        r"|(?:dapi|SK)[0-9a-f]{32}(?![0-9a-f])|key-(?=[a-z]{0,31}\d)[0-9a-z]{32}(?![0-9a-z])|(?<=/api/webhooks/)\d{15,21}/[\w-]{60,90}"
         r"|SG\.[\w-]{16,40}\.[\w-]{20,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|\d{8,10}:AA[\w-]{33})",
     ),
     _Shape("huggingface-token", ("hf_",), r"\bhf_(?=[\w.]{0,99}\d|[A-Za-z]{20})(?:\w|\.(?=\w)){12,}"),
@@ -150,6 +157,34 @@ _SHAPES = (
         ("sshpass ", " login "),
         rf"(?:\bsshpass|\b(?:docker|podman|helm)\b[\w ]{{0,40}} login) "
         rf"(?:[^\n|;]{{0,200}}? )?-p[ =]?{_OPTION_VALUE}",
+    ),
+    _Shape(  # an option of any program
+        "password",
+        ("-key ", "-token ", "-password ", "-secret "),
+        r"(?<!\S)--?(?:[\w-]{0,40}-)?(?:(?:api|app|access|auth|account|master|license|secret)-key|token|password|secret)"
+        r"[ \t]{1,9}[\"']?([^\s\"'`;|&)$<>{%\[(=-][^\s\"'`;|&)]{7,500})",
+        lambda value: any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not _is_place(value),
+    ),
+    _Shape("discord-token", ("discord", "Discord", "DISCORD", "Bot "), r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"),
+    _Shape(  # .netrc, on one line or on lines of its own
+        "password",
+        ("machine ", "password "),
+        r"(?m)(?:\bmachine[ \t]+\S{1,200}[ \t][^\n]{0,300}?\b|^[ \t]{0,40})(?<!\[secret )password[ \t]+"
+        r"(\S{6,200})[ \t\r]{0,40}$",
+        lambda value: any(map(str.isdigit, value)) and any(map(str.isalpha, value)),
+    ),
+    _Shape(  # .pgpass: by its port, for paths with numbers of lines look alike
+        "password",
+        (":543", ":6432:", ":26257:", ":*:"),
+        r"(?m)^[^\s:]{1,200}:(?:543\d|6432|26257|\*):[^\s:]{1,200}:[^\s:]{1,200}:([^\s:]{4,200})$",
+    ),
+    _Shape(
+        "password-hash",
+        ("$apr1$", "$2a$", "$2b$", "$2x$", "$2y$", "$1$", "$5$", "$6$", "$y$", "$argon2", "{SHA}"),
+        r"\$(?:apr)?1\$[./A-Za-z0-9]{1,8}\$[./A-Za-z0-9]{22}|\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|\{SHA\}[A-Za-z0-9+/]{27}="
+        r"|\$[56]\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{43,86}"
+        r"|\$y\$[./A-Za-z0-9]{1,9}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
+        r"|\$argon2i?d?\$v=\d{1,3}\$[mtp=\d,]{5,40}\$[A-Za-z0-9+/]{8,90}\$[A-Za-z0-9+/]{20,200}",
     ),
     _Shape(  # Docker's configuration, and npm's
         "header",

@@ -45,6 +45,10 @@ from indus_nb.tools.todo import list_of_result
 _MAX_TITLE_CHARACTERS = 100
 _MAX_SECONDS = 1e9
 """A session file may hold any number, infinity among them."""
+_MAX_BRANCHES = 1000
+_MAX_DEPTH = 8
+_MAX_LOOKED_AT = 1000
+"""Entries from the beginning of a branch to what the user first said in it."""
 # The colours that the styles of markup ask for, which a notebook's front end sets otherwise.
 _PAGE_STYLE = """
 :root{color-scheme:light dark;--ground:#fff;--ink:#1f2328;--quiet:#656d76;--line:#d0d7de;--raised:#f6f8fa;
@@ -165,25 +169,32 @@ class _Entry:
 
 
 def _tree(store: SessionStore) -> Iterator[str]:
-    """The conversation up to the leaf, every branch that was left folded away where it begins."""
-    active = {entry.id for entry in store.branch()}
-    waiting: list[TreeNode | str] = []
-    turn: list[_Entry] = []
+    """The conversation up to the leaf, every branch that was left folded away where it begins.
 
-    def follow(siblings: list[TreeNode]) -> None:
+    Of very many, or of those that begin in each other, the newest are there.
+    """
+    active = {entry.id for entry in store.branch()}
+    waiting: list[tuple[TreeNode | str, int]] = []
+    turn: list[_Entry] = []
+    shown = left_out = 0
+
+    def follow(siblings: list[TreeNode], depth: int) -> None:
+        nonlocal shown, left_out
         if not siblings:
             return
         trunk = next((node for node in siblings if node.entry.id in active), siblings[-1])
-        waiting.append(trunk)
-        for node in reversed(siblings):
-            if node is not trunk:
-                text = _one_line(_user_text(node)) or "another branch"
-                opening = f'<details class="branch"><summary>Another branch: {html.escape(text)}</summary>'
-                waiting.extend(("</details>", node, opening))
+        waiting.append((trunk, depth))
+        others = [node for node in reversed(siblings) if node is not trunk]
+        room = _MAX_BRANCHES - shown if depth < _MAX_DEPTH else 0
+        shown, left_out = shown + len(others[:room]), left_out + len(others[room:])
+        for node in others[:room]:
+            text = _one_line(_user_text(node)) or "another branch"
+            opening = f'<details class="branch"><summary>Another branch: {html.escape(text)}</summary>'
+            waiting.extend((("</details>", depth), (node, depth + 1), (opening, depth)))
 
-    follow(store.tree())
+    follow(store.tree(), 0)
     while waiting:
-        item = waiting.pop()
+        item, depth = waiting.pop()
         entry = None if isinstance(item, str) else _Entry(item, _message(item))
         if entry is not None and isinstance(entry.message, AssistantMessage | ToolResultMessage):
             turn.append(entry)
@@ -192,8 +203,10 @@ def _tree(store: SessionStore) -> Iterator[str]:
             turn.clear()
             yield item if isinstance(item, str) else _single(entry) if entry else ""
         if not isinstance(item, str):
-            follow(item.children)
+            follow(item.children, depth)
     yield _turn(turn)
+    if left_out:
+        yield f"<p>{left_out:,} more branches are not shown here; the session file holds them.</p>"
 
 
 def _message(node: TreeNode) -> Message | None:
@@ -378,9 +391,11 @@ def _paid(usage: Usage) -> str:
 
 def _user_text(node: TreeNode) -> str:
     """The text of the first user's message from ``node`` on."""
-    while not (text := user_text(node.entry)) and node.children:
+    for _ in range(_MAX_LOOKED_AT):
+        if (text := user_text(node.entry)) or not node.children:
+            return text
         node = node.children[0]
-    return text
+    return ""
 
 
 def _one_line(text: str) -> str:

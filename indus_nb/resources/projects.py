@@ -105,9 +105,17 @@ class Project:
         names = dict.fromkeys(_shown(_name(each, self.directory)) for each in self.inputs)
         return textcut.one_line(", ".join(names), 300)
 
-    def question(self) -> str:
-        """What the user is asked."""
+    def question(self, session: str = "") -> str:
+        """Return what the user is asked.
+
+        Args:
+            session: The session file that chose the directory, if the user did not.
+
+        Returns:
+            The question.
+        """
         lines = [f"Do you trust {_shown(self.directory)}?"]
+        lines += [f"You are not working there: the session {_shown(session)} names it."] if session else []
         lines.append("It brings what is below. None of it is run, or told to a model, unless you trust it.")
         if self.changed:
             lines += ["", "Changed since you decided about it:", *_listed(list(self.changed))]

@@ -98,6 +98,8 @@ class Trust:
         self._here: dict[str, bool] = {}
         """Decisions for this session alone, by directory."""
         self._projects: dict[str, Project | None] = {}
+        self._vouched: dict[Path, bool] = {}
+        """Whether directories are trusted that bring nothing."""
         self._kept: TrustFile | None = None
 
     def project(self, directory: Path, *, afresh: bool = False) -> Project | None:
@@ -122,6 +124,16 @@ class Trust:
         project = self.project(directory)
         return project is not None and project.trusted
 
+    def vouches(self, directory: Path) -> bool:
+        """Whether the user trusts a directory, also if it brings nothing that is asked about."""
+        project = self.project(directory)
+        if project is not None:
+            return project.trusted
+        if directory not in self._vouched:
+            real = os.path.realpath(directory)
+            self._vouched[directory] = bool(self._given or self._is_below_trusted(real) or self._default())
+        return self._vouched[directory]
+
     def undecided(self, directories: Iterable[Path]) -> Project | None:
         """Return the first project of these directories that the user is to be asked about."""
         return next((each for place in directories if (each := self.project(place)) and each.undecided), None)
@@ -133,6 +145,7 @@ class Trust:
             project: As it was when the user was asked: what has come since is not decided about.
             decision: The decision.
         """
+        self._vouched.clear()
         real = str(project.directory)
         if decision in ("directory", "parent", "no"):
             self._file().keep(project, decision)

@@ -37,7 +37,7 @@ from indus_nb.session.publisher import Listener, Publisher
 from indus_nb.session.queues import Queues
 from indus_nb.session.recorder import Recorder
 from indus_nb.session.recovery import Recovery
-from indus_nb.session.replacing import Equip, NewStore, Replacing
+from indus_nb.session.replacing import Equip, Replacing, Stores
 from indus_nb.session.runs import Runs
 from indus_nb.session.state import SessionSettings, SessionState
 from indus_nb.session.toolbox import Equipment, Toolbox
@@ -86,7 +86,7 @@ class SessionParts:
         model: Model | None,
         thinking_level: ThinkingLevel,
         equip: Equip,
-        new_store: NewStore,
+        stores: Stores,
         hooks: Callable[[], SessionHooks],
     ) -> None:
         stored = store.context()
@@ -132,7 +132,7 @@ class SessionParts:
             queues=self.queues,
             shell=self.user_shell,
             equip=equip,
-            new_store=new_store,
+            stores=stores,
         )
         self._tallies: WeakKeyDictionary[SessionStore, Tally] = WeakKeyDictionary()
         self._make_hooks = hooks

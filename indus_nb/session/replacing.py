@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, Protocol, TypeAlias, cast
 
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.events import SessionReplaced
@@ -33,8 +33,34 @@ from indus_nb.storage.text import user_text
 
 Equip: TypeAlias = Callable[[Path], Equipment]
 """Returns what depends on a working directory."""
-NewStore: TypeAlias = Callable[[Path, str | None], SessionStore]
-"""Makes an empty store for a working directory and the path of the session that it comes from."""
+
+
+class Stores(Protocol):
+    """Where sessions come from."""
+
+    def new(self, cwd: Path, parent: str | None) -> SessionStore:
+        """Make an empty store.
+
+        Args:
+            cwd: The working directory.
+            parent: The path of the session that it comes from.
+
+        Returns:
+            The store.
+        """
+        ...
+
+    def open(self, path: Path, cwd: Path) -> SessionStore:
+        """Open the session in a file.
+
+        Args:
+            path: The file.
+            cwd: Where it works if the file may not decide about that.
+
+        Returns:
+            The store.
+        """
+        ...
 
 
 class Replacing:
@@ -50,7 +76,7 @@ class Replacing:
         queues: are emptied.
         shell: its commands end with the session.
         equip: returns the equipment of a directory.
-        new_store: makes an empty store.
+        stores: opens and makes session files.
     """
 
     def __init__(  # noqa: PLR0913 - every part of a session has to do with its replacement
@@ -65,7 +91,7 @@ class Replacing:
         queues: Queues,
         shell: UserShell,
         equip: Equip,
-        new_store: NewStore,
+        stores: Stores,
     ) -> None:
         self._state = state
         self._turns = turns
@@ -76,7 +102,7 @@ class Replacing:
         self._queues = queues
         self._shell = shell
         self._equip = equip
-        self._new_store = new_store
+        self._stores = stores
 
     async def new_session(self, parent_session: str | None = None) -> bool:
         """Start over with an empty conversation in a file of its own.
@@ -87,7 +113,7 @@ class Replacing:
             if not await self._state.hooks.before_switch("new", None):
                 return False
             await self._turns.make_idle()
-            await self._replace(self._new_store(self._state.store.cwd, parent_session), "new")
+            await self._replace(self._stores.new(self._state.store.cwd, parent_session), "new")
         return True
 
     async def switch_session(self, path: Path) -> bool:
@@ -107,7 +133,7 @@ class Replacing:
             return await (self._reopen(path) if self._state.store.is_at(path) else self._open(path))
 
     async def _open(self, path: Path) -> bool:
-        store = SessionStore.open(path)
+        store = self._stores.open(path, self._state.store.cwd)
         try:
             store.check_cwd()
             before = self._toolbox.equipment
@@ -204,7 +230,7 @@ class Replacing:
         await self._publisher.announce()
         state.store.close()
         if store is None:
-            store = SessionStore.open(cast("Path", previous))
+            store = self._stores.open(cast("Path", previous), state.store.cwd)
         state.store = store
         state.problems += store.warnings
         stored = store.context()

@@ -30,7 +30,7 @@ from indus_nb.session.hooks import BranchPlan, InputSource, SessionHooks
 from indus_nb.session.parts import SessionParts, Stage
 from indus_nb.session.publisher import Listener
 from indus_nb.session.queues import StreamingBehavior
-from indus_nb.session.replacing import Equip, NewStore
+from indus_nb.session.replacing import Equip, Stores
 from indus_nb.session.state import ApproveMode, SessionSettings
 from indus_nb.session.toolbox import Equipment
 from indus_nb.session.turns import Activity
@@ -77,7 +77,7 @@ class AgentSession(SessionParts):
         model: what it talks to; ``None`` as long as none is chosen.
         thinking_level: how much that thinks; the nearest level that the model knows counts.
         equip: returns what depends on a working directory.
-        new_store: makes an empty store for a working directory and the path of the session that it comes from.
+        stores: opens and makes session files.
         hooks: makes what looks at the session and changes what it does; called when it starts.
     """
 
@@ -90,7 +90,7 @@ class AgentSession(SessionParts):
         model: Model | None,
         thinking_level: ThinkingLevel,
         equip: Equip,
-        new_store: NewStore,
+        stores: Stores,
         hooks: Callable[[AgentSession], SessionHooks] | None = None,
     ) -> None:
         super().__init__(
@@ -100,7 +100,7 @@ class AgentSession(SessionParts):
             model=model,
             thinking_level=thinking_level,
             equip=equip,
-            new_store=new_store,
+            stores=stores,
             hooks=lambda: hooks(self) if hooks is not None else SessionHooks(),
         )
 

@@ -76,6 +76,12 @@ class Trusting:
         """The project that the user is to be asked about."""
         return self._trust.undecided(self._directories) if self._trust is not None else None
 
+    def question(self, project: Project) -> str:
+        """Return what the user is asked about a project, which the session may have chosen and not the user."""
+        store = self._state.store
+        ours = self._trust.project(self._opened_in) if self._trust is not None and self._opened_in is not None else None
+        return project.question("" if ours is project or store.path is None else str(store.path))
+
     @property
     def asked_later(self) -> str | None:
         """The problem that the next prompt asks the user about, if somebody is there to answer."""
@@ -156,7 +162,7 @@ class Trusting:
     async def _is_answered(self, project: Project) -> bool:
         """Ask, and record the answer; returns whether there was one."""
         options = project.options()
-        chosen = await self._ui.select(project.question(), list(options))
+        chosen = await self._ui.select(self.question(project), list(options))
         if chosen is None or self._trust is None:
             return False
         self._trust.decide(project, options[chosen])

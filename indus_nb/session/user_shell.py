@@ -74,7 +74,7 @@ class UserShell:
         shown = result.truncation.model_copy(update={"content": vault.hide(result.output)})
         result = replace(result, truncation=shown)
         message = BashExecutionMessage(
-            command=vault.hide(command),
+            command=vault.hide(command, typed=True),
             output=result.output,
             exit_code=result.exit_code,
             cancelled=result.cancelled,

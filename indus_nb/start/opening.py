@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, cast
 
 from indus_nb import own_imports
 from indus_nb.errors import IndusError, UsageError
-from indus_nb.files import current_directory, expand_user, keep_private
+from indus_nb.files import current_directory, expand_user
 from indus_nb.providers import Model
-from indus_nb.providers.keys import child_environment
+from indus_nb.providers.keys import child_environment, key_variables
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
     Settings,
     agent_directory,
     load_settings,
     model_registry,
-    variable,
 )
 from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY, Trust
 from indus_nb.session.hooks import SessionHooks
@@ -30,7 +29,8 @@ from indus_nb.session.session import AgentSession, Equipment, SessionSettings
 from indus_nb.start import models
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
 from indus_nb.start.options import SessionOptions, check_limits, check_tools, text_or_file, usual_tools
-from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
+from indus_nb.start.stores import Stores
+from indus_nb.storage import SessionStore
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
 from indus_nb.vault import Vault
 from indus_nb.wire import JsonObject
@@ -176,7 +176,14 @@ class _Plan:
         def environment() -> dict[str, str]:
             return child_environment(self.settings.shell_environment, registry.key_variables())
 
-        self.vault = Vault(directory, listed, redact=self.settings.secrets.redact)
+        def lends(value: str, *, asked: bool) -> bool:
+            if any(value in given for given in environment().values()):
+                return True
+            keys = {os.environ.get(name, "") for name in key_variables() | registry.key_variables()}
+            return asked and not any(value in key for key in (*keys, *(key for _, key in registry.known_secrets())))
+
+        redact, vouched = self.settings.secrets.redact, self.trust.vouches
+        self.vault = Vault(directory, listed, vouched=vouched, lends=lends, redact=redact)
         self.shell = Shell(self.settings.shell_path, self.settings.shell_command_prefix, environment, self.vault)
 
 
@@ -263,9 +270,9 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
     agent_dir = agent_directory()
     plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
     loaded, settings = plan.loaded, plan.settings
-    directory = _session_directory(options, settings, cwd, agent_dir)
-    store = _open_store(options, directory, cwd, shared)
-    opened = _keep_private(plan, directory, store)
+    stores = Stores(options, settings, cwd, agent_dir)
+    store = _open_store(stores, shared)
+    opened = [] if plan.caller is not None else stores.keep_private(store)
     try:
         store.check_cwd()
         registry = model_registry(agent_dir) if shared is None else shared.registry
@@ -282,7 +289,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
         level = level or options.thinking or stored.thinking_level or settings.default_thinking_level
         plan.keep_secrets(registry, lambda: session.store.cwd)
         plan.choose_tools(problems)
-        plan.confine(directory, problems)
+        plan.confine(stores.directory, problems)
         check_tools(options.tools or (), [*BUILTIN_TOOLS, TODO, AGENTS, *options.more_tools])
         base = text_or_file(options.system_prompt) if options.system_prompt is not None else None
         appended = [text_or_file(text) for text in options.append_system_prompt]
@@ -342,7 +349,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
             model=model,
             thinking_level=thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
-            new_store=lambda cwd, parent: _new_store(options, directory, cwd, parent),
+            stores=stores,
             hooks=lambda session: _hooks(session, plan, shared, definable=definable),
         )
     except BaseException:
@@ -557,42 +564,7 @@ def _working_directory(options: SessionOptions, shared: Shared | None) -> Path:
     return cwd
 
 
-def _session_directory(options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
-    chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
-    return expand_user(chosen).absolute() if chosen else session_directory(cwd, agent_dir)
-
-
-def _keep_private(plan: _Plan, directory: Path, store: SessionStore) -> list[str]:
-    """Let nobody else look into what is ours; a directory that the user chose for sessions stays as it is.
-
-    Returns what the user should know of it.
-    """
-    if plan.caller is not None:
-        return []
-    agent_dir = plan.agent_dir
-    sessions = agent_dir / "sessions"
-    was_open = keep_private(agent_dir)
-    keep_private(sessions)
-    if directory.parent == sessions:
-        keep_private(directory)
-        if store.path is not None and store.path.parent == directory:
-            keep_private(store.path)
-    advice = "Look whether all in it is yours: settings.json, models.json and extensions there run programs."
-    return [f"Other users could write to {agent_dir} until now. {advice}"] if was_open else []
-
-
-def _open_store(options: SessionOptions, directory: Path, cwd: Path, shared: Shared | None) -> SessionStore:
-    if options.session is not None:
-        store = SessionStore.open(find_session(options.session, directory))
-    elif options.continue_last and (recent := most_recent_session(directory)):
-        store = SessionStore.open(recent)
-    else:
-        store = _new_store(options, directory, cwd, None if shared is None else shared.parent)
+def _open_store(stores: Stores, shared: Shared | None) -> SessionStore:
+    store = stores.first(None if shared is None else shared.parent)
     store.lasting = shared is None
     return store
-
-
-def _new_store(options: SessionOptions, directory: Path, cwd: Path, parent: str | None) -> SessionStore:
-    if options.no_session:
-        return SessionStore.in_memory(cwd)
-    return SessionStore.create(cwd, directory, parent_session=parent)

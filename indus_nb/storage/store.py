@@ -7,6 +7,7 @@ so entry types and keys that are unknown here survive.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,6 +71,8 @@ class SessionStore:
         self.leaf_id: str | None = None
         self.lasting = True
         """Whether messages that end a step shall survive a power cut too, which waits for the disk."""
+        self.own = True
+        """Whether the file is the user's own; what is not only holds a conversation, and decides about nothing."""
         self.on_added: Callable[[Entry], None] = lambda _: None
         self._entries = [*entries]
         self._by_id = {entry.id: entry for entry in self._entries}
@@ -196,6 +199,24 @@ class SessionStore:
         """
         named = as_text(self.header.get("cwd"))
         return _as_path(named) if named else Path.cwd()
+
+    def distrust(self, cwd: Path) -> None:
+        """Work in a directory whatever the file says, for somebody else may have written it; the file stays as it is.
+
+        Args:
+            cwd: The directory.
+        """
+        from indus_nb import textcut
+        from indus_nb.visible import visible  # only for files from elsewhere
+
+        named = as_text(self.header.get("cwd"))
+        self.own = False
+        if named and os.path.realpath(named.split("\0")[0]) != os.path.realpath(cwd):
+            self._warn(
+                "this file is not among your own sessions, so it does not choose where the agent works. It names "
+                f"{visible(textcut.one_line(named, 300))}, and goes on in {cwd}. To work there, start the agent there."
+            )
+        self.header = {**self.header, "cwd": str(cwd)}
 
     def check_cwd(self) -> None:
         """Raise ``SessionFileError`` when the directory that a saved session works in is gone."""

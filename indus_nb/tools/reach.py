@@ -7,6 +7,7 @@ working directory, of files that are there to keep secrets, and of what the syst
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from indus_nb.key_places import AT_HOME, holds_keys
 from indus_nb.tools.description import Target
 
 _SYSTEM = tuple(map(Path, ("/proc", "/dev", "/sys")))
+_LOOKED_AT = 1 << 14
 _KEYS = "It is a place that keys and passwords are kept in."
 
 
@@ -66,11 +68,32 @@ def reason_to_ask(
         reason = "It is in the directory of the agent's own settings, keys and sessions."
     elif _is_within(path, _at_home()) and not _is_within(here, _at_home()):
         reason = _KEYS
+    elif inside is not None and not target.is_directory and _shows_secrets(path):
+        reason = "What looks like a key or password stands in it."
     elif searched and (covered := _covered(path, private)) is not None:
         reason = f"{covered} is in it, a place that keys and passwords are kept in."
     elif inside is None:
         reason = f"It is outside the working directory, {here}."
     return reason
+
+
+def _shows_secrets(path: Path) -> bool:
+    """Whether something at the beginning of a file looks like a secret."""
+    from indus_nb.redaction import replace_named, replace_shapes
+
+    found: list[str] = []
+
+    def note(_kind: str, value: str) -> str:
+        found.append(value)
+        return value
+
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - see flags
+            head = file.read(_LOOKED_AT) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except OSError:
+        return False  # whoever reads it says why it cannot be read
+    replace_named(replace_shapes(head.decode(errors="replace"), note), note)
+    return bool(found)
 
 
 def _home() -> Path:
@@ -95,6 +118,8 @@ def read_rules(target: Target) -> tuple[str, ...]:
     directory = target.path if target.is_directory else target.path.parent
     home = _home()
     if holds_keys(target.path) or _is_within(target.path, (*_SYSTEM, *_at_home())):
+        return ()
+    if not target.is_directory and _shows_secrets(target.path):
         return ()
     usable = (each for each in (directory, *directory.parents) if len(each.parts) > 2 and not home.is_relative_to(each))
     return tuple(f"read: {each}/ …" for each in usable)

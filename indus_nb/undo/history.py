@@ -8,6 +8,7 @@ with them. Cells are changed by whoever reaches the notebook, by a plan that is 
 from __future__ import annotations
 
 import copy
+import hmac
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
@@ -16,11 +17,13 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, cast
 
-from indus_nb.files import make_private_directory, write_atomically
+from indus_nb.files import make_private_directory, read_file, write_atomically
 from indus_nb.undo.cells import CellsChange, CellsPlan, cells_from_json
 from indus_nb.undo.change import Change, Side
+from indus_nb.undo.contents import MAX_BYTES
 from indus_nb.undo.files import Files, FilesChange, FileStep, change_from_json
 from indus_nb.undo.keeper import ABSENT
+from indus_nb.undo.sealing import sealed
 from indus_nb.undo.transaction import Prepared, RefusedError, TouchedError, carry_out
 
 Touched = Literal["", "keep", "over", "both"]
@@ -28,7 +31,7 @@ Touched = Literal["", "keep", "over", "both"]
 
 MAX_STEPS = 100
 _NAME = "steps.json"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(eq=False)
@@ -126,11 +129,15 @@ class Step:
 class Book:
     """What the calls of one session did to files and cells, written down.
 
+    What was not written with the key does not count: it may have been put there to have files written.
+
     Attributes:
         files: The files of the session's directory.
+        key: The key of the session's, which nobody else has.
     """
 
     files: Files
+    key: bytes = b""
     _path: Path | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,13 +150,17 @@ class Book:
         if self._path is None:
             return [], []
         try:
-            written = cast("object", json.loads(self._path.read_bytes()))
-            if not isinstance(written, dict) or cast("dict[str, Any]", written).get("version") != _VERSION:
+            written = cast("dict[str, Any]", json.loads(read_file(self._path, most=MAX_BYTES)))
+            steps = str(written["steps"])
+            if written["version"] != _VERSION or not hmac.compare_digest(str(written["code"]), self._code(steps)):
                 return [], []
-            held = cast("dict[str, Any]", written)
+            held = cast("dict[str, Any]", json.loads(steps))
             return self._steps(held["done"]), self._steps(held["undone"])
         except (OSError, ValueError, TypeError, KeyError, IndexError):
             return [], []  # there is none, or it is another program's
+
+    def _code(self, steps: str) -> str:
+        return sealed(self.key, steps.encode()).hex()
 
     def _steps(self, written: Sequence[Mapping[str, Any]]) -> list[Step]:
         return [
@@ -164,7 +175,7 @@ class Book:
         ]
 
     def _files(self, written: Mapping[str, Any]) -> FilesChange:
-        # A session may come from elsewhere: which files are outside its directory is not for it to say.
+        # Which files are outside of the session's directory is for the session alone to say.
         change = replace(change_from_json(written, self.files.contents), root=self.files.root)
         change.remove_leftovers()
         return change
@@ -183,7 +194,8 @@ class Book:
         kept = [step.files for side in sides for step in side if step.files is not None]
         if self._path is not None and (any(sides) or self._path.exists()):
             written = [[_as_json(step) for step in side] for side in sides]
-            content = {"version": _VERSION, "done": written[0], "undone": written[1]}
+            steps = json.dumps({"done": written[0], "undone": written[1]})
+            content = {"version": _VERSION, "code": self._code(steps), "steps": steps}
             make_private_directory(self._path.parent)
             write_atomically(self._path, json.dumps(content).encode(), mode=0o600, sync=True)
         self.files.contents.keep_only(set[str]().union(*(files.digests() for files in kept)))

@@ -36,10 +36,11 @@ def hidden_message(vault: Vault, message: MessageT) -> MessageT:
         return message
     changed: dict[str, Any] = {}
     if isinstance(message, BashExecutionMessage):
-        changed = {"command": vault.hide(message.command), "output": vault.hide(message.output)}
+        changed = {"command": vault.hide(message.command, typed=True), "output": vault.hide(message.output)}
     else:
-        content = message.content
-        changed["content"] = vault.hide(content) if isinstance(content, str) else _blocks(vault, content)
+        content, typed = message.content, isinstance(message, UserMessage)
+        hidden = vault.hide(content, typed=typed) if isinstance(content, str) else _blocks(vault, content, typed=typed)
+        changed["content"] = hidden
     if isinstance(message, UserMessage) and message.attachments:
         changed["attachments"] = [_attachment(vault, each) for each in message.attachments]
     if isinstance(message, CustomMessage | ToolResultMessage) and message.details is not None:
@@ -75,10 +76,12 @@ def _updated(model: Any, changed: dict[str, Any]) -> Any:
     return model.model_copy(update=news) if news else model
 
 
-def _blocks(vault: Vault, blocks: Sequence[TextContent | ImageContent]) -> list[TextContent | ImageContent]:
+def _blocks(
+    vault: Vault, blocks: Sequence[TextContent | ImageContent], *, typed: bool = False
+) -> list[TextContent | ImageContent]:
     hidden: list[TextContent | ImageContent] = []
     for block in blocks:
-        text = vault.hide(block.text) if isinstance(block, TextContent) else None
+        text = vault.hide(block.text, typed=typed) if isinstance(block, TextContent) else None
         same = text is None or not isinstance(block, TextContent) or text == block.text
         hidden.append(block if same else block.model_copy(update={"text": text}))
     return hidden

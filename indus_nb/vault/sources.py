@@ -6,14 +6,16 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote
 
-from indus_nb.redaction import is_secret_value, names_secret
+from indus_nb.redaction import is_secret_value, looks_random, names_secret
 
 Known = tuple[str, str]
 """The label of a secret, and its value."""
 _MAX_FILE_BYTES = 1 << 20
+_MOST_OF_OTHERS = 200
 _ENV_LINE = r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]{0,100})[ \t]*=[ \t]*(?:\"([^\"]*)\"|'([^']*)'|([^\n#]*))"
 _IN_ADDRESS = r"://[^\s/:@]{0,100}:([^\s/@]{1,200})@"
 
@@ -34,8 +36,26 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[Known]:
             yield from ((f"{name} password", unquote(found)) for found in re.findall(_IN_ADDRESS, value))
 
 
-def from_env_file(path: Path) -> Iterator[Known]:
-    """List the secrets of a file such as ``.env``; one that cannot be read holds none."""
+def from_env_file(path: Path, *, vouched: bool) -> Iterator[Known]:
+    """List the secrets of a file such as ``.env``; one that cannot be read holds none.
+
+    Args:
+        path: The file.
+        vouched: Whether the user trusts whoever wrote it. If not, the names in it are shown to nobody, and values that
+            somebody could have chosen as words count for nothing.
+
+    Yields:
+        Label and value.
+    """
+    found = _named(path)
+    if vouched:
+        yield from found
+        return
+    random = (value for _, value in found if looks_random(value))
+    yield from ((f"{path.name} {number}", value) for number, value in enumerate(islice(random, _MOST_OF_OTHERS), 1))
+
+
+def _named(path: Path) -> Iterator[Known]:
     text = _text(path)
     if text:
         found = re.findall(_ENV_LINE, text)

@@ -6,10 +6,25 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from indus_nb.vault.matching import Marks
 
 Listed: TypeAlias = Callable[[], Sequence[tuple[str, str]]]
 """Returns secrets that others know, each with its label; called often, so it must be quick."""
+
+
+class Lends(Protocol):
+    """Says whether a tool may have a value.
+
+    ``asked`` is whether the user allowed the call, or does not keep the value.
+    """
+
+    def __call__(self, value: str, *, asked: bool) -> bool:
+        """Say it of a value."""
+        ...
+
 
 _MIN_TEXT = 6
 _MAX_RECOGNISED = 10_000
@@ -33,8 +48,10 @@ class Vault:
 
     Args:
         directory: Returns the working directory, whose ``.env`` is read.
+        vouched: Says whether the user trusts whoever wrote what is there.
         listed: Returns more secrets: keys of providers, headers.
         environment: The variables.
+        lends: Says whether a tool may have a value; without it any.
         redact: Whether anything is hidden; without it every text stays as it is.
         home: Where ``.netrc`` lies.
     """
@@ -45,27 +62,33 @@ class Vault:
         listed: Listed | None = None,
         environment: Mapping[str, str] = os.environ,
         *,
+        vouched: Callable[[Path], bool] = lambda _: False,
+        lends: Lends | None = None,
         redact: bool = True,
         home: Path | None = None,
     ) -> None:
         self.redact = redact
         self._directory = directory
         self._listed = listed
+        self._vouched = vouched
+        self._lends = lends
         self._environment = environment
         self._home = home
         self._state: object = None
         self._places: tuple[Path | None, str | None, list[Path], Path] | None = None
         """The files with secrets, and the two that these depend on: looked at often, and paths take long to make."""
         self._values: dict[str, str] = {}
-        self._marks: dict[str, str] = {}
         self._own: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
+        self._marks: Marks | None = None
+        self._sure: Marks | None = None
+        """Those of the user's own, and of what the user trusts."""
+        self._kept: Marks | None = None
         self._recognised: dict[str, tuple[str, str]] = {}
         self._released: dict[str, Mapping[str, str]] = {}
 
     # Out of texts
 
-    def hide(self, text: str, *, fresh: bool = True) -> str:
+    def hide(self, text: str, *, fresh: bool = True, typed: bool = False) -> str:
         """Return ``text`` with placeholders for what is known to be secret, and for what looks like it.
 
         >>> Vault(environment={"MY_TOKEN": "0123456789abcdef"}).hide("MY_TOKEN=0123456789abcdef")
@@ -74,6 +97,7 @@ class Vault:
         Args:
             text: The text.
             fresh: Whether to look first for what has changed in the places of secrets.
+            typed: Whether the user wrote it: no file of a project that is not trusted changes it then.
 
         Returns:
             The text with placeholders.
@@ -82,14 +106,24 @@ class Vault:
             return text
         if fresh:
             self._refresh()
-        return self._hide(text)
+        return self._hide(text, self._sure if typed else self._marks)
 
-    def _hide(self, text: str) -> str:
-        if self._pattern is not None and any(spelt in text for spelt in self._marks):
-            text = self._pattern.sub(lambda match: self._marks[match[0]], text)
+    def _hide(self, text: str, marks: Marks | None) -> str:
         from indus_nb.redaction import replace_named, replace_shapes
 
+        text = text if marks is None else marks.hide(text)
         return replace_named(replace_shapes(text, self._recognise), self._recognise)
+
+    def hide_own(self, text: str) -> str:
+        """Return what the user is asked about with placeholders for what the user alone keeps.
+
+        Nobody else can have a word of it hidden: what a file of the project names, or what only looks like a secret,
+        stays.
+        """
+        if not self.redact or len(text) < _MIN_TEXT:
+            return text
+        self._refresh()
+        return text if self._kept is None else self._kept.hide(text)
 
     def hide_in(self, value: Any) -> Any:
         """Return a JSON value with placeholders in all its texts, the keys of objects included; the same if unchanged.
@@ -116,7 +150,7 @@ class Vault:
                 shown = f"{name}: '{value}'"
                 hidden = replace_named(shown, self._recognise) if "'" not in value else shown
                 value = hidden[len(name) + 3 : -1] if hidden != shown else value
-            return self._hide(value)
+            return self._hide(value, self._marks)
         if isinstance(value, Mapping):
             items = cast("Mapping[Any, Any]", value).items()
             new = {self._hide_in(key): self._hide_in(each, key if isinstance(key, str) else "") for key, each in items}
@@ -129,15 +163,7 @@ class Vault:
 
     def open_at(self, text: str) -> int:
         """Where a known value may have begun at the end of a text that goes on; its length if none has."""
-        first = len(text)
-        for spelt in self._marks:
-            at = text.find(spelt[0], max(len(text) - len(spelt) + 1, 0))
-            while at >= 0:
-                if spelt.startswith(text[at:]):
-                    first = min(first, at)
-                    break
-                at = text.find(spelt[0], at + 1)
-        return first
+        return len(text) if self._marks is None else self._marks.open_at(text)
 
     def refresh(self) -> None:
         """Read again what has changed."""
@@ -196,7 +222,7 @@ class Vault:
         if not self.redact or not self.meant(arguments):
             return arguments
         return {
-            name: self._filled(value, is_code=is_code, only_shown=is_code)
+            name: self._filled(value, asked=True, is_code=is_code, only_shown=is_code)
             if declared is None or name in declared
             else value
             for name, value in arguments.items()
@@ -276,7 +302,8 @@ class Vault:
             The arguments, or a copy that differs.
 
         Raises:
-            PutBackError: A value would change what the argument means, or is another one than the user was asked about.
+            PutBackError: A value would change what the argument means, is another one than the user was asked about, or
+                is none that tools are given.
         """
         asked = self._released.pop(call_id, None)
         if not self.redact or (declared is None and asked is None) or not (meant := self.meant(arguments)):
@@ -286,30 +313,39 @@ class Vault:
                 "A secret that this call names was changed after the user had been asked, so nothing was done."
             )
         return {
-            name: self._filled(value, is_code=is_code) if declared is None or name in declared else value
+            name: self._filled(value, asked=asked is not None, is_code=is_code)
+            if declared is None or name in declared
+            else value
             for name, value in arguments.items()
         }
 
-    def _filled(self, value: Any, *, is_code: bool, only_shown: bool = False) -> Any:
+    def _filled(self, value: Any, *, asked: bool, is_code: bool, only_shown: bool = False) -> Any:
         from indus_nb.redaction import PLACEHOLDER
 
-        if isinstance(value, str):
+        def fill(match: re.Match[str]) -> str:
+            return self._fill(match[0], match[1], asked=asked, is_code=is_code, only_shown=only_shown)
 
-            def filled(match: re.Match[str]) -> str:
-                return self._fill(match[0], match[1], is_code=is_code, only_shown=only_shown)
+        def filled(value: Any) -> Any:
+            if isinstance(value, str):
+                return re.sub(PLACEHOLDER, fill, value)
+            if isinstance(value, Mapping):
+                return {key: filled(each) for key, each in cast("Mapping[Any, Any]", value).items()}
+            if isinstance(value, list):
+                return [filled(each) for each in cast("list[Any]", value)]
+            return value
 
-            return re.sub(PLACEHOLDER, filled, value)
-        if isinstance(value, Mapping):
-            items = cast("Mapping[Any, Any]", value).items()
-            return {key: self._filled(each, is_code=is_code, only_shown=only_shown) for key, each in items}
-        if isinstance(value, list):
-            return [self._filled(each, is_code=is_code, only_shown=only_shown) for each in cast("list[Any]", value)]
-        return value
+        return filled(value)
 
-    def _fill(self, mark: str, label: str, *, is_code: bool, only_shown: bool) -> str:
+    def _fill(self, mark: str, label: str, *, asked: bool, is_code: bool, only_shown: bool) -> str:
         value = self._value_of(label)
         if value is None:
             return mark
+        if self._lends is not None and not self._lends(value, asked=asked or label not in self._own):
+            raise PutBackError(
+                f"{mark} is not filled in: keys of model providers are given to no tool, and while calls are not asked "
+                "about, only what commands find in their environment is. Nothing was done. Leave it out, or let the "
+                "user do it."
+            )
         guessed = label in self._recognised and self._recognised[label][0] in _GUESSED
         allowed = (_PLAIN_GUESS if guessed else _PLAIN) if is_code else _PLAIN_DATA
         if re.fullmatch(allowed, value) or (not is_code and re.fullmatch(_KEY_BLOCK, value)):
@@ -330,6 +366,7 @@ class Vault:
     def _refresh(self) -> None:
         from indus_nb.redaction import placeholder, spellings
         from indus_nb.vault import sources
+        from indus_nb.vault.matching import Marks
 
         directory = self._directory() if self._directory is not None else None
         if self._places is None or self._places[0] != directory or self._places[1] != self._environment.get("HOME"):
@@ -339,13 +376,18 @@ class Vault:
         listed = tuple(self._listed()) if self._listed is not None else ()
         # Of os.environ what lies beneath it, for decoding it takes ten times as long, and it is looked at often.
         environment = frozenset(getattr(self._environment, "_data", self._environment).items())
-        state = (environment, listed, directory, *map(sources.state_of, (*files, netrc)))
+        states = [*map(sources.state_of, files)]
+        vouched = directory is not None and any(states) and self._vouched(directory)
+        state = (environment, listed, directory, *states, vouched, sources.state_of(netrc))
         if state == self._state:
             return
         known = [*sources.from_environment(dict(self._environment)), *listed, *sources.from_netrc(netrc)]
         own = {value for _, value in sources.usable(known)}
-        known += [each for path in files for each in sources.from_env_file(path)]
-        self._values, self._marks, self._own = {}, {}, set()
+        known += [each for path in files for each in sources.from_env_file(path, vouched=vouched)]
+        self._values, self._own = {}, set()
+        marks: dict[str, str] = {}
+        sure: dict[str, str] = {}
+        kept: dict[str, str] = {}
         for label, value in sources.usable(known):
             mark, number = placeholder(label), 1
             while mark[8:-1] in self._values:
@@ -355,9 +397,14 @@ class Vault:
             if value in own:
                 self._own.add(mark[8:-1])
             for spelt in spellings(value):
-                self._marks.setdefault(spelt, mark)
-        longest = sorted(self._marks, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest))) if longest else None
+                marks.setdefault(spelt, mark)
+                if vouched or value in own:
+                    sure.setdefault(spelt, mark)
+                if value in own:
+                    kept.setdefault(spelt, mark)
+        self._marks = Marks(marks)
+        self._sure = Marks(sure) if len(sure) < len(marks) else self._marks
+        self._kept = Marks(kept) if len(kept) < len(marks) else self._marks
         self._state = state
 
 

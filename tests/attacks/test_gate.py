@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -288,6 +289,23 @@ def test_a_sign_that_is_not_drawn_is_shown_as_an_escape(sign: str) -> None:
         ("a\u037e b", "a\\u037e b"),
         ("a\u2215b", "a\\u2215b"),
         (" \u0301x", " \\u0301x"),
+        ("p\u0433int a\u043f \u03b1s", "p\\u0433int a\\u043f \\u03b1s"),
+        ("\ua4e1\ua4e2 \u2d54 \u2c81", "\\ua4e1\\ua4e2 \\u2d54 \\u2c81"),
+        ("chmod 7\u09e60 x\u0665", "chmod 7\\u09e60 x\\u0665"),
+        ("$\u03a1\u0391\u03a4\u0397 \u03a4\u039f\u03a1", "$\\u03a1\\u0391\\u03a4\\u0397 \\u03a4\\u039f\\u03a1"),
+        ("a \u2502 sh; rm \u2013rf x", "a \\u2502 sh; rm \\u2013rf x"),
+        ("\u30fc\u30fcforce a\u4e00b", "\\u30fc\\u30fcforce a\\u4e00b"),
+        ("\u251c\u2500\u2500 src\n\u2502 1 \u2502 a \u2502\n+ \u2502 b", None),
+        ("\u4f7f\u7528API\u8c03\u7528\u3001GPU\u7248\u3002 \u30b5\u30fc\u30d0\u30fcapi \u4e8c\u8fdb\u5236x", None),
+        (
+            "\u0645\u0631\u062d\u0628\u0627 \u0663\u0664 \u05e9\u05dc\u05d5\u05dd",
+            None,
+        ),
+        (
+            "\u0e43\u0e0a\u0e49API\u0e19\u0e35\u0e49 \u0444\u0430\u0439\u043b1",
+            None,
+        ),
+        ("\u03bb_max \u0394x \u03b1 = 3, x \u2264 1 \u2713 \u2605 \u2192 1\u20132 \u00b1 \u2014 \u00abx\u00bb", None),
         ("\u043f\u0440\u0438\u0432\u0435\u0442 na\u00efve \u65e5\u672c\u8a9e \ud55c\uae00", None),
         ("\u0394t = 3 \u00b5s \u2013 \u201cx\u00b2\u201d \u20ac", None),
     ],
@@ -296,6 +314,27 @@ def test_letters_that_look_like_others_are_shown_as_escapes_and_foreign_words_as
     text: str, shown: str | None
 ) -> None:
     assert visible(text) == (text if shown is None else shown)
+
+
+LIKE_SIGNS = "\u2212\u2010\u02d7\u2223\u2016\u2758\u0964\u2215\u29f8\u2044\u29f5\u2216\u223c\u301c\u2217\u204e\u204b"
+LIKE_SIGNS += "\u037e\u2032\u00b4\u02bc\u02b9\u2033\u201a\u2039\u203a\u27e8\u2329\u02c2\u226a\u2236\u02d0\u05c3\u1361"
+LIKE_SIGNS += "\u214b\ufe60\uff06\ua4fa\u2024\u22c5\u2219\u01c3\ua78c\u2c92\u16b2\u1438"
+
+
+@pytest.mark.parametrize("sign", sorted({*LIKE_SIGNS}), ids=ascii)
+def test_a_sign_that_looks_like_punctuation_is_shown_as_an_escape(sign: str) -> None:
+    assert visible(f"a {sign} b") == f"a {ascii(sign)[1:-1]} b"
+
+
+def test_no_letter_stays_within_a_word_of_another_alphabet_that_has_its_shapes() -> None:
+    known = "\u0393\u0394\u039b\u039e\u03a0\u03a3\u03a8\u03a9\u03b4\u03bb\u03be\u03c0\u03c8"
+    tried = [
+        sign
+        for sign in map(chr, [*range(0x250, 0x1E00), *range(0x1F00, 0x3000)])
+        if sign.isalnum() and sign not in known
+    ]
+    stayed = [sign for sign in tried if sign in visible(f"a{sign}b")]
+    assert not [sign for sign in stayed if not unicodedata.name(sign).startswith("HANGUL") and sign.isalpha()]
 
 
 def test_marks_are_not_stacked_over_other_lines() -> None:
@@ -799,6 +838,58 @@ async def test_a_read_within_the_project_and_of_what_the_model_is_pointed_to_is_
     (work / "notes.txt").write_text("text")
     session = await opened(tools=["read", "grep", "find", "ls"])
     assert (await asked(session, messages_api, tool, arguments))[0] == 0
+
+
+SECRET_INSIDE = {
+    ".secrets.toml": 'token = "a8F2k0Zq9LmX3vT7"',
+    "serviceAccountKey.json": '{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQ==\\n-----END PRIVATE KEY-----"}',
+    ".yarnrc.yml": "npmAuthToken: a8F2k0Zq9LmX3vT7",
+    "deploy_key": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----\n",
+    "terraform.tfstate.backup": '{"password": "hunter2hunter2"}',
+    "token.pickle": "\x80\x04\x95ya29.a0AfH6SMBabcdefghijklmnopq\x94",
+    "src/settings.py": "PASSWORD = 'hunter2hunter2'",
+}
+
+
+@pytest.mark.parametrize(("name", "content"), SECRET_INSIDE.items(), ids=SECRET_INSIDE)
+@pytest.mark.parametrize("tool", ["read", "bash"])
+async def test_a_file_in_which_a_secret_stands_is_asked_about_whatever_its_name(
+    opened: Open, messages_api: MessagesApi, work: Path, name: str, content: str, tool: str
+) -> None:
+    (work / name).parent.mkdir(exist_ok=True)
+    (work / name).write_text(content)
+    (work / "plain.py").write_text("def token(key: str) -> str: ...\n")
+    session = await opened()
+    user = User(session, "No")
+    for read in ("plain.py", name):
+        given = {"path": read} if tool == "read" else {"command": f"head -n 3 {read}"}
+        await call(session, messages_api, tool, given)
+    (question,) = user.questions
+    assert name in question.title
+    assert tool == "bash" or ("looks like a key or password" in question.title and question.options == [ONCE, "No"])
+
+
+async def test_a_pipe_is_no_file_that_is_looked_at(opened: Open, messages_api: MessagesApi, work: Path) -> None:
+    os.mkfifo(work / "pipe")
+    session = await opened()
+    assert (await call(session, messages_api, "read", {"path": "pipe"})).is_error
+
+
+async def test_no_question_shows_a_key_that_the_user_keeps(
+    opened: Open, messages_api: MessagesApi, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "plain-Value-of-a-token-77")
+    (work / "conf").write_text("a: plain-Value-of-a-token-77\n")
+    session = await opened()
+    user = User(session, "No")
+    await call(session, messages_api, "bash", {"command": "echo plain-Value-of-a-token-77 > x"})
+    await call(session, messages_api, "write", {"path": "y", "content": "plain-Value-of-a-token-77"})
+    edits = [{"oldText": "a:", "newText": "b: plain-Value-of-a-token-77\n  a:"}]
+    await call(session, messages_api, "edit", {"path": "conf", "edits": edits})
+    assert len(user.questions) == 3
+    for question in user.questions:
+        assert "[secret GITHUB_TOKEN]" in question.title
+        assert "plain-Value" not in question.title
 
 
 async def test_a_search_that_nobody_was_asked_about_shows_nothing_of_key_files(

@@ -25,6 +25,7 @@ from indus_nb.resources.trust import Trust, project_inputs
 from indus_nb.session.dialogs import Select, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.storage.listing import session_directory
 
 IGNORED = "is not trusted, and what it brings is ignored"
 WORDS = ("PLANTED-SYSTEM", "PLANTED-APPEND", "PLANTED-HERE", "PLANTED-ABOVE", "planted-skill", "planted-prompt")
@@ -651,7 +652,8 @@ async def test_another_project_under_the_name_of_a_trusted_one_is_asked_about(
 async def test_a_session_of_another_directory_asks_about_that(project: Project, opened: Opened, tmp_path: Path) -> None:
     place = tmp_path / "harmless"
     place.mkdir()
-    path = tmp_path / "other.jsonl"
+    path = session_directory(project.directory, project.home / "agent") / "other.jsonl"
+    path.parent.mkdir(parents=True)
     header = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-01-01T00:00:00.000Z"}
     path.write_text(json.dumps({**header, "cwd": str(project.directory)}) + "\n")
     session = open_session(SessionOptions(cwd=place, no_session=True, provider="offline"))
@@ -662,6 +664,7 @@ async def test_a_session_of_another_directory_asks_about_that(project: Project, 
     user = User(session, 0)
     await session.prompt("hi")
     assert len(user.questions) == 1
+    assert f"You are not working there: the session {path} names it." in user.questions[0].title
     assert {"extension", "package"} <= await commands(session)
     session.close()
 

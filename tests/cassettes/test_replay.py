@@ -710,6 +710,18 @@ async def test_a_file_that_is_no_cassette_is_not_overwritten_and_nothing_is_aske
     assert messages_api.requests == []
 
 
+async def test_a_cassette_is_its_owners_alone_and_no_pipe(path, messages_api):
+    messages_api.add(Reply("One"))
+    await record(path, "go")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    os.mkfifo(path)
+    [answer] = await record(path, "go")
+    assert "is no cassette" in answer.error_message
+    answer = await ask(ReplayProvider(path), user("go"))
+    assert f"{path} cannot be read" in answer.error_message
+
+
 async def test_a_second_recorder_is_refused_before_it_asks(path, messages_api):
     messages_api.add(Reply("One"), Reply("Two"))
     with recorder(path) as first:

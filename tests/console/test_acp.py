@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,25 @@ def test_a_prompt_is_answered_piece_by_piece_and_says_why_it_ended(
     (usage,) = agent.updates(session, "usage_update")
     assert 0 < usage["used"] < usage["size"]
     assert usage["cost"]["currency"] == "USD"
+
+
+def test_what_a_client_is_shown_of_a_call_obeys_nothing_and_holds_no_key_that_is_known(
+    messages_api: MessagesApi, tmp_path: Path, project: Path
+) -> None:
+    more = {**environment_of(messages_api), "GITHUB_TOKEN": "plain-Value-of-a-token-77"}
+    command = "echo '\x1b]52;c;ZXZpbA==\x07' plain-Value-of-a-token-77 > x"
+    messages_api.add(Reply(ToolUse("bash", {"command": command, "\x1b[2J": ["\x1b[31m"]})), Reply("Ran."))
+    with AcpProcess(*ARGUMENTS, home=tmp_path, more=more) as agent:
+        agent.request("initialize", protocolVersion=1, clientCapabilities={})
+        session = opened(agent, project)
+        running = say(agent, session, "go")
+        request = agent.asked("session/request_permission")
+        allow(agent, request, "reject_once")
+        agent.response(running)
+        shown = json.dumps([request, agent.updates(session, "tool_call"), agent.updates(session, "tool_call_update")])
+    assert "echo '' [secret GITHUB_TOKEN] > x" in shown
+    assert "plain-Value" not in shown
+    assert "\\u001b" not in shown
 
 
 def test_a_command_is_asked_about_and_shown_with_its_output(

@@ -32,6 +32,15 @@ def events_of(output: str) -> list[dict]:
     return [json.loads(line) for line in output.splitlines()]
 
 
+def test_text_mode_writes_no_code_that_a_terminal_obeys_also_into_a_pipe(
+    tmp_path: Path, messages_api: MessagesApi
+) -> None:
+    messages_api.add(Reply("\x1b]52;c;ZXZpbA==\x07Done\x1b[31m.\u202e\n\tEnd"))
+    more = {"ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "sk-test"}
+    done = indusagi("--model", "claude-haiku-4-5", "--thinking", "off", "go", home=tmp_path, **more)
+    assert done.stdout == "Done.\n\tEnd\n"
+
+
 def test_json_mode_prints_the_header_and_a_whole_stream_and_saves_a_session_to_go_on_with(
     messages_api: MessagesApi, tmp_path: Path
 ):

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from work import grows_with
 
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.messages import (
@@ -243,6 +244,47 @@ def test_other_branches_are_folded_where_they_begin_and_labels_are_shown(store: 
     assert page.index("One.") < branch < page.index("Left answer.") < page.index("right")
     assert "the &lt;fork&gt;" in page
     assert Tags(page).open == []
+
+
+@pytest.mark.parametrize("shape", ["beside each other", "within each other"])
+def test_very_many_branches_make_a_page_of_bounded_size_and_depth(store: SessionStore, shape: str) -> None:
+    fork_point = first = store.append_message(user("first"))
+    for number in range(3000):
+        store.move_leaf(fork_point)
+        inner = store.append_message(user(f"left {number}"))
+        if shape == "within each other":
+            store.move_leaf(fork_point)
+            store.append_message(user(f"right {number}"))
+            fork_point = inner
+    store.move_leaf(first)
+    store.append_message(user("last"))
+    page = session_page(store)
+    assert page.count("<details") <= 1000
+    assert page.index("first") < page.index("last")
+    assert " more branches are not shown here" in page
+    deepest = depth = 0
+    for end in re.findall("<(/?)details", page):
+        depth += -1 if end else 1
+        deepest = max(deepest, depth)
+    assert deepest <= 8
+    assert Tags(page).open == []
+
+
+@pytest.mark.parametrize("looks", ["start", "end"])
+def test_the_title_of_a_branch_is_found_without_a_look_at_all_of_it(store: SessionStore, looks: str) -> None:
+    def page(size: int) -> None:
+        grown = SessionStore.in_memory(store.cwd)
+        grown.append_message(user("first"))
+        for _ in range(size):
+            before = grown.leaf_id
+            grown.append("custom", custom_type="x", data=1)
+            inner = grown.leaf_id
+            grown.move_leaf(before)
+            grown.append("custom", custom_type="x", data=1)
+            grown.move_leaf(inner if looks == "start" else grown.leaf_id)
+        session_page(grown)
+
+    assert grows_with(2000, page) < 2.6
 
 
 def test_hostile_text_is_shown_and_does_nothing(store: SessionStore) -> None:

@@ -29,6 +29,7 @@ from indus_nb.undo import (
     plan_cells,
     take,
 )
+from indus_nb.undo.sealing import sealed
 
 
 class Notebook:
@@ -341,10 +342,11 @@ def test_cells_of_another_program_are_left_out(place: Place, tmp_path: Path, wri
     place.names["rows"] = []
     place.run("pass", place.notebook.insert("new", "x", "run"))
     path = tmp_path / "kept/steps.json"
-    text = path.read_text()
+    text = json.loads(path.read_text())["steps"]
     assert '"cells": [[' in text
     start = text.index('"cells": ') + len('"cells": ')
-    path.write_text(text[:start] + written + text[text.index("]]", start) + 2 :])
+    steps = text[:start] + written + text[text.index("]]", start) + 2 :]
+    path.write_text(json.dumps({"version": 2, "code": sealed(b"", steps.encode()).hex(), "steps": steps}))
     later = Place(tmp_path)
     later.history.load(later.book)
     assert later.history.done == []

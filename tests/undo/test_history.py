@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from indus_nb.undo import Book, Budget, Contents, Files, History, RefusedError, Step, TouchedError, take
+from indus_nb.undo.sealing import session_key
 
 
 class Place:
@@ -20,7 +25,7 @@ class Place:
         self.work = root / "work"
         self.names: dict[str, Any] = {"__name__": "__main__", "work": self.work}
         self.history = History(self.names)
-        self.book = Book(Files(self.work, Contents(root / "kept")))
+        self.book = Book(Files(self.work, Contents(root / "kept")), session_key(root / "agent", "1") or b"")
 
     def run(self, code: str, room: int = 1 << 30) -> int:
         files = self.book.files.begin()
@@ -123,17 +128,57 @@ def test_another_process_reads_what_was_done_to_files(place: Place, tmp_path: Pa
     assert (later.read("a"), later.read("b")) == ("1", "1")
 
 
-def test_a_book_cannot_say_that_a_file_outside_belongs_to_the_directory(place: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", ["steps", "key", "session", "format"])
+def test_a_book_that_was_not_written_with_the_key_of_its_session_does_not_count(
+    place: Place, tmp_path: Path, change: str
+) -> None:
     (place.work / "a").write_text("old")
     place.run("(work / 'a').unlink()")
-    steps = tmp_path / "kept/steps.json"
-    written = steps.read_text().replace(str(place.work / "a"), str(tmp_path / "outside"))
-    steps.write_text(written.replace(f'"root": "{place.work}"', '"root": "/"'))
     later = Place(tmp_path)
+    steps = tmp_path / "kept/steps.json"
+    held = json.loads(steps.read_text())
+    if change == "steps":
+        held["steps"] = held["steps"].replace(str(place.work / "a"), str(tmp_path / "outside"))
+    elif change == "format":
+        held = {**json.loads(held["steps"]), "version": 1}
+    else:
+        key = session_key(tmp_path / ("other" if change == "key" else "agent"), "1" if change == "key" else "2")
+        assert key is not None
+        later.book.key = key
+    steps.write_text(json.dumps(held))
     later.history.load(later.book)
-    with pytest.raises(TouchedError, match="outside"):
-        later.history.undo(1)
-    assert not (tmp_path / "outside").exists()
+    assert (later.history.done, later.history.undone) == ([], [])
+
+
+@pytest.mark.parametrize("spoil", ["open", "link", "short", "directory", "pipe"])
+def test_a_key_that_is_not_the_users_alone_is_none(tmp_path: Path, spoil: str) -> None:
+    key = session_key(tmp_path, "1")
+    path = tmp_path / "undo.key"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert key is not None
+    assert session_key(tmp_path, "1") == key
+    assert session_key(tmp_path, "2") != key
+    assert [file.name for file in tmp_path.iterdir()] == ["undo.key"]
+    if spoil == "open":
+        path.chmod(0o644)
+    elif spoil == "short":
+        path.write_text("")
+    else:
+        path.unlink()
+        makes: dict[str, Callable[[], object]] = {
+            "link": lambda: path.symlink_to("nowhere"),
+            "directory": path.mkdir,
+            "pipe": lambda: os.mkfifo(path),
+        }
+        makes[spoil]()
+    assert session_key(tmp_path, "1") is None
+
+
+def test_processes_that_make_the_key_at_the_same_time_have_the_same(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        keys = {*pool.map(lambda _: session_key(tmp_path, "1"), range(64))}
+    assert len(keys) == 1
+    assert keys != {None}
 
 
 def test_contents_that_no_step_needs_are_dropped(place: Place, tmp_path: Path) -> None:
@@ -147,7 +192,7 @@ def test_contents_that_no_step_needs_are_dropped(place: Place, tmp_path: Path) -
 
 def test_a_book_of_another_program_is_left_out(place: Place, tmp_path: Path) -> None:
     place.run("(work / 'a').write_text('1')")
-    for content in ("[", "[]", '{"version": 2}', '{"version": 1, "done": [{}]}'):
+    for content in ("[", "[]", '{"version": 2}', '{"version": 1, "done": [{}]}', "7" * 5000):
         (tmp_path / "kept/steps.json").write_text(content)
         later = Place(tmp_path)
         later.history.load(later.book)
@@ -158,7 +203,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from indus_nb.undo import Book, Contents, Files, History
-book = Book(Files(Path(sys.argv[1]), Contents(Path(sys.argv[2]))))
+from indus_nb.undo.sealing import session_key
+book = Book(Files(Path(sys.argv[1]), Contents(Path(sys.argv[2]))), session_key(Path(sys.argv[3]), "1"))
 history = History({})
 history.load(book)
 def kill(event, args):
@@ -173,7 +219,9 @@ def test_the_hidden_copy_that_a_killed_process_left_is_gone_when_another_one_goe
     (place.work / "a").write_text("old")
     place.run("(work / 'a').write_text('new')")
     kept = place.book.files.contents.directory
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(place.work), str(kept)], check=False)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(place.work), str(kept), str(kept.parent / "agent")], check=False
+    )
     assert killed.returncode == -9
     assert (place.read("a"), len([*place.work.iterdir()])) == ("new", 2)
     History({}).load(place.book)

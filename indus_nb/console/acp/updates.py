@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from indus_nb import textcut
 from indus_nb.messages import (
@@ -151,7 +151,7 @@ class Calls:
             "toolCallId": call_id,
             "title": summary if summary and kind == "execute" else f"{self._title(name)} {summary}".rstrip(),
             "kind": kind,
-            "rawInput": self._vault.hide_in(arguments),
+            "rawInput": _plain_in(self._vault.hide_in(arguments)),
         }
         if (path := self._path(arguments)) is not None:
             line = arguments.get("offset")
@@ -364,3 +364,14 @@ def commands(listed: Sequence[Mapping[str, Any]]) -> JsonObject:
         for each in listed
     ]
     return {"sessionUpdate": "available_commands_update", "availableCommands": available}
+
+
+def _plain_in(value: Any) -> Any:
+    """A JSON value as a client may show it."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {plain(str(name)): _plain_in(each) for name, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain_in(each) for each in cast("Sequence[Any]", value)]
+    return value

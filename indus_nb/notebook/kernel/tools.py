@@ -188,7 +188,7 @@ class UserKernel:
     def _configure(self, ctx: Context) -> None:
         self._settings = load_settings(ctx.cwd, agent_directory(), trusted=ctx.is_project_trusted()).settings
         self.steps.settings = self._settings.notebook
-        self.steps.open_book(ctx.session, [agent_directory()])
+        self.steps.open_book(ctx.session, agent_directory())
 
     # What calls change
 

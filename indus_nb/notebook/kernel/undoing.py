@@ -33,6 +33,7 @@ from indus_nb.undo import (
     take,
 )
 from indus_nb.undo.files import FilesCheckpoint, HeldFile, hold
+from indus_nb.undo.sealing import session_key
 
 _MAX_NAMED = 5
 _MAX_LINE_CHARACTERS = 300
@@ -114,17 +115,19 @@ class Steps:
 
     # What happens in sessions
 
-    def open_book(self, store: SessionStore, apart: Collection[Path]) -> None:
-        """Go on from what an earlier kernel did to files in a session.
+    def open_book(self, store: SessionStore, agent_dir: Path) -> None:
+        """Go on from what an earlier kernel did to files in a session; nothing is kept beside a file of somebody else.
 
         Args:
             store: The session.
-            apart: Directories that are not looked at.
+            agent_dir: The user's own directory, where the key is, and which is not looked at.
         """
         if not self.settings.undo or store.session_id in self._books:
             return
-        directory = None if store.path is None else store.path.with_suffix(".undo")
-        book = self._books[store.session_id] = Book(Files(store.cwd, Contents(directory), apart=apart))
+        directory = store.path.with_suffix(".undo") if store.path is not None and store.own else None
+        key = None if directory is None else session_key(agent_dir, store.session_id)
+        files = Files(store.cwd, Contents(None if key is None else directory), apart=[agent_dir])
+        book = self._books[store.session_id] = Book(files, key or b"")
         self._history.load(book)
 
     async def begin_run(self, session: str) -> None:
