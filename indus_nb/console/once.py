@@ -90,7 +90,6 @@ async def answer_all(
 
     async def run() -> int:
         await session.start()
-        session.hooks.check_flags()
         status = 0
         for number, prompt in enumerate(prompts, 1):
             asked = answer if number == len(prompts) else None

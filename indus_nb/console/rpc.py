@@ -508,10 +508,6 @@ async def _start(session: AgentSession) -> None:
     """Let extensions begin once what has been asked already is answered."""
     await asyncio.sleep(_IDLE_SECONDS / 4)
     await session.start()
-    try:
-        session.hooks.check_flags()
-    except UsageError as error:
-        complain(str(error))
 
 
 async def _end(session: AgentSession) -> None:

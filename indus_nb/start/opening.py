@@ -28,7 +28,7 @@ from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, Equipment, SessionSettings
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
 from indus_nb.start.options import SessionOptions, check_tools, text_or_file, usual_tools
-from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
+from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory, session_with_id
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
 from indus_nb.tools.process import child_environment
 from indus_nb.vault import Vault
@@ -88,7 +88,10 @@ class _Plan:
     def choose_tools(self, problems: list[str]) -> None:
         """Determine the tools that are offered unless the user chooses others."""
         self.usual_tools = usual_tools(self.loaded, problems)
-        self.tools = self.usual_tools if self.options.tools is None else self.options.tools
+        if self.options.tools is not None:
+            self.tools = self.options.tools
+        else:
+            self.tools = self.usual_tools if self.options.builtin_tools else ()
         # Offered only on request: a host or an extension may have a tool of that name.
         self.keeper = self.keeper or _todo_keeper(self.settings, self.tools)
         self.subagents = self.subagents or _subagents(self)
@@ -124,6 +127,7 @@ class _Plan:
         self.session = session
         if self.options.tools is not None:
             session.set_active_tools(self.options.tools)
+        session.toolbox.exclude(self.options.exclude_tools)
         session.watchers += [self.keeper] if self.keeper is not None else []
         if self.jobs is not None:
             self.jobs.attach(session, lambda: self.settings.jobs.start_turn)
@@ -252,8 +256,9 @@ def open_leading(options: SessionOptions, *, definable: bool) -> tuple[AgentSess
 
 
 def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) -> tuple[AgentSession, _Plan]:
-    if sum((options.session is not None, options.continue_last, options.no_session)) > 1:
-        raise UsageError("Choose one of --session, --continue and --no-session.")
+    named = (options.session is not None, options.session_id is not None, options.fork is not None)
+    if sum((*named, options.continue_last, options.no_session)) > 1:
+        raise UsageError("Choose one of --session, --session-id, --fork, --continue and --no-session.")
     cwd = _working_directory(options, shared)
     agent_dir = agent_directory()
     plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
@@ -456,12 +461,12 @@ def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definab
         return shared.hooks or SessionHooks()
     make = partial(_extensions, session, plan)
     options = plan.options
-    if definable or plan.keeper is not None:
+    if definable or plan.keeper is not None or options.flags:
         return make()
     from indus_nb.extensions.standby import Standby
 
     def anything() -> bool:
-        if options.extensions or options.flags or "indus_nb.extensions.definitions" in sys.modules:
+        if options.extensions or "indus_nb.extensions.definitions" in sys.modules:
             return True
         if plan.keeper is not None:  # a project brought it that was not trusted at first
             return True
@@ -515,6 +520,7 @@ def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], h
         system_prompt=options.system_prompt,
         append_system_prompt=(*options.append_system_prompt, INSTRUCTIONS),
         tools=tools,
+        exclude_tools=options.exclude_tools,
         no_session=store.path is None,
         session_dir=None if store.path is None else store.path.parent / "agents" / store.path.stem,
         use_extensions=False,
@@ -577,6 +583,12 @@ def _keep_private(plan: _Plan, directory: Path, store: SessionStore) -> list[str
 def _open_store(options: SessionOptions, directory: Path, cwd: Path, shared: Shared | None) -> SessionStore:
     if options.session is not None:
         store = SessionStore.open(find_session(options.session, directory))
+    elif options.fork is not None:
+        store = SessionStore.read(find_session(options.fork, directory)).copy(cwd, directory)
+    elif options.session_id is not None and (known := session_with_id(options.session_id, [directory])):
+        store = SessionStore.open(known)
+    elif options.session_id is not None:
+        store = SessionStore.create(cwd, directory, session_id=options.session_id)
     elif options.continue_last and (recent := most_recent_session(directory)):
         store = SessionStore.open(recent)
     else:

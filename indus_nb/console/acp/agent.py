@@ -131,7 +131,15 @@ class AcpAgent:
                 options = await asyncio.to_thread(working_in, self._kernel, options)
             except UsageError as error:
                 raise RpcError(INVALID_PARAMS, f"--kernel: {error}") from error
-        opened = AcpSession(open_session(options, definable=False), self.peer, self._writer, self._client, tools)
+        session = open_session(options, definable=False)
+        if options.flags:
+            try:
+                await session.load()
+                session.hooks.check_flags()
+            except BaseException:
+                session.close()
+                raise
+        opened = AcpSession(session, self.peer, self._writer, self._client, tools)
         self._sessions[opened.id] = opened
         opened.begin()
         return opened
