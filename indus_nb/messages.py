@@ -16,6 +16,7 @@ from indus_nb.wire import JsonObject, WireModel, from_json
 if TYPE_CHECKING:
     from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidatorFunctionWrapHandler
 
+REFUSED = "The model refused to answer."
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -273,6 +274,11 @@ class AssistantMessage(WireModel):
     error_message: str | None = None
     response_id: str | None = None
     timestamp: int = Field(default_factory=now_ms)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the model declined to answer, in the words that providers give it."""
+        return self.stop_reason == "error" and (self.error_message or "").startswith(REFUSED)
 
     @property
     def text(self) -> str:

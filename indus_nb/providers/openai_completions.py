@@ -28,6 +28,7 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers.catalog import Model
+from indus_nb.providers.failures import refusal
 from indus_nb.providers.openai_common import (
     FILTERED,
     Answer,
@@ -39,7 +40,6 @@ from indus_nb.providers.openai_common import (
     list_in,
     number_in,
     object_in,
-    refusal,
     text_in,
 )
 from indus_nb.providers.protocol import Context, StreamOptions

@@ -21,14 +21,14 @@ from indus_nb.resources.settings import (
     agent_directory,
     load_settings,
     model_registry,
-    variable,
 )
 from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY, Trust
 from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, Equipment, SessionSettings
+from indus_nb.start.files import new_store, open_store, session_directory_of
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
 from indus_nb.start.options import SessionOptions, check_tools, text_or_file, usual_tools
-from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory, session_with_id
+from indus_nb.storage import SessionStore
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
 from indus_nb.tools.process import child_environment
 from indus_nb.vault import Vault
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from indus_nb.resources.loading import Resources
     from indus_nb.resources.projects import Project
     from indus_nb.resources.sandbox_settings import Sandboxes
+    from indus_nb.sandbox import Sandbox
     from indus_nb.session.job_reports import ReportedJobs
     from indus_nb.tools.files import FileQueue
 
@@ -263,8 +264,8 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
     agent_dir = agent_directory()
     plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
     loaded, settings = plan.loaded, plan.settings
-    directory = _session_directory(options, settings, cwd, agent_dir)
-    store = _open_store(options, directory, cwd, shared)
+    directory = session_directory_of(options, settings, cwd, agent_dir)
+    store = open_store(options, directory, cwd, parent=shared and shared.parent, lasting=shared is None)
     opened = _keep_private(plan, directory, store)
     try:
         store.check_cwd()
@@ -342,7 +343,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
             model=model,
             thinking_level=thinking_level(level) if level else DEFAULT_THINKING_LEVEL,
             equip=equip,
-            new_store=lambda cwd, parent: _new_store(options, directory, cwd, parent),
+            new_store=lambda cwd, parent: new_store(options, directory, cwd, parent),
             hooks=lambda session: _hooks(session, plan, shared, definable=definable),
         )
     except BaseException:
@@ -403,12 +404,16 @@ def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
             session.trusting.look_again()
         plan.looks_again = True
         settings, keeper = plan.settings, plan.keeper
-        if settings.mcp_servers and options.use_extensions:
-            from indus_nb.extensions.mcp_tools import mcp_extension
+        configured, sandboxes = settings.mcp_servers if options.use_extensions else {}, plan.sandboxes
 
-            sandboxes = plan.sandboxes
-            confined = mcp_extension(settings.mcp_servers, lambda cwd: sandboxes and sandboxes.of(cwd))
-            yield Source("mcpServers", "user", confined)
+        def confining(cwd: Path) -> Sandbox | None:
+            return sandboxes.of(cwd) if sandboxes is not None else None
+
+        for name, servers in (("mcpServers", configured), ("the client's MCP servers", options.mcp_servers)):
+            if servers:
+                from indus_nb.extensions.mcp_tools import mcp_extension
+
+                yield Source(name, "user", mcp_extension(servers, confining))
         if keeper is not None:
             yield Source("the to-do list", "user", keeper.extension(session))
         if settings.ttsr.enabled:
@@ -466,7 +471,7 @@ def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definab
     from indus_nb.extensions.standby import Standby
 
     def anything() -> bool:
-        if options.extensions or "indus_nb.extensions.definitions" in sys.modules:
+        if options.extensions or options.mcp_servers or "indus_nb.extensions.definitions" in sys.modules:
             return True
         if plan.keeper is not None:  # a project brought it that was not trusted at first
             return True
@@ -556,11 +561,6 @@ def _working_directory(options: SessionOptions, shared: Shared | None) -> Path:
     return cwd
 
 
-def _session_directory(options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> Path:
-    chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
-    return expand_user(chosen).absolute() if chosen else session_directory(cwd, agent_dir)
-
-
 def _keep_private(plan: _Plan, directory: Path, store: SessionStore) -> list[str]:
     """Let nobody else look into what is ours; a directory that the user chose for sessions stays as it is.
 
@@ -578,26 +578,3 @@ def _keep_private(plan: _Plan, directory: Path, store: SessionStore) -> list[str
             keep_private(store.path)
     advice = "Look whether all in it is yours: settings.json, models.json and extensions there run programs."
     return [f"Other users could write to {agent_dir} until now. {advice}"] if was_open else []
-
-
-def _open_store(options: SessionOptions, directory: Path, cwd: Path, shared: Shared | None) -> SessionStore:
-    if options.session is not None:
-        store = SessionStore.open(find_session(options.session, directory))
-    elif options.fork is not None:
-        store = SessionStore.read(find_session(options.fork, directory)).copy(cwd, directory)
-    elif options.session_id is not None and (known := session_with_id(options.session_id, [directory])):
-        store = SessionStore.open(known)
-    elif options.session_id is not None:
-        store = SessionStore.create(cwd, directory, session_id=options.session_id)
-    elif options.continue_last and (recent := most_recent_session(directory)):
-        store = SessionStore.open(recent)
-    else:
-        store = _new_store(options, directory, cwd, None if shared is None else shared.parent)
-    store.lasting = shared is None
-    return store
-
-
-def _new_store(options: SessionOptions, directory: Path, cwd: Path, parent: str | None) -> SessionStore:
-    if options.no_session:
-        return SessionStore.in_memory(cwd)
-    return SessionStore.create(cwd, directory, parent_session=parent)

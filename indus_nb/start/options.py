@@ -11,6 +11,7 @@ from indus_nb.errors import UsageError
 from indus_nb.session.session import ApproveMode
 from indus_nb.session.state import SandboxMode
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, DEFAULT_TOOLS, TODO
+from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.resources.settings import LoadedSettings
@@ -30,7 +31,8 @@ class SessionOptions:
     (a copy of that path or id), ``continue_last`` and ``no_session`` counts.
 
     ``extensions`` are files, directories or functions ``setup(api)``, besides those found in the usual places unless
-    ``use_extensions`` is off; ``flags`` are what they find for their options. ``skills`` and ``prompt_templates`` are
+    ``use_extensions`` is off; ``flags`` are what they find for their options. ``mcp_servers`` are servers besides those
+    of the settings, as there. ``skills`` and ``prompt_templates`` are
     more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
     them. ``approve`` selects the tool calls that the user is asked about: ``never`` none, ``writes``
     those with effects, ``always`` all; ``usual_approve`` applies when neither this nor the settings set it.
@@ -65,6 +67,7 @@ class SessionOptions:
     session_dir: Path | str | None = None
     extensions: Sequence[Path | str | Callable[[Any], Any]] = ()
     use_extensions: bool = True
+    mcp_servers: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     flags: Mapping[str, bool | str] = field(default_factory=dict[str, bool | str])
     skills: Sequence[str] = ()
     use_skills: bool = True

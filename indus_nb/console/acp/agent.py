@@ -120,10 +120,7 @@ class AcpAgent:
             raise RpcError(INVALID_PARAMS, f"`cwd`: there is no directory {params.cwd}. Nothing was opened.")
         tools = AcpTools(self.peer, self._client)
         options = replace(self._options, cwd=cwd, session=None if path is None else str(path), client=tools)
-        if configs:
-            from indus_nb.extensions.mcp_tools import mcp_extension
-
-            options = replace(options, extensions=[*options.extensions, mcp_extension(configs)])
+        options = replace(options, mcp_servers=configs)
         if self._kernel is not None:
             from indus_nb.attached import working_in
 

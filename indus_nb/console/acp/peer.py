@@ -274,6 +274,10 @@ def _is_id(value: object) -> bool:
 
 def _parsed(method: str, known: Method, params: object) -> WireModel:
     """The parameters; raises ``RpcError`` for wrong ones."""
+    if not (params is None or isinstance(params, dict)):
+        raise RpcError(
+            INVALID_PARAMS, f"Invalid parameters of {method}: `params` is to be an object. Nothing was done."
+        )
     try:
         return known.params.model_validate({} if params is None else params)
     except late_models.ValidationError as error:
