@@ -413,6 +413,21 @@ def test_a_client_that_brings_mcp_servers_is_told_once_what_is_missing_for_them(
     assert "settings" not in told
 
 
+def test_an_answer_about_the_project_counts_for_the_prompt_behind_it(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    (project / "AGENTS.md").write_text("Always say moo.")
+    messages_api.add(Reply("Moo."))
+    session = opened(agent, project)
+    request = agent.asked("session/request_permission")
+    option = request["params"]["options"][0]["optionId"]
+    answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"outcome": {"outcome": "selected", "optionId": option}}}
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]}
+    agent.send(answer, {"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": params})
+    assert agent.response("p")["result"]["stopReason"] == "end_turn"
+    assert "moo" in str(messages_api.requests[0].body["system"])
+
+
 def test_two_sessions_run_at_the_same_time(
     agent: AcpProcess, project: Path, tmp_path: Path, messages_api: MessagesApi
 ) -> None:
