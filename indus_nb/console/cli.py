@@ -114,7 +114,7 @@ async def _run(options: argparse.Namespace) -> int:
     if options.mode == "mcp":
         return await _serve_tools(options)
     if options.mode == "rpc":
-        from indus_nb.console.rpc import serve
+        from indus_nb.console.hosting import serve
 
         return await serve(*await _open(options), options.wire)
     from indus_nb.console.once import answer_all, read_prompts

@@ -280,6 +280,7 @@ async def serve(options: SessionOptions, descriptor_in: int, descriptor_out: int
                 await asyncio.wait(tuple(agent.peer.tasks))
     except TimeoutError:
         complain("a run did not end in time and was left")
+    await agent.peer.give_up()
     agent.peer.close()
     reading.cancel()
     await writer.close(1.0)

@@ -37,6 +37,7 @@ _CODES: tuple[tuple[type[IndusError], int], ...] = (
     (SessionFileError, INTERNAL_ERROR),
     (UsageError, INVALID_PARAMS),
 )
+_GIVING_UP_SECONDS = 0.2
 _log = logging.getLogger("indus_nb")
 
 
@@ -217,6 +218,13 @@ class Peer:
             raise
         finally:
             del self._asked[request_id]
+
+    async def give_up(self) -> None:
+        """End what is still carried out, so that it is answered."""
+        for task in self.tasks:
+            task.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=_GIVING_UP_SECONDS)
 
     def close(self) -> None:
         """End all requests of ours: the other end is gone."""
