@@ -7,6 +7,7 @@ only an extension can know are kept in ``flags`` and checked once the extensions
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
@@ -14,6 +15,8 @@ from indus_nb.console.stdio import complain
 from indus_nb.errors import UsageError
 from indus_nb.version import __version__
 
+VERSION_AS = "INDUS_NB_VERSION_AS"
+"""The variable with what ``--version`` prints, for clients that start nothing older than a version of their program."""
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
@@ -70,9 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--wire",
-        choices=("snapshot", "delta", "strict"),
+        choices=("snapshot", "delta", "strict", "pi", "omp"),
         default="snapshot",
-        help="the shape of events: whole answers with each delta, deltas alone, or only what the first documents name",
+        help="the shape of events: whole answers with each delta, deltas alone, only what the first documents name, or "
+        "as clients of pi 0.73 or of omp expect it",
     )
     parser.add_argument(
         "--schema",
@@ -154,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     for ignored in ("--no-themes", "--offline", "--verbose"):
         parser.add_argument(ignored, action="store_true", help=argparse.SUPPRESS)  # hosts of other programs give it
     parser.add_argument("--theme", action="append", help=argparse.SUPPRESS)
-    parser.add_argument("-v", "--version", action="version", version=__version__)
+    parser.add_argument("-v", "--version", action="version", version=os.environ.get(VERSION_AS) or __version__)
     return parser
 
 

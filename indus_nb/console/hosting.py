@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from indus_nb import late_models
-from indus_nb.console.frames import Wire
+from indus_nb.console.frames import DIALECTS, Wire
 from indus_nb.console.intake import carry_out
 from indus_nb.console.rpc import RpcServer
 from indus_nb.console.stdio import FrameWriter, on_signals
@@ -40,7 +40,7 @@ def _host(writer: FrameWriter) -> Host:
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def show(frame: UiFrame) -> None:
-        left_out = (SetWorkingMessage, DialogChanged, *([Cancel] if writer.wire == "strict" else []))
+        left_out = (SetWorkingMessage, DialogChanged, *([Cancel] if writer.wire in DIALECTS else []))
         if isinstance(frame, left_out):
             return
         line = dump(frame)
@@ -74,6 +74,8 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
 
     writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(0))  # a host that reads no more has gone
     server = RpcServer(session, writer)
+    if wire == "omp":
+        writer.send_line(b'{"type":"ready"}')
     session.subscribe(writer.send)
 
     async def read() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from indus_nb import late_models
 from indus_nb.console import commands
 from indus_nb.console.commands import Command
+from indus_nb.console.frames import DIALECTS
 from indus_nb.console.host_tools import HostTools
 from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
@@ -181,21 +182,20 @@ class RpcServer:
         self._respond(command_id, name, error=text)
 
     def _respond(self, command_id: str | int | None, name: str, *, data: Any = None, error: str | None = None) -> None:
+        dialect = DIALECTS.get(self._writer.wire)
         frame: JsonObject = {} if command_id is None else {"id": command_id}
         frame |= {"type": "response", "command": name, "success": error is None}
         if error is not None:
             frame["error"] = error
-        elif isinstance(data, Encoded) and not (self._writer.wire == "strict" and _is_reduced(name)):
+        elif isinstance(data, Encoded) and not (dialect is not None and name in dialect.answers):
             self._writer.send_line(b'%b,"data":%b}' % (dump(frame)[:-1], data))
             return
         elif data is not None:
             frame["data"] = None if data is _NULL else data
         try:
-            if self._writer.wire == "strict" and frame.get("data") is not None:
-                from indus_nb.console.strict import DATA, kept
-
+            if dialect is not None and frame.get("data") is not None:
                 encoded = data if isinstance(data, Encoded) else dump(data)
-                frame["data"] = kept(load_object(b'{"data":%b}' % encoded)["data"], DATA.get(name))
+                frame["data"] = dialect.kept(load_object(b'{"data":%b}' % encoded)["data"], dialect.answers.get(name))
             line = dump(frame)
         except Exception as defect:  # noqa: BLE001 - the id must be answered
             _log.exception("The answer to %s could not be written", name)
@@ -494,13 +494,6 @@ class RpcServer:
 
 class Encoded(bytes):
     """JSON that is encoded already."""
-
-
-def _is_reduced(name: str) -> bool:
-    """Whether a strict stream holds less of the answer to a command."""
-    from indus_nb.console.strict import DATA
-
-    return name in DATA
 
 
 def _context_usage(usage: ContextUsage) -> JsonObject:

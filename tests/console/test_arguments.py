@@ -10,6 +10,8 @@ import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 from rpc_process import RpcProcess, indusagi
 
+from indus_nb.version import __version__
+
 GETTING = {
     "rpc": '{"id": 1, "type": "bash", "command": "touch RAN"}\n',
     "acp": '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}\n',
@@ -101,6 +103,18 @@ def test_a_session_begins_with_the_name_and_the_id_that_a_client_chooses(tmp_pat
     page = indusagi("--export", "chosen-1", "page.html", home=tmp_path)
     assert (page.returncode, page.stdout) == (0, f"{tmp_path / 'page.html'}\n")
     assert "hello" in (tmp_path / "page.html").read_text()
+
+
+def test_the_version_is_what_a_client_insists_on(tmp_path: Path) -> None:
+    told = [indusagi("--version", home=tmp_path, **more).stdout for more in ({}, {"INDUS_NB_VERSION_AS": "0.87.1"})]
+    assert told == [f"{__version__}\n", "0.87.1\n"]
+
+
+def test_a_client_of_omp_is_told_first_that_the_program_is_ready(tmp_path: Path) -> None:
+    with RpcProcess("--provider", "offline", "--wire", "omp", home=tmp_path) as process:
+        process.ask("prompt", message="hello")
+        process.wait("agent_settled")
+    assert process.frames[0] == {"type": "ready"}
 
 
 def test_json_mode_is_called_as_clients_of_pi_call_it(tmp_path: Path) -> None:
