@@ -22,6 +22,7 @@ from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.providers import Model
 from indus_nb.session.conversation import ContextUsage
+from indus_nb.session.queues import Disposition
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import list_sessions, user_text
 from indus_nb.wire import JsonObject, dump, load_object, plain
@@ -223,11 +224,11 @@ class RpcServer:
         accepted = False
         task = cast("asyncio.Task[None]", asyncio.current_task())
 
-        def accept() -> None:
+        def accept(disposition: Disposition) -> None:
             nonlocal accepted
             accepted = True
             if self._unanswered.pop(task, None) is not None:
-                self._respond(command.id, command.type)
+                self._respond(command.id, command.type, data=self._disposed(disposition))
 
         try:
             if isinstance(command, commands.Prompt):
@@ -251,11 +252,17 @@ class RpcServer:
             # It is answered already; what broke off shows in the events.
             _log.exception("A run broke off")
 
-    async def _steer(self, command: commands.Steer) -> None:
-        await self._session.steer(command.message, command.images, command.attachments)
+    def _disposed(self, disposition: Disposition) -> JsonObject | None:
+        """What a message that was accepted is answered with, in shapes whose clients take fields they do not know."""
+        return {"disposition": disposition} if self._writer.wire not in DIALECTS else None
 
-    async def _follow_up(self, command: commands.FollowUp) -> None:
+    async def _steer(self, command: commands.Steer) -> JsonObject | None:
+        await self._session.steer(command.message, command.images, command.attachments)
+        return self._disposed("queued")
+
+    async def _follow_up(self, command: commands.FollowUp) -> JsonObject | None:
         await self._session.follow_up(command.message, command.images, command.attachments)
+        return self._disposed("queued")
 
     async def _clear_queue(self, _: commands.ClearQueue) -> JsonObject:
         steering, follow_up = await self._session.clear_queue()
@@ -443,11 +450,17 @@ class RpcServer:
         return Encoded(b'{"entries":[%b],"leafId":%b}' % (lines, dump(store.leaf_id)))
 
     def _get_tree(self, command: commands.GetTree) -> Encoded | JsonObject:
-        from indus_nb.console.trees import encoded_tree, flat_tree
+        from indus_nb.console.trees import MAX_NESTED, encoded_tree, flat_tree
 
         store = self._session.store
+        nodes = flat_tree(store.tree())
         if command.flat:
-            return {"nodes": flat_tree(store.tree()), "leafId": store.leaf_id}
+            return {"nodes": nodes, "leafId": store.leaf_id}
+        if (depth := max((node["depth"] for node in nodes), default=0)) > MAX_NESTED:
+            raise UsageError(
+                f"The tree is {depth:,} entries deep, and parsers of JSON give up at some hundreds. Ask for it with "
+                '"flat": true: its nodes then come in a list.'
+            )
         return Encoded(b'{"tree":%b,"leafId":%b}' % (encoded_tree(store.tree()), dump(store.leaf_id)))
 
     async def _navigate_tree(self, command: commands.NavigateTree) -> JsonObject:
