@@ -42,7 +42,7 @@ def _model(session: AgentSession) -> str:
         return "none"
     name = f"{session.model.provider}/{session.model.id}"
     try:
-        session.registry.key_for(session.model)
+        key = session.registry.key_for(session.model)
     except CredentialsError as error:
         return f"{name} ({error})"
-    return f"{name} (reachable without a key or with the one that there is)"
+    return f"{name} ({'needs no key' if key is None else 'there is a key for it'})"

@@ -126,6 +126,10 @@ class SessionFileError(IndusError):
         self.path = path
 
 
+class SessionPlaceError(SessionFileError):
+    """A new session file that can never be made where it belongs: the place is missing, read-only or another user's."""
+
+
 class SessionNotFoundError(SessionFileError):
     """There is no session at that path or with that id."""
 

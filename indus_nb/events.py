@@ -368,7 +368,11 @@ class SessionInfoChanged(Event):
 
 
 class SessionSaveFailed(Event):
-    """The session file could not be written; ``unsaved`` messages are in memory only, and saving is retried later."""
+    """The session file could not be written; ``unsaved`` messages are in memory only.
+
+    Saving is retried later, but not where the file never could be made: such a session goes on in memory, and this is
+    its only event of the kind.
+    """
 
     type: Literal["session_save_failed"] = "session_save_failed"
     error: str

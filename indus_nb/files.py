@@ -396,10 +396,13 @@ def expand_user(path: Path | str) -> Path:
 def without_home(text: str) -> str:
     """``text`` with the path of the home directory in it written as ``~``, for what is saved where others read it.
 
-    Directories of sessions are named after a path: in those names it is written as ``*``, as a shell reads it.
+    Directories of sessions are named after a path: in those names it is written as ``*``, as a shell reads it, and as
+    one ``?`` for each letter in that of the home itself, which is all of the name.
     """
     home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 - without a home, `Path.home` raises
     if not home.startswith("/"):
         return text
     text = re.sub(rf"(?<![\w.~/-]){re.escape(home)}(?![\w.-])", "~", text)
-    return re.sub(rf"(?<=/)--{re.escape(home[1:].replace('/', '-'))}(?=-)", "*", text)
+    name = re.escape(home[1:].replace("/", "-"))
+    text = re.sub(rf"(?<=/)--{name}--(?![^/\s])", f"--{'?' * (len(home) - 1)}--", text)
+    return re.sub(rf"(?<=/)--{name}(?=-)", "*", text)

@@ -143,13 +143,29 @@ AssistantBlock: TypeAlias = Annotated[TextContent | ThinkingContent | ToolCall, 
 
 
 class Cost(WireModel):
-    """What a request cost, in US dollars."""
+    """What a request cost, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it."""
 
     input: float = 0
     output: float = 0
     cache_read: float = 0
     cache_write: float = 0
     total: float = 0
+    unknown: bool | None = None
+
+    def scaled(self, share: float, more: float = 0.0) -> Cost:
+        """Return the cost at a share of the prices, with something that is no token.
+
+        Args:
+            share: What each amount is multiplied by.
+            more: US dollars that are in the total alone.
+
+        Returns:
+            The cost.
+        """
+        if share == 1 and not more:
+            return self
+        amounts = {name: getattr(self, name) * share for name in _AMOUNTS}
+        return Cost(**{**amounts, "total": amounts["total"] + more}, unknown=self.unknown)
 
 
 class Usage(WireModel):
@@ -164,10 +180,14 @@ class Usage(WireModel):
 
     def __add__(self, other: Usage) -> Usage:
         """The usage of two requests together."""
+        cost = {name: getattr(self.cost, name) + getattr(other.cost, name) for name in _AMOUNTS}
         return Usage(
             **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields if name != "cost"},
-            cost=Cost(**{name: getattr(self.cost, name) + getattr(other.cost, name) for name in Cost.model_fields}),
+            cost=Cost(**cost, unknown=self.cost.unknown or other.cost.unknown),
         )
+
+
+_AMOUNTS = ("input", "output", "cache_read", "cache_write", "total")
 
 
 class Attachment(WireModel):

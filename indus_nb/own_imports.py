@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import FrameType, ModuleType
 
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - imported at every start
+PROGRAM = (sys.executable, "-P", "-m", "indus_nb")
+"""The console program of this environment: ``-P``, for ``runpy`` imports modules before any line of ours runs."""
 _passed_over: dict[str, str] = {}
 
 

@@ -240,6 +240,11 @@ class GrowingMessage:
         index = self._open(_OpenBlock("toolCall", call_id=call_id, name=name))
         return ToolCallStart(content_index=index, id=call_id, tool_name=name)
 
+    @property
+    def characters(self) -> int:
+        """How many characters it holds so far."""
+        return MAX_ANSWER_CHARACTERS - self._left
+
     def reserve(self, characters: int) -> None:
         """Count characters that the answer holds, or that are held for it until it is whole.
 

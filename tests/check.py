@@ -3,6 +3,7 @@
     python3 tests/check.py            make .venv, install, then lint, types, layers, dead code, fresh installations of
                                      the package, the site, and all tests, those of the notebook also in the oldest
                                      kernel
+    python3 tests/check.py --install-browser    the same, after installing Chromium and bubblewrap
     python3 tests/check.py --fast     what takes less than a minute: all of that which needs no test, and the tests that
                                      take least time for what they find
     python3 tests/check.py --quick    lint, types and layers only
@@ -11,28 +12,37 @@
     python3 tests/check.py --matrix   fresh installations only, on every Python of this machine: see tests/matrix.py
     python3 tests/check.py tests/kernel -k interrupt    further arguments go to pytest instead
 
-It needs Python 3.11 or newer and git. The browser tests need Chromium: it is looked for, then installed if that can be
-done without questions, and if neither works the tests say how to get it. Tests run in one worker for each of the first
-four processors; ``INDUS_NB_WORKERS=1`` says how many instead.
+It needs Python 3.11 or newer and git, and writes nothing outside this directory. Tests in a browser need Chromium and
+some of those of the sandbox need bubblewrap: without them they are left out, which the last lines say.
+``--install-browser`` installs both with the system's packages first, and fails where it cannot. Tests run in one worker
+for each of the first four processors; ``INDUS_NB_WORKERS=1`` says how many instead.
 
-Where everything runs, up to three tests that failed are run once more, by themselves. Browsers and kernels have timing
-of their own, and one of some thousand tests that met an unlucky moment says little about the change; one that fails
-again ends everything. Those that passed then are named in the last lines: each of them has a race that is to be mended.
+Where everything runs, each part runs even if an earlier one failed. No test takes longer than
+``INDUS_NB_TEST_SECONDS`` (300) and no part longer than ``INDUS_NB_PART_MINUTES`` (60); what they had started is killed
+then. Tests that failed are run once more, by themselves, up to twenty of a part: browsers and kernels have timing of
+their own, and a few of some thousand tests that met an unlucky moment say little about the change; more of them are no
+accident. The last lines say how long each part took, name every failure, what was left out, and the tests that passed
+when they were run once more: each of them has a race that is to be mended.
 """
 
 from __future__ import annotations
 
-import json
+import locale
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
+import outcomes
 from installing import ROOT, Installer, InstallError
 
 ENVIRONMENT = ROOT / ".venv"
@@ -69,14 +79,31 @@ FRONT_ENDS = ("tests/notebooks", "tests/kernel", "tests/browser")
 """Kernels, pages and a person's patience work in real time, so these run one after the other, by themselves."""
 WITHOUT_FRONT_ENDS = tuple(f"--ignore={place}" for place in FRONT_ENDS)
 SITE = ("mkdocs", "build", "--strict")
-AGAIN_AT_MOST = 3
-"""How many failed tests are run once more: when more of them fail it is no accident."""
+AGAIN_AT_MOST = 20
+"""How many failed tests of a part are run once more: when more of them fail it is no accident."""
+PART_SECONDS = 60 * float(os.environ.get("INDUS_NB_PART_MINUTES") or 60)
+LEFTOVERS = Path(__file__).with_name("leftovers.py")
+MARK = "INDUS_NB_PART"
+"""The variable by which what a part has started is found."""
+BROWSER_FLAG = "--install-browser"
+
+
+@dataclass
+class Result:
+    """What became of one part."""
+
+    failed: list[str] = field(default_factory=list)
+    passed_then: list[str] = field(default_factory=list)
+    """Tests that passed only when they were run once more."""
+    left_out: list[str] = field(default_factory=list)
 
 
 def main(arguments: list[str]) -> None:
     """Run the checks in order and leave with the status of the first that fails."""
     if sys.version_info < (3, 11):  # noqa: UP036 - this runs before anything checked the version
         sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0])
+    if locale.getencoding() in ("ANSI_X3.4-1968", "US-ASCII") and not str(ROOT).isascii():
+        os.environ["LC_ALL"] = "C.UTF-8"  # else Python does not start where its environment has such a name
     match arguments:
         case ["--quick"]:
             install()
@@ -93,31 +120,50 @@ def main(arguments: list[str]) -> None:
         case [*_] if "--matrix" in arguments:
             install()
             run("python", "tests/matrix.py", *(argument for argument in arguments if argument != "--matrix"))
-        case []:
-            install("docs")
-            run_side_by_side([*STATIC, SITE])
-            run("python", "tests/matrix.py", "--quick")
-            find_browser()
-            find_bwrap()
-            passed_then = [
-                *run_tests(*workers(), *WITHOUT_FRONT_ENDS),
-                *run_tests(*FRONT_ENDS),
-                # The oldest kernel that the package says it works with is the one that differs most.
-                *run_tests("tests/kernel", INDUS_NB_IPYKERNEL="6.29.5"),
-            ]
-            for test in passed_then:
-                print("passed only when it was run once more:", test)
+        case [] | ["--install-browser"]:
+            run_everything(install_browser=bool(arguments))
         case _:
             install()
-            find_browser()
-            find_bwrap()
             run("python", "-m", "pytest", *arguments)
+
+
+def run_everything(*, install_browser: bool) -> None:
+    """Run all parts, say what became of them, and leave with status 1 if any of them failed."""
+    install("docs")
+    missing = [] if not install_browser else install_programs()
+    browser = can("python", "tests/jupyterlab_page.py")
+    front_ends = [place for place in FRONT_ENDS if browser or place != "tests/browser"]
+    parts: dict[str, Callable[[], Result]] = {
+        "code and site": lambda: Result(side_by_side([*STATIC, SITE])),
+        "fresh installations": lambda: Result(failures("python", "tests/matrix.py", "--quick")),
+        "tests": lambda: run_tests(*workers(), *WITHOUT_FRONT_ENDS),
+        "notebooks, kernels, browser" if browser else "notebooks, kernels": lambda: run_tests(*front_ends),
+        # The oldest kernel that the package says it works with is the one that differs most.
+        "oldest kernel": lambda: run_tests("tests/kernel", INDUS_NB_IPYKERNEL="6.29.5"),
+    }
+    lines, failed = [], list(missing)
+    left_out = (
+        [] if browser else [f"tests/browser: no Chromium could be started (python3 tests/check.py {BROWSER_FLAG})"]
+    )
+    for name, part in parts.items():
+        began = time.monotonic()
+        result = part()
+        minutes, seconds = divmod(round(time.monotonic() - began), 60)
+        lines.append(f"{minutes:4d} min {seconds:2d} s  {name}: {'failed' if result.failed else 'passed'}")
+        failed += result.failed
+        lines += [f"passed only when it was run once more: {test}" for test in result.passed_then]
+        left_out += result.left_out
+    print(*lines, sep="\n")
+    print(*(f"left out: {what}" for what in dict.fromkeys(left_out)), sep="\n")
+    print(*(f"failed: {what}" for what in failed), sep="\n", flush=True)
+    if failed:
+        sys.exit(1)
 
 
 def workers() -> Sequence[str]:
     """What lets pytest use all processors; files that share something stay together, see tests/conftest.py."""
     count = os.environ.get("INDUS_NB_WORKERS") or str(min(os.cpu_count() or 1, 4))
-    return () if count == "1" else ("-n", count, "--dist=loadgroup", "--no-loadscope-reorder")
+    return () if count == "1" else ("-n", count, "--dist=loadgroup", "--no-loadscope-reorder", "--max-worker-restart=0")
 
 
 def run_with_coverage(selected: Sequence[str]) -> None:
@@ -155,22 +201,17 @@ def is_installed_from_here() -> bool:
     return Path(found).parent == ROOT / "indus_nb"
 
 
-def find_browser() -> None:
-    """See to it that there is a browser, if that can be done without asking anybody."""
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    if os.environ.get("INDUS_NB_CHROMIUM") or any(map(shutil.which, names)):
-        return
-    if not install_packages("chromium"):
-        subprocess.run([str(BIN / "playwright"), "install", "chromium"], check=False)
-
-
-def find_bwrap() -> None:
-    """See to it that there is ``bwrap`` for the tests of the sandbox, if that can be done without asking anybody.
-
-    Without it those that need it are skipped, and say so.
-    """
+def install_programs() -> list[str]:
+    """Install a browser and ``bwrap`` where they are missing; returns what could not be installed."""
+    missing = []
+    if not can("python", "tests/jupyterlab_page.py"):
+        if not install_packages("chromium"):
+            attempt("playwright", "install", "chromium")
+        if not can("python", "tests/jupyterlab_page.py"):
+            missing.append(f"{BROWSER_FLAG}: Chromium could not be installed: see what is printed above")
     if sys.platform == "linux" and shutil.which("bwrap") is None:
         install_packages("bubblewrap")
+    return missing
 
 
 def install_packages(*names: str) -> bool:
@@ -178,69 +219,130 @@ def install_packages(*names: str) -> bool:
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         return False
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run(["apt-get", "update", "-qq"], check=False, env=quiet)
-    subprocess.run(["apt-get", "install", "-y", "-qq", *names], check=False, env=quiet)
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *names]):
+        end_in_time(subprocess.Popen(command, env=quiet))
     return True
 
 
-def run(program: str, *arguments: str, **variables: str) -> None:
-    """Run a program of the environment, with these variables set; its failure ends everything."""
+def can(program: str, *arguments: str) -> bool:
+    """Whether a program of the environment succeeds; what it prints is of no interest."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nothing:
+        return attempt(program, *arguments, output=nothing) == 0
+
+
+def run(program: str, *arguments: str) -> None:
+    """Run a program of the environment; its failure ends everything."""
     print("$", program, *arguments, flush=True)
-    command, environment = in_environment(program, *arguments), variables_with(**variables)
-    status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-    if status:
+    if status := attempt(program, *arguments):
         sys.exit(status)
 
 
-def run_tests(*arguments: str, **variables: str) -> Sequence[str]:
-    """Run pytest, and what failed once more if that is little; returns the tests that passed only then."""
-    with tempfile.TemporaryDirectory() as cache:
-        command = ["python", "-m", "pytest", *arguments, "-o", f"cache_dir={cache}"]
-        print("$", *command, flush=True)
-        environment = variables_with(**variables)
-        status = subprocess.run(in_environment(*command), cwd=ROOT, env=environment, check=False).returncode
-        if status == 0:
-            return []
-        recorded = Path(cache, "v", "cache", "lastfailed")
-        failed = list(json.loads(recorded.read_text(encoding="utf-8"))) if recorded.exists() else []
-    some_failed = 1  # pytest's status; any other says that not all tests ran
-    if status != some_failed or not 0 < len(failed) <= AGAIN_AT_MOST:
-        sys.exit(status)
-    run("python", "-m", "pytest", *failed, **variables)
-    return failed
+def failures(program: str, *arguments: str) -> list[str]:
+    """Run a program of the environment; returns what to say of it if it failed."""
+    print("$", program, *arguments, flush=True)
+    status = attempt(program, *arguments)
+    return [f"{' '.join((program, *arguments))} (status {status})"] if status else []
+
+
+def attempt(program: str, *arguments: str, output: IO[str] | None = None, **variables: str) -> int:
+    """Run a program of the environment within the time of a part, and kill whatever it leaves behind.
+
+    Args:
+        program: its name in ``.venv/bin``
+        arguments: its arguments
+        output: where it writes, both standard output and errors; where this process does without
+        variables: more environment variables
+
+    Returns:
+        Its status.
+    """
+    mark = uuid.uuid4().hex
+    environment = variables_with(**{MARK: mark}, **variables)
+    errors = subprocess.STDOUT if output else None
+    try:
+        command = in_environment(program, *arguments)
+        return end_in_time(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=errors))
+    finally:
+        subprocess.run(
+            in_environment("python", str(LEFTOVERS), MARK, mark), cwd=ROOT, env=variables_with(), check=False
+        )
+
+
+def end_in_time(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process as long as a part may take, then interrupt it, and kill it if it does not care."""
+    try:
+        return process.wait(PART_SECONDS)
+    except subprocess.TimeoutExpired:
+        print(f"It took longer than {PART_SECONDS / 60:g} minutes and is ended: {process.args}", flush=True)
+        process.send_signal(signal.SIGINT)  # pytest says what failed so far
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        return process.wait() or 1
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
+def run_tests(*arguments: str, **variables: str) -> Result:
+    """Run pytest, and what failed once more if that is little."""
+    first = outcomes_of(*arguments, **variables)
+    left_out = [f"{count} tests: {reason}" for reason, count in first.left_out.items()]
+    what = " ".join(f"{name}={value}" for name, value in variables.items())
+    if not first.complete:
+        return Result(
+            [*first.failed, f"pytest {' '.join([*arguments, what])}: ended before all tests ran"], [], left_out
+        )
+    if not first.failed or len(first.failed) > AGAIN_AT_MOST:
+        return Result([*first.failed], [], left_out)
+    again = outcomes_of(*first.failed, **variables)
+    still = set(again.failed if again.complete else first.failed)
+    return Result(
+        [test for test in first.failed if test in still], [test for test in first.failed if test not in still], left_out
+    )
+
+
+def outcomes_of(*arguments: str, **variables: str) -> outcomes.Outcomes:
+    """Run pytest, and return what became of its tests."""
+    print("$", "pytest", *arguments, *(f"{name}={value}" for name, value in variables.items()), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "outcomes")
+        status = attempt("python", "-m", "pytest", *arguments, **variables, **{outcomes.VARIABLE: str(file)})
+        found = outcomes.read(file)
+    found.complete &= status == 0 or bool(found.failed)
+    return found
 
 
 def run_side_by_side(commands: Sequence[Sequence[str]]) -> None:
+    """Run programs of the environment side by side, and leave if one failed."""
+    if side_by_side(commands):
+        sys.exit(1)
+
+
+def side_by_side(commands: Iterable[Sequence[str]]) -> list[str]:
     """Run programs of the environment, as many at a time as there are processors; print what each of them said.
 
-    All of them run to their end. Leaves with the status of one that failed.
+    Returns:
+        Those that failed, when all have come to their end.
     """
 
     def finish(command: Sequence[str]) -> tuple[int, str, float]:
         began = time.monotonic()
-        done = subprocess.run(
-            in_environment(*command),
-            cwd=ROOT,
-            env=variables_with(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
-        return done.returncode, done.stdout, time.monotonic() - began
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+            status = attempt(*command, output=output)
+            output.seek(0)
+            return status, output.read(), time.monotonic() - began
 
-    failed = 0
+    failed = []
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         running = {pool.submit(finish, command): command for command in commands}
         for ended in as_completed(running):
             status, output, seconds = ended.result()
             print("$", *running[ended], f" ({seconds:.0f} s)")
             print(output.rstrip(), flush=True)
-            failed = failed or status
-    if failed:
-        sys.exit(failed)
+            failed += [f"{' '.join(running[ended])} (status {status})"] if status else []
+    return failed
 
 
 def in_environment(program: str, *arguments: str) -> Sequence[str]:
@@ -249,9 +351,13 @@ def in_environment(program: str, *arguments: str) -> Sequence[str]:
 
 
 def variables_with(**more: str) -> dict[str, str]:
-    """This process' environment variables, as they are where .venv is activated, and more."""
+    """This process' environment variables, as they are where .venv is activated, and more.
+
+    Bytecode is kept, whatever the user prefers: without it each worker takes three times as long to import the tests.
+    """
     path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT), "NO_MKDOCS_2_WARNING": "1", **more}
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**outside, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT), "NO_MKDOCS_2_WARNING": "1", **more}
 
 
 if __name__ == "__main__":

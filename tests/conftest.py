@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import outcomes
 import pytest
 from hypothesis import settings
 from messages_api import MessagesApi
+from time_limits import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown
+
+__all__ = ["pytest_runtest_call", "pytest_runtest_setup", "pytest_runtest_teardown"]  # hooks of every test
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no defect
 settings.load_profile("untimed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record what becomes of each test, for who asked for it (``outcomes.VARIABLE``)."""
+    file = os.environ.get(outcomes.VARIABLE)
+    if file and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(outcomes.Recorder(Path(file)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,6 +9,8 @@ import sys
 import venv
 from pathlib import Path
 
+SECONDS = 3600
+"""How long one installation may take, on a slow network."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -90,6 +92,9 @@ class Installer:
 
 def _run(*command: str) -> None:
     outside = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
-    done = subprocess.run(command, capture_output=True, text=True, env=outside, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=outside, check=False, timeout=SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise InstallError(str(error)) from None
     if done.returncode:
         raise InstallError(f"{' '.join(command)}\n{done.stdout}{done.stderr}".strip())

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import nbformat
-from playwright.sync_api import Browser, Error, Page, Playwright, expect
+from playwright.sync_api import Browser, Error, Page, Playwright, expect, sync_playwright
 
 TOKEN = "tests-only"
 SCREENSHOTS = Path(__file__).parent / "browser" / "screenshots"
@@ -46,7 +46,7 @@ def launch(playwright: Playwright) -> Browser:
         )
     except Error as error:
         raise AssertionError(
-            "The browser tests need Chromium: install it (Debian: `apt-get install chromium`; elsewhere `playwright "
+            "The browser tests need Chromium: install it (`python3 tests/check.py --install-browser`, or `playwright "
             f"install chromium`) or set INDUS_NB_CHROMIUM to its path. Trying it ended with: {error.message}"
         ) from None
 
@@ -205,3 +205,8 @@ class Notebook:
     def screenshot(self, name: str) -> None:
         """Keep a picture of the page for people to look at."""
         keep_screenshot(self.page, name)
+
+
+if __name__ == "__main__":  # whether there is a browser, for tests/check.py
+    with sync_playwright() as started:
+        launch(started).close()

@@ -67,7 +67,7 @@ class Cell:
         """What the displays show now, as plain text."""
         return [bundles[-1]["text/plain"] for bundles in self.displays.values()]
 
-    def wait_for(self, condition: Callable[[Self], bool], timeout: float = 20) -> None:
+    def wait_for(self, condition: Callable[[Self], bool], timeout: float = 240) -> None:
         """Take messages until the condition holds."""
         deadline = time.monotonic() + timeout
         while not condition(self):
@@ -89,12 +89,12 @@ class Cell:
 
     def answer(self, text: str | None) -> str:
         """Answer what the cell asks, ``None`` by an interrupt instead; returns the question."""
-        question = self.client.get_stdin_msg(timeout=20)["content"]["prompt"]
+        question = self.client.get_stdin_msg(timeout=240)["content"]["prompt"]
         if text is not None:
             self.client.input(text)
         return question
 
-    def finish(self, timeout: float = 30) -> Self:
+    def finish(self, timeout: float = 240) -> Self:
         """Take messages until the cell has ended."""
         self.wait_for(lambda cell: cell.idle, timeout)
         while self.status is None:
@@ -132,7 +132,7 @@ class Kernel:
         self._cells: dict[str, Cell] = {}
         self._client = self._manager.blocking_client()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=60)
+        self._client.wait_for_ready(timeout=240)
 
     def __enter__(self) -> Self:
         return self
@@ -157,7 +157,7 @@ class Kernel:
         self._cells[cell.message_id] = cell
         return cell
 
-    def run(self, code: str, timeout: float = 30, *, cell_id: str = "") -> Cell:
+    def run(self, code: str, timeout: float = 240, *, cell_id: str = "") -> Cell:
         """Run a cell to its end."""
         return self.begin(code, cell_id=cell_id).finish(timeout)
 

@@ -209,7 +209,7 @@ class MessagesApi:
         with self._changed:
             self._answers.clear()
 
-    def wait_for_requests(self, count: int, timeout: float = 10) -> None:
+    def wait_for_requests(self, count: int, timeout: float = 240) -> None:
         """Return when that many requests have come; raises ``TimeoutError`` if they do not."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.requests) >= count, timeout):

@@ -38,7 +38,7 @@ class Wire:
                 if page.comm_id == message["content"]["comm_id"]:
                     page.take(message["content"]["data"]["content"])
 
-    def wait_for(self, condition: Callable[[], object], timeout: float = 8) -> None:
+    def wait_for(self, condition: Callable[[], object], timeout: float = 240) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
             try:
@@ -59,7 +59,7 @@ class Page(FakePage):
         self.tell("ready")
         self.wait_for(lambda: self.number is not None)
 
-    def wait_for(self, condition: Callable[[], object], timeout: float = 8) -> None:
+    def wait_for(self, condition: Callable[[], object], timeout: float = 240) -> None:
         self.wire.wait_for(condition, timeout)
 
     def wait_until_idle(self, texts: str) -> None:

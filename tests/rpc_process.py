@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-SECONDS = 60.0
+SECONDS = 240.0
 PROGRAM = (sys.executable, "-m", "indus_nb")
 
 

@@ -441,7 +441,7 @@ async def test_an_abort_ends_the_other_agent_too(opened, messages_api) -> None:
     gate = Gate()
     messages_api.add(Reply(ToolUse("explore", {"task": "think"})), Reply(Text("Well, ", gate)))
     running = asyncio.create_task(session.prompt("go"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.abort()
     await running
     assert await asyncio.to_thread(messages_api.requests[1].disconnected.wait, 10)

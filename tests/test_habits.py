@@ -9,6 +9,7 @@ from pathlib import Path
 import indus_nb
 
 PACKAGE = Path(indus_nb.__file__).parent
+TESTS = Path(__file__).parent
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -52,3 +53,15 @@ def test_public_functions_with_several_parameters_document_them() -> None:
         if (missing := missing_sections(function))
     ]
     assert lacking == []
+
+
+def test_no_test_waits_for_ever_for_a_program_when_it_fails() -> None:
+    """The end of ``with subprocess.Popen(...)`` waits for the program; ``living.ending`` ends it before."""
+    waiting = [
+        f"{path.relative_to(TESTS)}:{node.lineno}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.With | ast.AsyncWith)
+        if any(ast.unparse(item.context_expr).startswith("subprocess.Popen(") for item in node.items)
+    ]
+    assert waiting == []

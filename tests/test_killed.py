@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from kernels import Kernel, private_environment
+from living import ending
 from messages_api import MessagesApi, Reply, ToolUse
 from rpc_process import RpcProcess, environment
 from waiting import wait_until
@@ -69,8 +70,8 @@ def test_a_killed_text_mode_leaves_no_command_behind(folder: Path, tmp_path: Pat
     messages_api.add(Reply(ToolUse("bash", {"command": LONG})))
     more = {"ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "sk-test"}
     arguments = [sys.executable, "-m", "indus_nb", "--model", "claude-haiku-4-5", "--no-session", "run"]
-    with subprocess.Popen(
-        arguments, cwd=folder, env=environment(tmp_path, **more), stdin=subprocess.DEVNULL
+    with ending(
+        subprocess.Popen(arguments, cwd=folder, env=environment(tmp_path, **more), stdin=subprocess.DEVNULL)
     ) as process:
         wait_until(two_commands_of(folder))
         process.kill()
@@ -105,7 +106,7 @@ def test_a_client_killed_while_many_commands_wait_leaves_none_behind(folder: Pat
         "agent.stdin.flush()\n"
         "time.sleep(1000)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", client], cwd=folder, env=environment(tmp_path)) as process:
+    with ending(subprocess.Popen([sys.executable, "-c", client], cwd=folder, env=environment(tmp_path))) as process:
         wait_until(lambda: len(those_in(folder)) > 40)
         process.kill()
     wait_until(lambda: not those_in(folder))

@@ -19,7 +19,7 @@ def test_importing_the_package_loads_neither_ipython_nor_an_sdk_nor_widgets() ->
         "heavy -= {'pydantic'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_loading_the_extension_and_the_next_cells_import_nothing_heavy_on_the_users_thread() -> None:
@@ -47,7 +47,7 @@ before = set(asked["MainThread"])
 shell.run_cell("%agent help")
 assert not (asked["MainThread"] - before) & (heavy - {"pydantic"}), asked["MainThread"] - before
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 
 
@@ -77,7 +77,7 @@ def test_modules_that_have_moved_are_found_by_their_old_names_with_a_warning() -
         "        assert import_module(f'indus_nb.{old}') is import_module(f'indus_nb.{new}'), old\n"
         "    assert f'is named indus_nb.{new} now' in str(caught[-1].message), (old, caught)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_an_old_module_can_be_run_as_a_program() -> None:
@@ -126,4 +126,4 @@ def test_an_old_name_loads_what_it_names_only_when_it_is_asked_for() -> None:
         "from indus_nb.notebook.kernel import UserKernel\n"
         "assert new & set(sys.modules) == {'indus_nb.notebook.kernel.tools'}\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True)

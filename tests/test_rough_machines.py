@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from living import ending
 from messages_api import MessagesApi, Reply, ToolUse
 from rpc_process import RpcProcess, environment, indusagi
 
@@ -33,7 +34,6 @@ def in_shell(folder: Path, before: str, *arguments: str) -> Any:
         text=True,
         cwd=folder,
         env=environment(folder),
-        timeout=60,
         check=False,
     )
 
@@ -84,7 +84,6 @@ def test_a_user_without_a_home_is_told_what_to_set(tmp_path: Path, directory: st
         text=True,
         cwd=tmp_path,
         env=given,
-        timeout=60,
         check=False,
     )
     if directory is None:
@@ -144,18 +143,20 @@ def test_output_that_cannot_be_kept_is_told_to_the_user_and_the_model(
 
 
 def test_a_host_that_hangs_up_and_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "indus_nb", "--mode", "rpc", *OFFLINE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=tmp_path,
-        env=environment(tmp_path),
+    with ending(
+        subprocess.Popen(
+            [sys.executable, "-m", "indus_nb", "--mode", "rpc", *OFFLINE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=tmp_path,
+            env=environment(tmp_path),
+        )
     ) as process:
         # As many as it takes in, and far more answers than the pipe holds.
         process.stdin.write(b'{"type":"get_available_models"}\n' * 3000)
         process.stdin.close()
         assert process.stdout.read(1)
-        assert process.wait(30) == 0
+        assert process.wait() == 0
 
 
 def test_a_host_that_hangs_up_and_reads_gets_every_answer(tmp_path: Path) -> None:
@@ -166,7 +167,6 @@ def test_a_host_that_hangs_up_and_reads_gets_every_answer(tmp_path: Path) -> Non
         capture_output=True,
         cwd=tmp_path,
         env=environment(tmp_path),
-        timeout=60,
         check=True,
     )
     assert len(done.stdout.splitlines()) == 300
@@ -199,7 +199,6 @@ def test_nobody_else_may_look_into_what_is_made(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         cwd=tmp_path,
         env=environment(tmp_path),
-        timeout=60,
         check=True,
     )
     made = [tmp_path / "agent", *(tmp_path / "agent").rglob("*")]

@@ -10,7 +10,7 @@ from typing import TypeVar
 ValueT = TypeVar("ValueT")
 
 
-async def until(condition: Callable[[], ValueT], seconds: float = 20) -> ValueT:
+async def until(condition: Callable[[], ValueT], seconds: float = 240) -> ValueT:
     """Wait, while the event loop goes on, until the condition holds, and return what it returned."""
     async with asyncio.timeout(seconds):
         while not (value := condition()):
@@ -18,7 +18,7 @@ async def until(condition: Callable[[], ValueT], seconds: float = 20) -> ValueT:
     return value
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 240) -> None:
     """Block this thread until the condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():

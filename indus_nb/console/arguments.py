@@ -23,7 +23,7 @@ _EPILOG = """\
 `indusagi map DATA --prompt TEXT --out FILE` asks one question about each row: see `indusagi map --help`.
 Without a key, --provider offline answers: it needs no network and is no language model.
 
-exit status: 0 the answer ended well, 1 it failed, 2 wrong usage, 128+N ended by signal N"""
+exit status: 0 the answer ended well, 1 it failed or a limit ended it, 2 wrong usage, 128+N ended by signal N"""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -43,6 +43,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         complain("--approve without a value trusts the project, as --trust does. To be asked: --approve writes.")
     options, others = _parser().parse_known_args(written)
     options.flags = _extension_flags(others)
+    if options.prompts == ["doctor"]:  # as in `%agent doctor`
+        options.doctor, options.prompts = True, []
     return options
 
 
@@ -127,6 +129,10 @@ def _parser() -> argparse.ArgumentParser:
         help="work in a running Jupyter kernel: a connection file, an id, an open notebook, the one that runs (auto), "
         "or one that is looked for when it is needed (any)",
     )
+    limits = parser.add_argument_group("limits")
+    limits.add_argument("--max-cost", type=float, metavar="USD", help="send no request that could cost more in all")
+    limits.add_argument("--max-turns", type=int, metavar="N", help="how many answers the model may give to a prompt")
+    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="how long a prompt may take")
     trust = agent.add_mutually_exclusive_group()
     trust.add_argument(
         "-a", "--trust", action="store_true", default=None, help="use what the project here brings, this time"

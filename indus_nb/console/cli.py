@@ -211,6 +211,9 @@ def _session_options(options: argparse.Namespace) -> SessionOptions:
         approve=options.approve,
         trust=options.trust,
         sandbox=options.sandbox,
+        max_cost=options.max_cost,
+        max_turns=options.max_turns,
+        timeout=options.timeout,
         jobs_after=None if options.mode in ("rpc", "acp") else 0,  # the other modes end with the answer
     )
 
@@ -289,8 +292,8 @@ def _list_models(pattern: str) -> int:
             one_line(plain(model.id), _MAX_NAME_CHARACTERS),
             f"{model.context_window:,}",
             f"{model.max_tokens:,}",
-            f"{model.cost.input:g}",
-            f"{model.cost.output:g}",
+            f"{model.cost.input:g}" if model.cost.known else "unknown",
+            f"{model.cost.output:g}" if model.cost.known else "unknown",
             "yes" if model.reasoning else "no",
             "none needed" if registry.is_keyless(model) else "yes" if registry.has_key(model) else "missing",
         )

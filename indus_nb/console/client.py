@@ -8,7 +8,6 @@ import itertools
 import logging
 import os
 import re
-import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from indus_nb.console.stdio import LineSplitter, LineTooLongError
 from indus_nb.console.trees import nested_tree
 from indus_nb.errors import ClientClosedError, CommandFailedError, RunFailedError
 from indus_nb.messages import ImageContent
+from indus_nb.own_imports import PROGRAM
 from indus_nb.wire import JsonObject, dump, load_object
 
 Dialog: TypeAlias = Callable[[JsonObject], Awaitable[JsonObject]]
@@ -65,7 +65,7 @@ class RpcClient:
         *arguments: str,
         cwd: Path | str | None = None,
         env: Mapping[str, str] | None = None,
-        program: Sequence[str] = (sys.executable, "-P", "-m", "indus_nb"),
+        program: Sequence[str] = PROGRAM,
         on_dialog: Dialog | None = None,
     ) -> None:
         self._command = [*program, "--mode", "rpc", "--wire", "delta", *arguments]

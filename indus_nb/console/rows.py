@@ -13,6 +13,8 @@ import io
 import re
 import signal
 import sys
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -28,6 +30,7 @@ from indus_nb.wire import JsonObject, dump, from_json
 
 if TYPE_CHECKING:
     from indus_nb.fanout.rows import Table
+    from indus_nb.session.session import AgentSession
 
 _EPILOG = """\
 DATA and the file of answers are CSV or JSON lines, as their names end: .csv, .tsv, .jsonl, .ndjson.
@@ -63,6 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     limits.add_argument("--rpm", type=float, metavar="N", help="how many requests may begin in a minute")
     limits.add_argument("--max-cost", type=float, metavar="USD", help="for all of it, the journal's rows included")
     limits.add_argument("--max-tokens", type=int, metavar="N", help="the longest answer to one request (4096)")
+    limits.add_argument("--max-turns", type=int, metavar="N", help="how many answers a row with tools may have (50)")
+    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="how long a row may take, waits included")
     model = parser.add_argument_group("model")
     model.add_argument("--provider", metavar="NAME", help="anthropic, openai, …, or offline")
     model.add_argument("--model", metavar="ID", help="an id, provider/id or part of a name")
@@ -70,6 +75,17 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--api-key", metavar="KEY", help="the provider's key, instead of the environment's")
     model.add_argument("--system-prompt", metavar="TEXT|FILE", help="replaces the built-in system prompt")
     model.add_argument("-t", "--tools", metavar="A,B", help="the tools that rows may use; by default none")
+    model.add_argument(
+        "--approve",
+        choices=("never", "writes", "always"),
+        help="which tool calls of rows are refused, for nobody can be asked: those with effects (writes, as usual), "
+        "all (always) or none (never)",
+    )
+    model.add_argument(
+        "--sandbox",
+        choices=("off", "workspace", "read-only"),
+        help="confine commands to the working directory, or to reading",
+    )
     return parser
 
 
@@ -90,12 +106,12 @@ def ask_rows(arguments: Sequence[str]) -> int:
     from indus_nb.answers.naming import kind_of_option
     from indus_nb.fanout.mapping import Map, new_directory
     from indus_nb.fanout.reporting import console_reporter
-    from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, question
+    from indus_nb.fanout.work import MAX_TOKENS, MAX_TURNS, PARALLEL, question
     from indus_nb.start import SessionOptions
 
     source, out = expand_user(options.data), expand_user(options.out)
     _check_place(out)
-    data = _table_in(source)
+    data = table_in(source)
     kind = None
     if options.schema is not None:
         with redirect_stdout(sys.stderr):  # what a module prints that is imported for it
@@ -107,6 +123,11 @@ def ask_rows(arguments: Sequence[str]) -> int:
         api_key=options.api_key,
         system_prompt=options.system_prompt,
         tools=tuple(name.strip() for name in (options.tools or "").split(",") if name.strip()),
+        approve=options.approve,
+        usual_approve="writes",
+        sandbox=options.sandbox,
+        max_turns=MAX_TURNS if options.max_turns is None else options.max_turns,
+        timeout=options.timeout,
         jobs_after=0,
     )
     asked = question(
@@ -124,6 +145,8 @@ def ask_rows(arguments: Sequence[str]) -> int:
     )
     signals: list[int] = []
     asking = Map(data, asked)
+    if session.tools:
+        asking.work.on_checked = lambda leading: complain(_mode(leading))
 
     def interrupt(number: int, _: FrameType | None) -> None:
         signals.append(number)
@@ -134,13 +157,29 @@ def ask_rows(arguments: Sequence[str]) -> int:
     answers = asking.here(console_reporter(sys.stderr))
     for problem in answers.problems:
         complain(problem)
-    _write(out, data.columns, answers.columns, answers.records)
+    write_table(out, data.columns, answers.columns, answers.records)
     errors = dict.fromkeys(row.error for row in answers.rows if row.error is not None)
     if answers.failed:
         why = f" The first reason: {next(iter(errors))}" if errors else ""
         again = "" if options.journal else " With --journal FILE the next call would ask only for what is missing."
         complain(f"{len(answers.failed):,} of {len(answers):,} rows have no answer.{why}{again}")
     return 128 + signals[0] if signals else int(bool(answers.failed))
+
+
+_REFUSED = {
+    "never": "no call is refused (--approve never)",
+    "writes": "calls with effects are refused, for nobody can be asked (--approve writes)",
+    "always": "all calls that need an approval are refused, for nobody can be asked (--approve always)",
+}
+
+
+def _mode(session: AgentSession) -> str:
+    """What tools of rows may do, in a line."""
+    settings = session.settings
+    confined = (
+        "commands are not confined" if settings.sandbox == "off" else f"commands are confined to {settings.sandbox}"
+    )
+    return f"Rows may use {', '.join(session.active_tools)}: {_REFUSED[settings.approve]}; {confined}."
 
 
 def _check_place(path: Path) -> None:
@@ -150,7 +189,8 @@ def _check_place(path: Path) -> None:
         raise UsageError(f"--out {path}: there is no directory for it, or it is a directory itself.")
 
 
-def _table_in(path: Path) -> Table:
+def table_in(path: Path) -> Table:
+    """Return the rows of a file; raises ``UsageError`` where it cannot be read as what its name says."""
     from indus_nb.fanout import table_of
 
     suffix = path.suffix.lower()
@@ -186,7 +226,7 @@ def _csv_rows(path: Path, text: str, delimiter: str) -> tuple[tuple[str, ...], l
         names = next(reader, list[str]())
         if not names:
             raise UsageError(f"{path}: the first line names the columns, and it is empty.")
-        if twice := next((name for name in names if names.count(name) > 1), None):
+        if twice := next((name for name, times in Counter(names).items() if times > 1), None):
             raise UsageError(f"{path}: there is more than one column {twice!r}. Give them names of their own.")
         rows: list[Any] = []
         for values in reader:
@@ -199,13 +239,21 @@ def _csv_rows(path: Path, text: str, delimiter: str) -> tuple[tuple[str, ...], l
     return tuple(names), rows
 
 
-def _write(path: Path, columns: Sequence[str], added: Sequence[str], records: Sequence[JsonObject]) -> None:
+def write_table(path: Path, columns: Sequence[str], added: Sequence[str], records: Sequence[JsonObject]) -> None:
+    """Write rows with their answers.
+
+    Args:
+        path: The file, whose name says what is written.
+        columns: Those of the data, which are written as they are.
+        added: Those of the answers, of which spreadsheets get no formula.
+        records: The rows.
+    """
     if path.suffix.lower() in _JSON_LINES:
         content = b"".join(dump(record) + b"\n" for record in records)
     else:
         text = io.StringIO(newline="")
         writer = csv.writer(text, delimiter=_DELIMITERS[path.suffix.lower()], lineterminator="\n")
-        writer.writerow([*columns, *added])
+        writer.writerow([*columns, *map(_harmless, added)])
         writer.writerows(
             [*(_cell(record.get(name)) for name in columns), *(_harmless(_cell(record.get(name))) for name in added)]
             for record in records
@@ -215,9 +263,18 @@ def _write(path: Path, columns: Sequence[str], added: Sequence[str], records: Se
 
 
 def _harmless(text: str) -> str:
-    """What a model has said, as spreadsheets take for no formula, and terminals for nothing to obey."""
-    text = plain(text)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) and not _NUMBER.fullmatch(text) else text
+    """What a model has said, as spreadsheets take for no formula, and terminals for nothing to obey.
+
+    Where the semicolon separates values, each piece between two of them is a value of its own.
+    """
+    return ";".join(f"'{piece}" if _is_formula(piece) else piece for piece in plain(text).split(";"))
+
+
+def _is_formula(piece: str) -> bool:
+    # As programs read it: full-width signs count, and what cannot be seen does not.
+    seen = unicodedata.normalize("NFKC", piece)
+    start = next((at for at, sign in enumerate(seen) if unicodedata.category(sign)[0] not in "CZ"), len(seen))
+    return seen.startswith(("=", "+", "-", "@"), start) and not _NUMBER.fullmatch(seen.strip())
 
 
 def _cell(value: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from indus_nb.terminal import read_through
+
 
 def can_ask() -> bool:
     """Whether a user can read questions and answer them: standard input and standard error are terminals."""
@@ -14,6 +16,8 @@ def can_ask() -> bool:
 def choose(question: str, options: Sequence[str]) -> str | None:
     """Ask on standard error, and wait for a line on standard input.
 
+    A question that is longer than the terminal is shown page by page, and takes an answer below its end.
+
     Args:
         question: The question, of one line or several.
         options: What there is to choose from.
@@ -21,14 +25,21 @@ def choose(question: str, options: Sequence[str]) -> str | None:
     Returns:
         The chosen option; ``None`` if the user chose none.
     """
+    shown = read_through(question, _answered)
+    if shown is None:
+        return None
     listed = "\n".join(f"  {number}  {option}" for number, option in enumerate(options, 1))
-    asked = f"{question}\n\n{listed}\n\n1-{len(options)}, or nothing to decide later: "
+    asked = f"{shown}\n{listed}\n\n1-{len(options)}, or nothing to decide later: "
     while True:
-        sys.stderr.write(asked)
-        sys.stderr.flush()
-        chosen = sys.stdin.readline().strip()
+        chosen = _answered(asked).strip()
         if not chosen:
             return None
         if chosen.isdecimal() and 1 <= int(chosen) <= len(options):
             return options[int(chosen) - 1]
         asked = f"{chosen[:20]!r} is none of 1-{len(options)}. Which one, or nothing to decide later: "
+
+
+def _answered(asked: str) -> str:
+    sys.stderr.write(asked)
+    sys.stderr.flush()
+    return sys.stdin.readline()

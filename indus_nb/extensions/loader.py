@@ -19,6 +19,7 @@ from indus_nb.resources.extension_files import Check, ExtensionScope, extension_
 
 Scope: TypeAlias = ExtensionScope
 ENTRY_POINTS = "indus_nb.extensions"
+MAX_PROJECT_EXTENSIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,10 @@ class Source:
 
 
 def discover(
-    directories: Iterable[tuple[Path, Scope]], paths: Iterable[tuple[Path, Scope]], check: Check | None = None
+    directories: Iterable[tuple[Path, Scope]],
+    paths: Iterable[tuple[Path, Scope]],
+    check: Check | None = None,
+    problems: list[str] | None = None,
 ) -> Iterator[Source]:
     """Find extensions in files.
 
@@ -51,12 +55,21 @@ def discover(
         directories: Searched one level deep; those that do not exist are passed over.
         paths: Files and directories that were named; one that does not exist is kept, so that loading it fails.
         check: What sees to it that files of a project are those that the user trusts.
+        problems: Gets a sentence if a project has more than are loaded.
 
     Returns:
         The extensions in that order; each file once.
     """
+    of_project = 0
     for path, scope in extension_files(directories, paths):
-        yield Source(str(path), scope, check=check if scope == "project" else None)
+        of_project += scope == "project"
+        if scope != "project":
+            yield Source(str(path), scope)
+        elif of_project <= MAX_PROJECT_EXTENSIONS:
+            yield Source(str(path), scope, check=check)
+    if of_project > MAX_PROJECT_EXTENSIONS and problems is not None:
+        sentence = f"The project has {of_project:,} extensions, of which {MAX_PROJECT_EXTENSIONS} are loaded."
+        problems += [sentence] if sentence not in problems else []
 
 
 def installed() -> Iterator[Source]:

@@ -20,7 +20,7 @@ from indus_nb import textcut
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import ToolCallAnswer, ToolCallEvent
 from indus_nb.extensions.kept_rules import KeptRules
-from indus_nb.session.questions import Choice, Question
+from indus_nb.session.questions import Choice, Decision, Question
 from indus_nb.tools import Approval, CallDescription, ToolError
 from indus_nb.tools.description import Target
 from indus_nb.tools.reach import reason_to_ask
@@ -166,8 +166,6 @@ class _Gate:
 
     async def _ask(self, approval: Approval, ctx: Context) -> str | None:
         """Ask the user; return why the call must not run, ``None`` if it may."""
-        if approval.dry_run is not None:
-            approval = replace(approval, outcome=await _tried(approval.dry_run, ctx))
         question, is_whole = _question(approval)
         if not is_whole:
             no, save = Choice(_NO, "no"), Choice(_SAVE, "no")
@@ -180,7 +178,8 @@ class _Gate:
         rules = _rules(approval)
         also = {Choice(f"Yes, and {visible(what)}", "again", visible(what)): do for what, do in approval.also.items()}
         choices = [Choice(_YES, "yes", "Yes"), *also, *rules, Choice(_NO, "no")]
-        decision = await ctx.ui.choose(replace(question, choices=choices, takes_reason=True), signal=ctx.signal)
+        question = replace(question, choices=choices, takes_reason=True)
+        decision = await _decision(question, approval.dry_run, ctx)
         if decision.option in (None, _NO):
             why = f" They said: {decision.reason}" if decision.reason else " Ask what to do instead."
             return f"The user did not allow this call.{why}"
@@ -224,6 +223,18 @@ def _is_readable(rule: str | None) -> TypeGuard[str]:
     return rule is not None and len(rule) <= _MAX_RULE_CHARACTERS and is_plain(rule)
 
 
+async def _decision(question: Question, dry_run: Callable[[], Awaitable[str]] | None, ctx: Context) -> Decision:
+    """Ask at once, and find out meanwhile what the call would do."""
+    if dry_run is None:
+        return await ctx.ui.choose(question, signal=ctx.signal)
+
+    async def find_out() -> Question:
+        return replace(question, outcome=visible(await _tried(dry_run, ctx)))
+
+    pending = replace(question, outcome_pending=True)
+    return await ctx.ui.choose(pending, signal=ctx.signal, later=asyncio.ensure_future(find_out()))
+
+
 async def _tried(dry_run: Callable[[], Awaitable[str]], ctx: Context) -> str:
     """What the call would do, as far as the tool can find out."""
     try:
@@ -249,11 +260,11 @@ def _question(approval: Approval) -> tuple[Question, bool]:
         heading,
         [],
         warnings,
-        visible(approval.outcome or ""),
         preview,
-        approval.names,
-        approval.language,
-        visible(approval.diff or ""),
+        visible(approval.outcome or ""),
+        names=approval.names,
+        language=approval.language,
+        diff=visible(approval.diff or ""),
     )
     if len(question.text()) <= _MAX_QUESTION_CHARACTERS and len(question.diff) <= _MAX_QUESTION_CHARACTERS:
         return question, True

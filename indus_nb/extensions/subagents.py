@@ -42,7 +42,9 @@ from indus_nb.events import (
     ToolOutput,
 )
 from indus_nb.limits import Budget, Gate, Limiter
-from indus_nb.limits.gate import own_sentence
+from indus_nb.limits.budget import spending, spending_from
+from indus_nb.limits.paying import own_sentence, price_problem
+from indus_nb.limits.words import cost_in_words
 from indus_nb.loop import Verdict
 from indus_nb.messages import AssistantMessage, ToolCall, Usage
 from indus_nb.providers.registry import ModelRegistry
@@ -137,6 +139,8 @@ class _Agent:
 
     info: SubagentInfo
     prompt: str
+    paid: Budget
+    """What its requests are charged to."""
     doing: str = ""
     answer: str = ""
     error: str = ""
@@ -154,14 +158,19 @@ class _Agent:
         info = self.info
         words = {"pending": "waits for its turn", "completed": "done", "aborted": "stopped"}
         state = f"failed: {self.error}" if info.status == "failed" else words.get(info.status, self.doing or "begins")
-        cost = [f"${info.cost:.4f}"] if info.requests else []
+        cost = [self.cost] if info.requests else []
         return " · ".join([f"{_MARKS[info.status]} {info.index + 1} {info.description}", _short(state), *cost])
+
+    @property
+    def cost(self) -> str:
+        """What it has cost, in words."""
+        return cost_in_words(self.info.cost, self.paid.unconfirmed, unpriced=self.paid.unpriced)
 
     def result(self, count: int) -> str:
         """What the model reads of it; its own text is marked in each line, so that it can pose as nothing else."""
         info = self.info
         state = "done" if info.status == "completed" else info.status
-        head = f"Agent {info.index + 1} of {count} ({info.description}): {state}, ${info.cost:.4f}"
+        head = f"Agent {info.index + 1} of {count} ({info.description}): {state}, {self.cost}"
         head += f", session {self.path}" if self.path else ""
         text = self.answer if info.status == "completed" else self.error
         return f"{head}\n{_marked(text, min(_MAX_ANSWER_CHARACTERS, _MAX_RESULT_CHARACTERS // count))}"
@@ -200,7 +209,7 @@ class _Call:
         self._tools = tools
         self._context = context
         self._limiter = Limiter(settings.parallel)
-        self._budget = Budget(settings.max_cost)
+        self._budget = Budget(settings.max_cost, (spending(),), recorded=True)
         self._places = asyncio.Semaphore(settings.parallel)
         self._agents: list[_Agent] = []
 
@@ -208,7 +217,10 @@ class _Call:
         for number, task in enumerate(tasks):
             title = self._context.hide(short_title(task, number + 1))
             info = SubagentInfo(index=number, id="", task=self._context.hide(task.prompt), description=title)
-            self._agents.append(_Agent(info, task.prompt))
+            self._agents.append(_Agent(info, task.prompt, Budget(None, (self._budget,))))
+        model = self._session.models.required
+        if (problem := price_problem(model, self._budget)) is not None:
+            raise ToolError(f"{problem} Agents have a limit unless `subagents.maxCost` in settings.json is null.")
         self._report()
         working = [asyncio.create_task(self._work(agent), name="indus_nb sub-agent") for agent in self._agents]
         try:
@@ -230,7 +242,8 @@ class _Call:
             try:
                 session = self._begin(agent)
                 await self._emit(agent, "started")
-                await session.prompt(agent.prompt, source="extension")
+                with spending_from(agent.paid):
+                    await session.prompt(agent.prompt, source="extension")
                 agent.answer = _answer(session)
                 agent.info.status = "completed"
             except asyncio.CancelledError:
@@ -244,15 +257,17 @@ class _Call:
                 await _to_its_end(self._end(agent, session))
 
     def _begin(self, agent: _Agent) -> AgentSession:
-        def paid(dollars: float) -> None:
-            agent.info.cost += dollars
+        def begins() -> None:
             agent.info.requests += 1
 
+        settings = self._settings
         longest = self._session.settings.retry.provider.max_retry_delay_ms / 1000
-        gate = Gate(self._limiter, self._budget, self._settings.max_tokens, paid, longest_pause=longest)
+        gate = Gate(self._limiter, on_begin=begins, longest_pause=longest)
         registry = self._session.registry.behind(gate.provider_for)
         session = self._open(registry, self._tools, _CallersHooks(self._session, agent.name))
         session.settings.retry = self._session.settings.retry
+        session.settings.max_turns, session.settings.timeout = settings.max_turns, settings.timeout_seconds
+        session.state.payer.max_tokens = settings.max_tokens
         agent.info.id = session.store.session_id
         agent.path = None if session.store.path is None else str(session.store.path)
 
@@ -269,6 +284,7 @@ class _Call:
     def _note(self, agent: _Agent, session: AgentSession, event: SessionEvent) -> bool:
         """Take note of what a sub-agent does; returns whether it is worth to be shown."""
         info, hide = agent.info, self._context.hide
+        info.cost = agent.paid.spent
         match event:
             case ToolExecutionStart():
                 about = describe_call(event.tool_name, event.args, session.active_tools).summary
@@ -297,6 +313,7 @@ class _Call:
 
     async def _end(self, agent: _Agent, session: AgentSession | None) -> None:
         agent.doing = ""
+        agent.info.cost = agent.paid.spent
         agent.info.current_tool = agent.info.current_tool_args = None
         if session is not None:
             found = (usage_of(entry) for entry in session.store.entries)
@@ -349,7 +366,9 @@ class _Call:
         parts += [f"{failed} failed"] if (failed := states.count("failed")) else []
         wait = self._limiter.paused_for
         parts += [f"the server asked to wait {wait:.0f} s"] if wait > 1 else []
-        return ", ".join([*parts, f"${self._cost:.4f} of ${self._settings.max_cost:g}"])
+        budget, most = self._budget, self._settings.max_cost
+        cost = cost_in_words(self._cost, budget.unconfirmed, unpriced=budget.unpriced)
+        return ", ".join([*parts, cost if most is None else f"{cost} of ${most:g}"])
 
     @property
     def _cost(self) -> float:

@@ -17,7 +17,7 @@ from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
 from indus_nb.fanout.template import Template
-from indus_nb.fanout.work import MAX_TOKENS, PARALLEL, Question, question
+from indus_nb.fanout.work import MAX_TOKENS, MAX_TURNS, PARALLEL, Question, question
 from indus_nb.start import SessionOptions
 
 
@@ -34,6 +34,8 @@ class MapOptions(TypedDict, total=False):
     rpm: float | None
     max_cost: float | None
     max_tokens: int | None
+    max_turns: int | None
+    timeout: float | None
     journal: Path | str | None
     batch: bool
     over: Executor | None
@@ -62,6 +64,8 @@ class Agent(Definitions):
         rpm: float | None = None,
         max_cost: float | None = None,
         max_tokens: int | None = MAX_TOKENS,
+        max_turns: int | None = MAX_TURNS,
+        timeout: float | None = None,
         journal: Path | str | None = None,
         batch: bool = False,
         over: Executor | None = None,
@@ -87,6 +91,8 @@ class Agent(Definitions):
             rpm: How many requests may begin in a minute.
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
+            max_turns: How many answers the model may give for a row that has tools; ``None`` for no limit.
+            timeout: How many seconds a row may take, waits included.
             journal: A file of what is done: the next call with it asks for nothing that was answered.
             batch: Whether Anthropic may take up to a day for the answers, for half the price. ``parallel`` does not
                 count then. Interrupted, it is left to the next call with the same journal; without one it is cancelled.
@@ -112,6 +118,8 @@ class Agent(Definitions):
             rpm=rpm,
             max_cost=max_cost,
             max_tokens=max_tokens,
+            max_turns=max_turns,
+            timeout=timeout,
             journal=journal,
             batch=batch,
             over=over,
@@ -147,6 +155,8 @@ class Agent(Definitions):
             tools=tuple(options.get("tools", ())),
             more_tools=self.tool_names,
             system_prompt=options.get("system_prompt"),
+            max_turns=options.get("max_turns", MAX_TURNS),
+            timeout=options.get("timeout"),
             jobs_after=0,
         )
         asked = question(

@@ -17,9 +17,10 @@ from indus_nb.answers import AnswerKind, FinalAnswer
 from indus_nb.errors import IndusError, SessionFileError
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
-from indus_nb.limits.budget import Budget
-from indus_nb.limits.gate import Gate, longest_answer_cost, own_sentence
+from indus_nb.limits.budget import Budget, spending_from
+from indus_nb.limits.gate import Gate
 from indus_nb.limits.limiter import Limiter
+from indus_nb.limits.paying import check_price, longest_answer_cost, own_sentence
 from indus_nb.loop.retry import RetrySettings, asked_delay
 from indus_nb.messages import AssistantMessage
 from indus_nb.start import SessionOptions, open_session
@@ -118,6 +119,7 @@ class Asked:
         if self.engine is not None:
             self.engine.lend_to(session)
         registry, reached = self._reached(session.registry, model)
+        check_price(reached, self.budget)
         self.shared = replace(shared, registry=registry, model=reached)
         self.least = longest_answer_cost(reached, self.max_tokens)
         self.identity = {
@@ -161,26 +163,28 @@ class Asked:
         """
         return key_of(prompt=prompt, number=number, **self.identity)
 
-    async def ask(self, prompt: str, key: str, costs: list[float]) -> tuple[Any, Done]:
+    async def ask(self, prompt: str, key: str, paid: Budget) -> tuple[Any, Done]:
         """Ask for one row.
 
         Args:
             prompt: What is asked.
             key: What it is found by in a journal.
-            costs: Gets what each request counts as, also if this is cancelled.
+            paid: Is charged with each request, also if this is cancelled.
 
         Returns:
             The answer, ``None`` if there is none; and what is kept of it.
         """
         session = value = plain = error = None
         try:
-            session = opened = self._open(costs, key, lambda: self.open_sessions.update({opened: True}))
+            session = opened = self._open(key, lambda: self.open_sessions.update({opened: True}))
             self.open_sessions[session] = False
             session.settings.retry = _retry(session.settings.retry)
+            session.state.payer.max_tokens = self.max_tokens or session.state.payer.max_tokens
             calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind)
             # As an extension's, for a row that begins with a slash is no command.
-            await session.prompt(prompt, source="extension", answer=answer)
+            with spending_from(paid):
+                await session.prompt(prompt, source="extension", answer=answer)
             if calls is not None and calls.problem is not None:
                 raise IndusError(calls.problem)  # noqa: TRY301 - as for everything else that ends a row
             value = _value(session.answer_or_raise(), answer)
@@ -194,13 +198,13 @@ class Asked:
                 del self.open_sessions[session]
                 await session.end()
         path = None if session is None else await asyncio.to_thread(_saved, session.store, self.directory)
-        return (None if error else value), Done(None if error else plain, error, sum(costs), path)
+        return (None if error else value), Done(None if error else plain, error, paid.spent, path, paid.unconfirmed)
 
-    def _open(self, costs: list[float], key: str, begin: Callable[[], None]) -> AgentSession:
+    def _open(self, key: str, begin: Callable[[], None]) -> AgentSession:
         if self.shared is None:
             raise RuntimeError("check() comes first")
         name = None if self.batches is None else self.batches.names(key)
-        gate = Gate(self.limiter, self.budget, self.max_tokens, costs.append, self._failed, name, begin)
+        gate = Gate(self.limiter, self._failed, name, begin)
         shared = replace(self.shared, registry=self.shared.registry.behind(gate.provider_for))
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
 

@@ -2,16 +2,21 @@
 
 What this module promises: a row that ``add`` returned for is read again by the next process, also after ``kill -9`` at
 any point and a power cut. Lines are only ever appended; one that is torn is cut off when the file is opened. Of several
-lines of a row the last counts. One process writes to a file at a time. A file that is no journal is left as it is.
+lines of a row the last counts. One process writes to a file at a time, by whatever name. A file that is no journal is
+left as it is. One that goes, is cut off or is replaced by a copy while rows are asked is written anew, and
+``problems`` says so.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
+import math
 import os
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,13 +24,15 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from indus_nb.errors import UsageError
-from indus_nb.files import current_directory, make_private_directory
+from indus_nb.files import current_directory, make_private_directory, others_can_write
 from indus_nb.wire import JsonObject, dump, from_json, random_hex
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
 _HEADER: JsonObject = {"type": "fanout-journal", "version": 1}
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+_TAKEN = "Another process writes to the journal {}. Wait for its end, or name another file."
 
 
 def key_of(**parts: Any) -> str:
@@ -53,12 +60,14 @@ class Done:
         error: Why it failed; ``None`` if it did not.
         cost: What it has cost, in US dollars.
         session: The file of its session, if it has one.
+        unconfirmed: What requests that broke off may have cost besides, in US dollars.
     """
 
     value: Any = None
     error: str | None = None
     cost: float = 0.0
     session: str | None = None
+    unconfirmed: float = 0.0
 
     @property
     def is_good(self) -> bool:
@@ -106,19 +115,31 @@ class Journal:
 
     def __init__(self, path: Path | str) -> None:
         # Whatever it is called: the file must have one lock.
-        self.path = (current_directory() / path).resolve()
+        named = current_directory() / path
+        self.path = named.resolve()
+        if named.is_symlink() and not self.path.exists():
+            raise UsageError(
+                f"The journal {named} is a link to {self.path}, which is not there. Name that file itself."
+            )
+        self.problems: list[str] = []
+        """What happened to the file while it was open, a sentence each."""
+        self._size = 0
         self._rows: dict[str, Done] = {}
         self._times: Counter[str] = Counter()
+        self._costs: defaultdict[str, float] = defaultdict(float)
         self._batches: dict[str, PlannedBatch] = {}
         self._appending = threading.Lock()
         self.cost = 0.0
         """What all rows in the file have cost together, those that were asked again included."""
+        self.unconfirmed = 0.0
+        """What they may have cost besides."""
         try:
             make_private_directory(self.path.parent)
             self._lock = _locked(self.path)
             try:
-                self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._descriptor = os.open(self.path, _FLAGS, 0o600)
                 try:
+                    self._claim()
                     self._read()
                 except BaseException:
                     os.close(self._descriptor)
@@ -202,23 +223,100 @@ class Journal:
     def _keep(self, key: str, done: Done) -> None:
         self._rows[key] = done
         self._times[key] += 1
+        self._costs[key] += done.cost
         self.cost += done.cost
+        self.unconfirmed += done.unconfirmed
 
     def _append(self, *lines: JsonObject) -> None:
-        left = memoryview(b"".join(dump(line) + b"\n" for line in lines))
         with self._appending:  # rows and batches are written by threads of their own
-            end = os.fstat(self._descriptor).st_size
-            try:
-                while left:
-                    left = left[os.write(self._descriptor, left) :]
-                os.fsync(self._descriptor)
-            except BaseException:
-                os.ftruncate(self._descriptor, end)
-                raise
+            self._restore()
+            self._write(b"".join(dump(line) + b"\n" for line in lines))
+
+    def _write(self, content: bytes) -> None:
+        end, left = os.fstat(self._descriptor).st_size, memoryview(content)
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            os.fsync(self._descriptor)
+        except BaseException:
+            os.ftruncate(self._descriptor, end)
+            raise
+        self._size = end + len(content)
+
+    def _restore(self) -> None:
+        """See to it that the file holds what was written, whatever others did to it."""
+        ours = os.fstat(self._descriptor)
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            there = None
+        if there is None or not os.path.samestat(ours, there):
+            self._follow(gone=there is None)
+            ours = os.fstat(self._descriptor)
+        if ours.st_size < self._size:
+            self._note("was cut off by another program")
+            os.ftruncate(self._descriptor, 0)
+            self._write(self._whole())
+        elif ours.st_size > self._size and os.pread(self._descriptor, 1, ours.st_size - 1) != b"\n":
+            self._write(b"\n")  # another program has added something: no line of ours is to be a part of that
+
+    def _follow(self, *, gone: bool) -> None:
+        """Go on in the file that is by that name now: in a new one, or in a copy of ours."""
+        if gone:
+            make_private_directory(self.path.parent)
+        written = os.pread(self._descriptor, self._size, 0)
+        now = os.open(self.path, _FLAGS, 0o600)
+        try:
+            content = os.pread(now, len(written) + 1, 0)
+            if not written.startswith(content):
+                raise OSError(errno.ESTALE, "another file has taken its place")  # noqa: TRY301 - it is closed first
+            self._descriptor, before = now, self._descriptor
+        except BaseException:
+            os.close(now)
+            raise
+        os.close(before)
+        self._claim()
+        self._note("had gone" if gone else "was replaced")
+        self._size = len(content)
+        if len(content) < len(written):
+            os.ftruncate(self._descriptor, 0)
+            self._write(written)
+
+    def _whole(self) -> bytes:
+        lines = [_HEADER]
+        for key, done in self._rows.items():
+            earlier = Done(None, "It was asked again.", self._costs[key] - done.cost)
+            lines += [_line(key, earlier)] * min(1, self._times[key] - 1)
+            lines += [_line(key, replace(earlier, cost=0.0))] * (self._times[key] - 2)
+            lines.append(_line(key, done))
+        for batch in self._batches.values():
+            known: JsonObject = {"batch": batch.token, "planned": batch.planned, "id": batch.id}
+            lines.append(known | {"names": list(batch.names)})
+        return b"".join(dump(line) + b"\n" for line in lines)
+
+    def _note(self, what: str) -> None:
+        sentence = f"The journal {self.path} {what} while rows were asked, and was written anew."
+        if sentence not in self.problems:
+            self.problems.append(sentence)
+
+    def _claim(self) -> None:
+        """Check that the file is ours alone, and keep other processes from writing to it by another name."""
+        state = os.fstat(self._descriptor)
+        if not S_ISREG(state.st_mode):
+            raise UsageError(f"{self.path} is no regular file, so it can be no journal. Name another file.")
+        if others_can_write(state):
+            raise UsageError(
+                f"Other users can write to the journal {self.path}, so its answers may be theirs. Let nobody else "
+                f"write to it (chmod go-w), or name another file."
+            )
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(_TAKEN.format(self.path)) from error
+        except OSError:  # no such locks on this disk: that by the name counts
+            return
 
     def _read(self) -> None:
-        if not S_ISREG(os.fstat(self._descriptor).st_mode):
-            raise UsageError(f"{self.path} is no regular file, so it can be no journal. Name another file.")
         with open(self._descriptor, "rb", closefd=False) as file:
             content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -229,6 +327,7 @@ class Journal:
                 raise UsageError(f"{self.path} is no journal of this program. It is left as it is; name another file.")
         elif header is not None and header.get("version") != _HEADER["version"]:
             raise UsageError(f"The journal {self.path} is of another version of this program. Name another file.")
+        self._size = len(whole)
         if len(whole) < len(content):
             os.ftruncate(self._descriptor, len(whole))
         if not whole:
@@ -254,19 +353,23 @@ class Journal:
 
 def _line(key: str, done: Done) -> JsonObject:
     line: JsonObject = {"key": key, "value": done.value, "cost": done.cost}
-    return line | {
-        name: value for name, value in (("error", done.error), ("session", done.session)) if value is not None
-    }
+    more = (("error", done.error), ("session", done.session), ("unconfirmed", done.unconfirmed or None))
+    return line | {name: value for name, value in more if value is not None}
 
 
 def _done(fields: Mapping[str, Any]) -> Done:
-    error, cost, session = fields.get("error"), fields.get("cost"), fields.get("session")
+    error, session = fields.get("error"), fields.get("session")
     return Done(
         fields.get("value"),
         error if isinstance(error, str) else None,
-        float(cost) if isinstance(cost, int | float) else 0.0,
+        _amount(fields.get("cost")),
         session if isinstance(session, str) else None,
+        _amount(fields.get("unconfirmed")),
     )
+
+
+def _amount(value: object) -> float:
+    return max(0.0, float(value)) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def _object(line: bytes) -> JsonObject | None:
@@ -284,7 +387,5 @@ def _locked(path: Path) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
-        raise UsageError(
-            f"Another process writes to the journal {path}. Wait for its end, or name another file."
-        ) from error
+        raise UsageError(_TAKEN.format(path)) from error
     return lock

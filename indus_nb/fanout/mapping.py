@@ -81,12 +81,21 @@ class Map:
         asked: The question.
         known: What came of the rows before.
         spent: What that has cost, in US dollars.
+        unconfirmed: What it may have cost besides.
     """
 
-    def __init__(self, data: object, asked: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0) -> None:
+    def __init__(
+        self,
+        data: object,
+        asked: Question,
+        known: Sequence[RowAnswer] = (),
+        spent: float = 0.0,
+        unconfirmed: float = 0.0,
+    ) -> None:
         self._data = data
         self._question = asked
-        self._work = Work(asked, known, spent)
+        self.work = Work(asked, known, spent, unconfirmed)
+        """What asks for the rows."""
         self._interrupted = False
 
     def here(self, reporter: Reporter) -> Answers:
@@ -103,7 +112,7 @@ class Map:
         Raises:
             IndusError: Nothing could be asked.
         """
-        work = self._work
+        work = self.work
         shown = _Contained(reporter)
         rows: list[RowAnswer] = []
         errors: list[BaseException] = []
@@ -138,22 +147,24 @@ class Map:
     def interrupt(self) -> None:
         """Let no more rows begin; called again, cut off the rows that are asked. From any thread, or a signal."""
         if self._interrupted:
-            self._work.cancel()
+            self.work.cancel()
         self._interrupted = True
-        self._work.stop()
+        self.work.stop()
 
     async def on_loop(self) -> Answers:
         """Ask on the loop that runs."""
-        return self._answers(await self._work.run())
+        return self._answers(await self.work.run())
 
     def _answers(self, rows: Sequence[RowAnswer]) -> Answers:
-        asked, work = self._question, self._work
+        asked, work = self._question, self.work
         return Answers(
             self._data,
             asked.table,
             rows,
             asked.kind,
             cost=work.cost,
+            unconfirmed=work.unconfirmed,
+            unpriced=work.budget.unpriced,
             problems=work.problems,
             again=lambda known, changes: self._again(known, changes).here(
                 usual_reporter() if changes.get("progress", True) else Reporter()
@@ -166,4 +177,4 @@ class Map:
         if unknown := sorted(changed.keys() - _AGAIN):
             taken = ", ".join(sorted(_AGAIN))
             raise TypeError(f"retry() takes {taken} and progress, not {unknown[0]!r}")
-        return Map(self._data, replace(self._question, **changed), known.rows, known.cost)
+        return Map(self._data, replace(self._question, **changed), known.rows, known.cost, known.cost_unconfirmed)

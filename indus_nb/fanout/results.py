@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import html
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, overload
 
+from indus_nb import textcut
 from indus_nb.answers import AnswerKind
 from indus_nb.errors import IndusError
 from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.words import rows_of
-from indus_nb.wire import JsonObject
+from indus_nb.limits.words import cost_in_words
+from indus_nb.wire import JsonObject, dump
 
 ANSWER = "answer"
 """The column of answers that have no fields."""
+_FIRST_ROWS = 5
+_MOST_COLUMNS = 8
+_MOST_REASONS = 3
+_MAX_CELL_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,7 @@ class RowAnswer:
         session: The file of its session, which can be opened, exported and continued.
         plain: The answer as JSON values.
         answered: Whether there is an answer.
+        unconfirmed: What requests of it that broke off may have cost besides, in US dollars.
     """
 
     value: Any = None
@@ -37,6 +46,7 @@ class RowAnswer:
     session: str | None = None
     plain: Any = None
     answered: bool = False
+    unconfirmed: float = 0.0
 
 
 Again: TypeAlias = Callable[["Answers", dict[str, Any]], "Answers"]
@@ -52,6 +62,8 @@ class Answers(Sequence[Any]):
         rows: What came of each.
         kind: The type of the answers; ``None`` for texts.
         cost: What all of it has cost, in US dollars.
+        unconfirmed: What requests that broke off may have cost besides.
+        unpriced: Whether the price of requests is unknown.
         problems: What was found wrong and did no harm.
         again: Asks for the rows that have no answer.
         again_async: The same for programs with an event loop.
@@ -65,6 +77,8 @@ class Answers(Sequence[Any]):
         kind: AnswerKind | None,
         *,
         cost: float,
+        unconfirmed: float = 0.0,
+        unpriced: bool = False,
         problems: Sequence[str],
         again: Again,
         again_async: AgainAsync,
@@ -77,7 +91,14 @@ class Answers(Sequence[Any]):
         self.rows = tuple(rows)
         """What came of each row, with errors, costs and sessions."""
         self.cost = cost
-        """What all of it has cost in US dollars, with what a journal says of earlier processes."""
+        """What all of it has cost in US dollars, with what a journal says of earlier processes.
+
+        Of requests that broke off it is what they had read and what had arrived of their answers.
+        """
+        self.cost_unconfirmed = unconfirmed
+        """What requests that broke off may have cost besides, in US dollars at most. It counts against ``max_cost``."""
+        self.cost_unknown = unpriced
+        """Whether the price of the model is unknown, so that ``cost`` says nothing."""
         self.problems = tuple(problems)
         """What was found wrong and did no harm, a sentence each."""
 
@@ -97,6 +118,23 @@ class Answers(Sequence[Any]):
     def __repr__(self) -> str:
         return f"<{self.summary}>"
 
+    def _repr_html_(self) -> str:
+        """How it went, the first rows with their answers, and why others have none: for notebooks."""
+        added = {name: values for name, values in self._added().items() if name not in ("error", "session")}
+        names = [*self._table.columns[:_MOST_COLUMNS], *added]
+        shown = [
+            [row.get(name) if name not in added else added[name][number] for name in names]
+            for number, row in enumerate(self._table.rows[:_FIRST_ROWS])
+        ]
+        head = "".join(f"<th>{_cell(name)}</th>" for name in names)
+        body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in shown)
+        reasons = Counter(row.error for row in self.rows if row.error is not None).most_common(_MOST_REASONS)
+        failures = "".join(f"<li>{rows_of(times)}: {_cell(reason)}</li>" for reason, times in reasons)
+        again = "<p><code>retry()</code> asks for the rows without an answer once more.</p>" if self.failed else ""
+        more = f"<p>The first {len(shown)} rows; <code>frame</code> has all.</p>" if len(shown) < len(self) else ""
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if shown else ""
+        return f"<p>{_cell(self.summary)}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
+
     @property
     def summary(self) -> str:
         """How it went, in a line."""
@@ -105,7 +143,7 @@ class Answers(Sequence[Any]):
         parts = [f"{rows_of(len(self.rows))}", f"{len(self.rows) - len(self.failed):,} answered"]
         parts += [f"{errors:,} failed"] if errors else []
         parts += [f"{missing:,} not asked"] if missing else []
-        return ", ".join([*parts, f"${self.cost:.4f}"])
+        return ", ".join([*parts, cost_in_words(self.cost, self.cost_unconfirmed, unpriced=self.cost_unknown)])
 
     @property
     def failed(self) -> list[int]:
@@ -133,7 +171,7 @@ class Answers(Sequence[Any]):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns that ``records`` and ``frame`` have besides those of the data."""
+        """The names of the columns that ``records`` has besides those of the data."""
         return list(self._added())
 
     @property
@@ -151,7 +189,7 @@ class Answers(Sequence[Any]):
 
     @property
     def frame(self) -> Any:
-        """The rows as a data frame, with the columns that ``records`` has besides theirs.
+        """The rows as a data frame, with the columns that ``records`` has besides theirs, but for ``session``.
 
         It is one of polars or of Dask if the data was one, and of pandas otherwise; the rows of a data frame of pandas
         keep their index and types. In one of Dask the columns are added to each partition where it lives.
@@ -163,27 +201,30 @@ class Answers(Sequence[Any]):
         data: Any = self._data
         if library == "polars" and hasattr(data, "with_columns"):
             polars = sys.modules["polars"]
-            added = self._added().items()
+            added = self._added(sessions=False).items()
             return data.with_columns([polars.Series(name, values, strict=False) for name, values in added])
         try:
             import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
         except ImportError as error:
             raise IndusError("There is no pandas here to make a frame with: install it, or use `records`.") from error
         if isinstance(data, Partitions):
-            added = {name: pd.Series(values, dtype=_pandas_type(values)) for name, values in self._added().items()}
+            added = {
+                name: pd.Series(values, dtype=_pandas_type(values))
+                for name, values in self._added(sessions=False).items()
+            }
             return data.with_columns(added)
         if isinstance(data, pd.DataFrame):
             frame = data.copy()
         else:
             frame = pd.DataFrame({name: self._values(name) for name in self._table.columns}, index=range(len(self)))
-        for name, values in self._added().items():
+        for name, values in self._added(sessions=False).items():
             frame[name] = pd.Series(values, index=frame.index, dtype=_pandas_type(values))
         return frame
 
     def _values(self, column: str) -> list[Any]:
         return [row.get(column) for row in self._table.rows]
 
-    def _added(self) -> dict[str, list[Any]]:
+    def _added(self, *, sessions: bool = True) -> dict[str, list[Any]]:
         taken = set(self._table.columns)
         columns: dict[str, list[Any]] = {}
 
@@ -200,8 +241,15 @@ class Answers(Sequence[Any]):
         else:
             add(ANSWER, plains)
         add("error", [row.error for row in self.rows])
-        add("session", [row.session for row in self.rows])
+        if sessions:
+            add("session", [row.session for row in self.rows])
         return columns
+
+
+def _cell(value: object) -> str:
+    """A value as a cell of a page: one line, and nothing that a page obeys."""
+    text = "" if value is None else value if isinstance(value, str) else dump(value).decode()
+    return html.escape(textcut.one_line(text, _MAX_CELL_CHARACTERS))
 
 
 def _pandas_type(values: Sequence[object]) -> Any:

@@ -27,14 +27,16 @@ from indus_nb.fanout.journal import Done, Journal
 from indus_nb.fanout.results import RowAnswer
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.template import Template
-from indus_nb.fanout.words import duration
-from indus_nb.limits.budget import Budget
+from indus_nb.fanout.words import duration, rows_of
+from indus_nb.limits.budget import Budget, spending
 from indus_nb.limits.limiter import Limiter
+from indus_nb.limits.words import cost_in_words
 from indus_nb.start import SessionOptions
 from indus_nb.terminal import plain
 
 if TYPE_CHECKING:
     from indus_nb.fanout.batches import Batches
+    from indus_nb.session.session import AgentSession
 
 PARALLEL = 8
 """How many rows are asked at once unless another number is asked for."""
@@ -43,6 +45,9 @@ _MAX_FAILURE_CHARACTERS = 80
 _CUT_OFF = "It was cut off before its answer had come."
 MAX_TOKENS = 4096
 """The longest answer of a row unless another is asked for, so that little money is reserved for each request."""
+
+MAX_TURNS = 50
+"""How many answers the model may give for a row unless another number is asked for: nobody watches over it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +168,10 @@ class Progress:
     kept: int = 0
     """How many were answered before, and are not asked."""
     cost: float = 0.0
+    unconfirmed: float = 0.0
+    """What requests that broke off may have cost besides."""
+    unpriced: bool = False
+    """Whether the price of requests is unknown."""
     started: float = field(default_factory=time.monotonic)
     paused_until: float = 0.0
     waiting: str = ""
@@ -186,7 +195,8 @@ class Progress:
     @property
     def spent(self) -> str:
         """How many rows have failed, if any, and what all of it has cost."""
-        return ", ".join([*([f"{self.failed:,} failed"] if self.failed else []), f"${self.cost:.4f}"])
+        cost = cost_in_words(self.cost, self.unconfirmed, unpriced=self.unpriced)
+        return ", ".join([*([f"{self.failed:,} failed"] if self.failed else []), cost])
 
     @property
     def state(self) -> str:
@@ -216,20 +226,29 @@ class Work:
         question: What is asked.
         known: What came of the rows before; those with an answer are not asked.
         spent: What they have cost, in US dollars, if no journal says it.
+        unconfirmed: What they may have cost besides.
     """
 
-    def __init__(self, question: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0) -> None:
+    def __init__(
+        self, question: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0, unconfirmed: float = 0.0
+    ) -> None:
+        self.budget = Budget(question.max_cost, (spending(),))
+        """What all of it is charged to, within what the code spends from that asks."""
         self._question = question
         self._known = known
-        self._spent = spent
+        self._spent = spent, unconfirmed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: list[asyncio.Task[None]] = []
         self._stopping = self._cancelled = False
         self._batches: Batches | None = None
         self._parallel = question.parallel
         self.progress = Progress(len(question.table.rows))
+        self.on_checked: Callable[[AgentSession], None] = lambda _: None
+        """Called with the session that the rows work for, before the first is asked; on the loop."""
         self.problems: list[str] = []
-        self.cost = spent
+        self._unwritten: dict[str, Done] = {}
+        self._journal_problem: str | None = None
+        self.cost, self.unconfirmed = spent, unconfirmed
 
     async def run(self) -> list[RowAnswer]:
         """Ask for all rows.
@@ -242,7 +261,7 @@ class Work:
         """
         self._loop = asyncio.get_running_loop()
         question = self._question
-        budget = Budget(question.max_cost)
+        budget = self.budget
         if question.batch:
             from indus_nb.fanout.batches import MAX_ROWS, Batches
 
@@ -262,6 +281,8 @@ class Work:
         )
         try:
             self.problems += asked.check()
+            if asked.leading is not None:
+                self.on_checked(asked.leading)
             if asked.engine is not None:
                 await asked.engine.check(lambda: self._stopping)
             return await self._run(asked)
@@ -275,8 +296,9 @@ class Work:
         try:
             if self._batches is not None and journal is not None:
                 self._batches.restore(journal)
-            budget.charge(spent := max(self._spent, 0.0 if journal is None else journal.cost))
-            self.progress.cost = spent
+            kept = (0.0, 0.0) if journal is None else (journal.cost, journal.unconfirmed)
+            budget.charge(*max(self._spent, kept, key=sum))
+            self._note_cost(budget)
             rows, keys = self._rows(asked, journal)
             waiting = (number for number, row in enumerate(rows) if not row.answered and row.error is None)
             writer = _Writer(journal)
@@ -297,14 +319,31 @@ class Work:
                 await self._ended(asked)
             finally:
                 await writer.close()
+                await self._write_rest(writer)
+                self.problems += [] if journal is None else journal.problems
                 if self._batches is not None:
                     await self._batches.close(cancel=self._cancelled)
                     self.problems += self._batches.problems
-            self.cost = self.progress.cost = budget.spent
+            self._note_cost(budget)
         finally:
             if journal is not None:
                 journal.close()
         return rows
+
+    async def _write_rest(self, writer: _Writer) -> None:
+        """Write down once more what could not be, and say what is lost with the process."""
+        if self._journal_problem is None:
+            return
+        sentence = f"The journal cannot be written ({self._journal_problem}), so the other rows are not asked."
+        try:
+            for key, done in self._unwritten.items():
+                await writer.add(key, done)
+        except OSError:
+            sentence += (
+                f" {rows_of(len(self._unwritten))} with an answer are in no file, and would be asked and paid again: "
+                "save them from what this call returns."
+            )
+        self.problems.append(sentence)
 
     def stop(self) -> None:
         """Let no row begin, and those that were asked come to their end; from any thread."""
@@ -334,6 +373,7 @@ class Work:
     async def _ended(self, asked: Asked) -> None:
         """Wait for the workers; after a stop not for rows that wait for another attempt, or for their first one."""
         ended = asyncio.gather(*self._workers)  # one to wait for: there may be thousands
+        ended.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody asks for it
         try:
             while not ended.done():
                 await asyncio.wait([ended], timeout=0.2)
@@ -386,18 +426,21 @@ class Work:
             value = stored.value if kind is None else kind.read(stored.value)
         except InvalidValueError:
             return RowAnswer()  # the type takes it no more, so the row is asked again
-        return RowAnswer(value, None, stored.cost, stored.session, stored.value, answered=True)
+        return RowAnswer(
+            value, None, stored.cost, stored.session, stored.value, answered=True, unconfirmed=stored.unconfirmed
+        )
 
     async def _row(self, asked: Asked, writer: _Writer, prompt_and_key: tuple[str, str]) -> RowAnswer:
         prompt, key = prompt_and_key
         if (sentence := asked.budget.refusal(asked.least)) is not None:
             return RowAnswer(error=sentence)
-        costs: list[float] = []
+        paid = Budget(None, (asked.budget,))
         try:
-            value, done = await asked.ask(prompt, key, costs)
+            value, done = await asked.ask(prompt, key, paid)
         except asyncio.CancelledError:
-            if costs and self._batches is None:  # what batches have cost is known once they are collected
-                writer.put(key, Done(None, _CUT_OFF, sum(costs)))
+            # What batches have cost is known once they are collected.
+            if (paid.spent or paid.unconfirmed) and self._batches is None:
+                writer.put(key, Done(None, _CUT_OFF, paid.spent, unconfirmed=paid.unconfirmed))
             raise
         if self._batches is not None and done.error is not None and self._batches.is_left(key):
             return RowAnswer(error=None if self._stopping else done.error)
@@ -407,9 +450,17 @@ class Work:
             await writer.add(key, done)
         except OSError as error:
             # What is paid for is kept in memory, and nothing more is paid for that would be lost with the process.
-            self.problems.append(f"The journal cannot be written ({error.strerror}), so the other rows are not asked.")
+            self._unwritten[key] = done
+            self._journal_problem = error.strerror or str(error)
             self.stop()
-        return RowAnswer(value, done.error, done.cost, done.session, done.value, answered=done.is_good)
+        return RowAnswer(
+            value, done.error, done.cost, done.session, done.value, answered=done.is_good, unconfirmed=done.unconfirmed
+        )
+
+    def _note_cost(self, budget: Budget) -> None:
+        self.cost = self.progress.cost = budget.spent
+        self.unconfirmed = self.progress.unconfirmed = budget.unconfirmed
+        self.progress.unpriced = budget.unpriced
 
     def _note_failure(self, why: str) -> None:
         self.progress.failure = textcut.one_line(plain(why), _MAX_FAILURE_CHARACTERS)
@@ -418,7 +469,7 @@ class Work:
         progress = self.progress
         progress.done += row.answered or row.error is not None
         progress.failed += row.error is not None
-        progress.cost = budget.spent
+        self._note_cost(budget)
         progress.failure = ""
         progress.paused_until = time.monotonic() + limiter.paused_for if math.isfinite(limiter.paused_for) else 0.0
 

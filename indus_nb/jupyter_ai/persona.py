@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from jupyter_ai_persona_manager import PersonaDefaults
 from jupyterlab_chat.models import Message
 
 from indus_nb.console.acp.peer import AUTHENTICATION_REQUIRED
+from indus_nb.own_imports import PROGRAM
 
 _AVATAR = Path(__file__).with_name("avatar.svg")
 
@@ -23,7 +23,7 @@ _AVATAR = Path(__file__).with_name("avatar.svg")
 class IndusPersona(BaseAcpPersona):
     """The agent as one of Jupyter AI's personas; all chats share one process."""
 
-    program = (sys.executable, "-m", "indus_nb", "--mode", "acp", "--kernel", "any")
+    program = (*PROGRAM, "--mode", "acp", "--kernel", "any")
     """That of this environment: what is first on PATH may be another's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -3,5 +3,6 @@
 from indus_nb.limits.budget import Budget, BudgetExhaustedError, Reservation
 from indus_nb.limits.gate import Gate
 from indus_nb.limits.limiter import Limiter
+from indus_nb.limits.paying import Payer
 
-__all__ = ["Budget", "BudgetExhaustedError", "Gate", "Limiter", "Reservation"]
+__all__ = ["Budget", "BudgetExhaustedError", "Gate", "Limiter", "Payer", "Reservation"]

@@ -1,20 +1,29 @@
-"""One amount of money for all workers: reserved before a request, and what it did not cost given back.
+"""Money: reserved before a request, and what that did not cost given back. Budgets stand inside one another.
 
-What this module promises: what was spent and what is reserved never exceed the limit together. A request may cost more
-than was reserved for it, so what was spent may pass the limit by that much for each request that goes on, and by no
-more. Amounts are added as whole billionths of a dollar, so that sums are exact.
+What this module promises: what was spent, what may have been spent and what is reserved never exceed a limit together,
+neither that of the budget that is asked nor that of any budget that it stands in. A request may cost more than was
+reserved for it, so what was spent may pass the limit by that much for each request that goes on, and by no more.
+Amounts are added as whole billionths of a dollar, so that sums are exact. Budgets may be used from several event loops
+and threads; ``spending`` is the budget that the code at hand spends from.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from indus_nb.errors import IndusError, UsageError
+from indus_nb.messages import Usage
 
 _UNIT = 1_000_000_000
+_RAISE = "Raise the budget to go on; what is done is kept."
+_lock = threading.Lock()
 
 
 class BudgetExhaustedError(IndusError):
@@ -24,108 +33,293 @@ class BudgetExhaustedError(IndusError):
 class Reservation:
     """Money that is kept for one request."""
 
-    def __init__(self, amount: int) -> None:
+    def __init__(self, amount: int, settle: Callable[[Reservation], None]) -> None:
         self.amount = amount
+        self._settle = settle
+        self._is_settled = False
         self.cost: int | None = None
-
-    def spend(self, dollars: float) -> None:
-        """Say what the request has cost; several amounts are added."""
-        self.cost = (self.cost or 0) + _billionths(dollars)
+        self.unconfirmed = 0
+        self.usage = Usage()
 
     @property
-    def charged(self) -> float:
-        """What it counts as, in US dollars: what it has cost, or as long as nobody has said that, what was reserved."""
-        return (self.amount if self.cost is None else self.cost) / _UNIT
+    def dollars(self) -> float:
+        """What is reserved, in US dollars."""
+        return self.amount / _UNIT
+
+    def spend(self, dollars: float, unconfirmed: float = 0.0) -> None:
+        """Set what the request has cost.
+
+        Args:
+            dollars: What it has cost at least.
+            unconfirmed: What it may have cost besides.
+        """
+        self.cost, self.unconfirmed = _billionths(dollars), _billionths(unconfirmed)
+
+    def release(self) -> None:
+        """Give back what the request has not cost; does nothing the second time."""
+        if not self._is_settled:
+            self._is_settled = True
+            self._settle(self)
+
+
+@dataclass(eq=False, slots=True)
+class _Account:
+    """What one budget keeps account of, in billionths of a dollar; changed under the lock alone."""
+
+    limit: int | None
+    of_session: bool
+    recorded: bool
+    spent: int = 0
+    unconfirmed: int = 0
+    reserved: int = 0
+    unpriced: bool = False
+    nested: Usage = field(default_factory=Usage)
+    waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = field(
+        default_factory=dict[asyncio.Future[None], asyncio.AbstractEventLoop]
+    )
+
+    def has_room(self, amount: int) -> bool:
+        """Whether so much could be spent once others have given back all that is reserved."""
+        return self.limit is None or self.spent + self.unconfirmed + amount <= self.limit
+
+    def free(self) -> int:
+        """What could be reserved now."""
+        return (self.limit or 0) - self.spent - self.unconfirmed - self.reserved
+
+    def refusal(self, amount: int) -> str:
+        """Why there is no room."""
+        limit, spent = (self.limit or 0) / _UNIT, f"${self.spent / _UNIT:.4f}"
+        if not amount:
+            return f"The budget of ${limit:g} is spent: {spent}. {_RAISE}"
+        more = f", up to ${self.unconfirmed / _UNIT:.4f} more may be by requests that broke off" * bool(
+            self.unconfirmed
+        )
+        return (
+            f"The budget of ${limit:g} has no room: {spent} are spent{more}, and the next request may cost "
+            f"${amount / _UNIT:.4f}. {_RAISE}"
+        )
 
 
 class Budget:
-    """Keeps account; to be used on one event loop.
+    """Keeps account of the requests of a session, of rows or of sub-agents.
 
     Args:
         limit: US dollars; ``None`` for no limit.
+        inside: Budgets that are charged too, and whose limits hold too.
+        of_session: Whether it is that of a session, whose messages record what its own requests used.
+        recorded: Whether what is spent here is recorded in the session that it stands in.
 
     Raises:
         UsageError: The limit is not above zero.
     """
 
-    def __init__(self, limit: float | None = None) -> None:
+    def __init__(
+        self,
+        limit: float | None = None,
+        inside: tuple[Budget | None, ...] = (),
+        *,
+        of_session: bool = False,
+        recorded: bool = False,
+    ) -> None:
         if limit is not None and not 0 < limit < math.inf:
             raise UsageError("A budget is an amount of US dollars above zero.")
-        self._limit = None if limit is None else _billionths(limit)
-        self._spent = self._reserved = 0
-        self._settled = asyncio.Condition()
-        self.waiting = 0
+        self._own = _Account(None if limit is None else _billionths(limit), of_session, recorded)
+        outer = (account for budget in inside if budget is not None for account in budget.accounts)
+        self.accounts: tuple[_Account, ...] = tuple(dict.fromkeys((self._own, *outer)))
+        """Its own account, and those of the budgets that it stands in, each once."""
+
+    @property
+    def waiting(self) -> int:
         """How many requests wait for money that others hold."""
+        return len(self._own.waiting)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it, or one that it stands in, has a limit."""
+        return any(account.limit is not None for account in self.accounts)
 
     @property
     def spent(self) -> float:
-        """What requests that have ended did cost, in US dollars."""
-        return self._spent / _UNIT
+        """What requests that have ended did cost at least, in US dollars."""
+        return self._own.spent / _UNIT
+
+    @property
+    def unconfirmed(self) -> float:
+        """What requests that broke off may have cost besides, in US dollars; it counts against the limit."""
+        return self._own.unconfirmed / _UNIT
+
+    @property
+    def unpriced(self) -> bool:
+        """Whether requests were made whose price is unknown."""
+        return self._own.unpriced
 
     @property
     def left(self) -> float:
-        """What could still be reserved; without a limit infinite."""
-        return math.inf if self._limit is None else max(0, self._limit - self._spent - self._reserved) / _UNIT
+        """What could still be reserved of its own limit; without one infinite."""
+        return math.inf if self._own.limit is None else max(0, self._own.free()) / _UNIT
 
-    def charge(self, dollars: float) -> None:
-        """Count what was spent before, by an earlier process."""
-        self._spent += _billionths(dollars)
+    def for_code(self) -> Budget:
+        """Return what code is to spend from that works for this budget's session, and for whoever spends at hand."""
+        outer = spending()
+        return outer if outer is not None and self._own in outer.accounts else Budget(None, (self, outer))
 
-    @asynccontextmanager
-    async def request(self, estimate: float) -> AsyncGenerator[Reservation]:
-        """Reserve money for a request; waits while others hold what they may give back.
-
-        A request that does not say what it has cost, for it broke off, is counted as what was reserved.
+    def charge(self, dollars: float, unconfirmed: float = 0.0) -> None:
+        """Count what was spent before, by an earlier process.
 
         Args:
-            estimate: What it may cost, in US dollars.
-
-        Yields:
-            The reservation, which is told what the request has cost.
-
-        Raises:
-            BudgetExhaustedError: The limit would be passed, whatever the others give back.
+            dollars: What was spent.
+            unconfirmed: What may have been spent besides.
         """
-        reservation = Reservation(_billionths(estimate))
-        async with self._settled:
-            while not self._fits(reservation.amount):
-                self.waiting += 1
-                try:
-                    await self._settled.wait()
-                finally:
-                    self.waiting -= 1
-            self._reserved += reservation.amount
-        try:
-            yield reservation
-        finally:
-            # Without an await before it, so that a cancelled request is accounted for too.
-            self._reserved -= reservation.amount
-            self._spent += reservation.amount if reservation.cost is None else reservation.cost
-            await asyncio.shield(self._tell())
+        with _lock:
+            self._own.spent += _billionths(dollars)
+            self._own.unconfirmed += _billionths(unconfirmed)
 
-    def _fits(self, amount: int) -> bool:
-        if self._limit is None:
-            return True
-        if (sentence := self._refusal(amount)) is not None:
-            raise BudgetExhaustedError(sentence)
-        return self._spent + self._reserved + amount <= self._limit
+    def take_nested(self) -> Usage:
+        """Return what other sessions have used within this one since the last time, and no entry of its file says."""
+        with _lock:
+            nested, self._own.nested = self._own.nested, Usage()
+        return nested
 
     def refusal(self, estimate: float) -> str | None:
         """Return why no request of such a cost can begin any more, in US dollars; ``None`` if one could."""
-        return self._refusal(_billionths(estimate))
+        with _lock:
+            return self._refusal(_billionths(estimate))
 
     def _refusal(self, amount: int) -> str | None:
-        if self._limit is None or self._spent + amount <= self._limit:
-            return None
-        return (
-            f"The budget of ${self._limit / _UNIT:g} has no room: ${self.spent:.4f} are spent, and the next request "
-            f"may cost ${amount / _UNIT:.4f}. Raise the budget to go on; what is done is kept."
-        )
+        return next((account.refusal(amount) for account in self.accounts if not account.has_room(amount)), None)
 
-    async def _tell(self) -> None:
-        async with self._settled:
-            self._settled.notify_all()
+    @asynccontextmanager
+    async def request(self, estimate: float, least: float | None = None) -> AsyncGenerator[Reservation]:
+        """Reserve money for a request; waits while others hold what they may give back.
+
+        A request that does not set what it has cost is counted as one that may have cost what was reserved.
+
+        Args:
+            estimate: What it may cost, in US dollars.
+            least: What it may be cut down to, if there is not more left.
+
+        Yields:
+            The reservation, where what the request has cost is to be set.
+
+        Raises:
+            BudgetExhaustedError: A limit would be passed, whatever the others give back.
+        """
+        most = _billionths(estimate)
+        least_amount = most if least is None else min(most, _billionths(least))
+        while isinstance(amount := self._reserve(most, least_amount), asyncio.Future):
+            await self._released(amount)
+        reservation = Reservation(amount, self._settle)
+        try:
+            yield reservation
+        finally:
+            # Without an await, so that a cancelled request is accounted for too.
+            reservation.release()
+
+    def _reserve(self, most: int, least: int) -> int | asyncio.Future[None]:
+        """Reserve what is free of ``most``, or return what ends when others have given something back."""
+        with _lock:
+            if (sentence := self._refusal(least)) is not None:
+                raise BudgetExhaustedError(sentence)
+            free = min((account.free() for account in self.accounts if account.limit is not None), default=most)
+            if free < least:
+                loop = asyncio.get_running_loop()
+                future: asyncio.Future[None] = loop.create_future()
+                for account in self.accounts:
+                    account.waiting[future] = loop
+                return future
+            amount = min(most, free)
+            for account in self.accounts:
+                account.reserved += amount
+            return amount
+
+    async def _released(self, future: asyncio.Future[None]) -> None:
+        try:
+            await future
+        finally:
+            with _lock:
+                for account in self.accounts:
+                    account.waiting.pop(future, None)
+
+    def _settle(self, reservation: Reservation) -> None:
+        cost = reservation.cost or 0
+        unconfirmed = reservation.amount if reservation.cost is None else reservation.unconfirmed
+        waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
+        with _lock:
+            for account in self.accounts:
+                account.reserved -= reservation.amount
+                account.spent += cost
+                account.unconfirmed += unconfirmed
+                account.unpriced |= bool(reservation.usage.cost.unknown)
+                waiting |= account.waiting
+            for account in self._unrecorded():
+                account.nested += reservation.usage
+        for future, loop in waiting.items():
+            with suppress(RuntimeError):  # its loop is closed, so nothing waits there
+                loop.call_soon_threadsafe(_wake, future)
+
+    def _unrecorded(self) -> Iterator[_Account]:
+        """The accounts of sessions that have no message or entry of a request: not its own, nor behind one that has."""
+        sessions = 0
+        for account in self.accounts:
+            if account.recorded:
+                return
+            sessions += account.of_session
+            if account.of_session and sessions > 1:
+                yield account
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _billionths(dollars: float) -> int:
     return round(dollars * _UNIT)
+
+
+# Which budget code spends from
+
+_spending: ContextVar[Budget | None] = ContextVar("indus_nb budget", default=None)
+_running: list[tuple[frozenset[threading.Thread], Budget]] = []
+_threads: WeakKeyDictionary[threading.Thread, Budget] = WeakKeyDictionary()
+
+
+def spending() -> Budget | None:
+    """Return the budget that the code at hand spends from: that of the run which has it carried out, if one does."""
+    found = _spending.get()
+    if found is not None or not (_running or _threads):
+        return found
+    thread = threading.current_thread()
+    with _lock:
+        if (adopted := _threads.get(thread)) is not None:
+            return adopted
+        return next((budget for before, budget in reversed(_running) if thread not in before), None)
+
+
+@contextmanager
+def spending_from(budget: Budget | None) -> Generator[None]:
+    """Let what is called here, and tasks that it begins, spend from ``budget``."""
+    token = _spending.set(budget)
+    try:
+        yield
+    finally:
+        _spending.reset(token)
+
+
+@contextmanager
+def code_spends_from(budget: Budget | None) -> Generator[None]:
+    """Let code spend from ``budget``, and the threads that it starts, also once it has ended."""
+    if budget is None:
+        yield
+        return
+    before = frozenset(threading.enumerate())
+    running = (before, budget)
+    with _lock:
+        _running.append(running)
+    try:
+        with spending_from(budget):
+            yield
+    finally:
+        with _lock:
+            _running.remove(running)
+            _threads.update((thread, budget) for thread in threading.enumerate() if thread not in before)

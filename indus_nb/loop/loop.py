@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -188,7 +189,12 @@ async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[
     if not await _deliver(run, run.steering) and not prompts:
         await _deliver(run, run.follow_up)
     while True:
+        for watcher in run.watchers:
+            for note in watcher.before_answer():
+                await _add(run, note)
         answer = await _answer(run)
+        for watcher in run.watchers:
+            watcher.after_answer(answer)
         failed = answer.stop_reason in ("error", "aborted")
         results, enough = ([], False) if failed else await _run_tool_calls(run, answer.tool_calls)
         await run.emit(TurnEnd(message=answer, tool_results=results))
@@ -252,14 +258,15 @@ _MAX_QUOTED = 10_000
 
 async def _answer(run: Run) -> AssistantMessage:
     growing: GrowingMessage | None = None
-    async for event in _stream(run):
-        if isinstance(event, StreamStart):
-            growing = cast("GrowingMessage", event.growing)
-            await run.emit(MessageStart(message=growing.snapshot()))
-        await run.emit(MessageUpdate(assistant_message_event=event, growing=growing))
-        if isinstance(event, _LAST):
-            message = event.message if isinstance(event, StreamDone) else event.error
-            return cast("AssistantMessage", await _finish(run, message))
+    async with aclosing(_stream(run)) as events:
+        async for event in events:
+            if isinstance(event, StreamStart):
+                growing = cast("GrowingMessage", event.growing)
+                await run.emit(MessageStart(message=growing.snapshot()))
+            await run.emit(MessageUpdate(assistant_message_event=event, growing=growing))
+            if isinstance(event, _LAST):
+                message = event.message if isinstance(event, StreamDone) else event.error
+                return cast("AssistantMessage", await _finish(run, message))
     raise AssertionError("a stream ends with done or error")
 
 

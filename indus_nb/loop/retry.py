@@ -17,7 +17,8 @@ _PASSING = (
     r"|upstream.?connect|reset before headers|socket hang.?up|ended (?:early|without)|without (?:a )?response"
     r"|broke off|time[ds]?.?out|terminated|retry delay|retry after"
 )
-_FINAL = r"4(?!08|09|29)\d\d "  # the request is at fault, whatever numbers the text behind it holds
+# The request is at fault, or what may be spent on it, whatever numbers the text behind that holds.
+_FINAL = r"4(?!08|09|29)\d\d |The budget of \$|The price of "
 _TOO_LONG = (
     r"(?i)"
     r"prompt is too long|(?:context|input|prompt).{0,40}(?:too long|exceed|larger than|maximum)|exceeds.{0,30}context"
@@ -84,6 +85,11 @@ def failed_status(answer: AssistantMessage) -> int | None:
     """The HTTP status that a request was refused with; ``None`` if it was answered or broke off."""
     status = re.match(r"([45]\d\d) ", _reason(answer))
     return int(status[1]) if status and answer.stop_reason == "error" else None
+
+
+def was_not_reached(answer: AssistantMessage) -> bool:
+    """Whether ``answer`` failed because no server took the request."""
+    return re.match(r"Connection error: .* cannot be reached", _reason(answer)) is not None
 
 
 def is_passing(answer: AssistantMessage) -> bool:

@@ -24,6 +24,16 @@ class RunWatcher:
         del event
         return None
 
+    def before_answer(self) -> Sequence[CustomMessage]:
+        """Return messages for the model, which is asked next.
+
+        It may request the run's abort instead: the answer then ends with the reason of that before anything is asked.
+        """
+        return ()
+
+    def after_answer(self, answer: AssistantMessage) -> None:
+        """Look at a whole answer, before its tool calls are carried out; see ``before_answer``."""
+
     def after_call(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> bool:
         """Look at a tool call that was carried out, or failed.
 

@@ -119,7 +119,7 @@ def _confined(arguments: Sequence[str], spec: ServerSpec) -> Confined | None:
     from indus_nb.sandbox import SandboxError
 
     try:
-        return spec.sandbox.confine(arguments)
+        return spec.sandbox.confine(arguments, unset=())
     except SandboxError as error:
         raise ValueError(str(error)) from error
 

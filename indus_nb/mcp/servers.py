@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _MAX_DESCRIPTION_CHARACTERS = 10_000
 _MAX_NAME_CHARACTERS = 64
+_MAX_SERVERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,10 @@ class McpServers:
         self._problems: list[str] = []
         self._sdk_problem: str | None = None
         self._servers: dict[str, Server] = {}
-        for name, value in configs.items():
+        if len(configs) > _MAX_SERVERS:
+            found = f"`mcpServers` names {len(configs):,} servers"
+            self._problems.append(f"{found}, of which the first {_MAX_SERVERS} are started.")
+        for name, value in islice(configs.items(), _MAX_SERVERS):
             try:
                 config = McpServerConfig.model_validate(value)
             except ValidationError as error:

@@ -7,19 +7,20 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.errors import IndusError
-from indus_nb.events import EntryAdded, MessageEnd, SessionEvent, TurnEnd
-from indus_nb.messages import AssistantMessage, ImageContent, UserMessage
+from indus_nb.events import EntryAdded, MessageEnd, SessionEvent
+from indus_nb.limits.budget import Budget, spending, spending_from
+from indus_nb.messages import ImageContent, UserMessage
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.kernel.long_code import CodeOfCell
 from indus_nb.notebook.kernel.outputs import OutputBoard
 from indus_nb.notebook.page.cell_outputs import CellOutputs
 from indus_nb.notebook.page.dialogs import CellDialogs
 from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.notebook.view.cell import CellView
 from indus_nb.notebook.view.output import NotebookScreen, Screen
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.session.dialogs import Dialog, Notify, UiFrame
+from indus_nb.session.limits import RunLimits
 from indus_nb.session.queues import Disposition
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import usage_of
@@ -41,11 +42,11 @@ class CellRun:
     Used on the agent's thread, but for making it.
 
     ``inbox`` belongs to the cell that waits, ``None`` when none does. ``asks`` is whether a user is there to be
-    asked. A run that has cost ``max_cost`` US dollars is stopped before the next request. ``insert`` puts code into a
-    cell, and returns whether it could.
+    asked. No request is sent that could make the cell cost more than ``max_cost`` US dollars. ``insert`` puts code
+    into a cell, and returns whether it could.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a thing that a cell asks for
         self,
         session: AgentSession,
         thread: AgentThread,
@@ -54,11 +55,11 @@ class CellRun:
         inbox: Inbox | None,
         asks: bool = False,
         max_cost: float | None = None,
+        max_turns: int | None = None,
+        timeout: float | None = None,
         insert: Callable[[str], Awaitable[bool]],
     ) -> None:
         self.stopped = False
-        self.too_expensive: str | None = None
-        """Why it was stopped, if that was not the user's doing."""
         self.fails_cell = True
         """Whether a cell waits, which fails with what stopped it."""
         self.asked = False
@@ -71,7 +72,8 @@ class CellRun:
         self.conversation: str | None = None
         """The name of the conversation, if the closing line is to tell it."""
         self._asks = asks
-        self._max_cost = max_cost
+        self._budget = None if max_cost is None else Budget(max_cost, (spending(),))
+        self._limits = None if max_turns is None and timeout is None else RunLimits(max_turns, timeout)
         self._in_background = inbox is None
         self._insert = insert
         self._transcript = Transcript(
@@ -93,7 +95,6 @@ class CellRun:
         self._code = CodeOfCell(session)
         self._tasks: set[asyncio.Task[None]] = set()
         self._prompting: asyncio.Task[Any] | None = None
-        self._answer: FinalAnswer | None = None
 
     async def work(self, text: str, images: Sequence[ImageContent] = (), answer: FinalAnswer | None = None) -> None:
         """Prompt the session and draw until it has settled.
@@ -107,7 +108,7 @@ class CellRun:
             images: Images that go with it.
             answer: The typed answer that is asked for.
         """
-        session, self._answer = self._session, answer
+        session = self._session
         self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
         spent = session.stats().cost
         if self.widget is not None:
@@ -141,7 +142,8 @@ class CellRun:
         drawing.add_done_callback(lambda task: None if task.cancelled() or prompting is None else prompting.cancel())
         self._dialogs.attach(asks=self._asks)
         try:
-            await session.prompt(text, images, on_accepted=accepted, answer=answer)
+            with spending_from(self._budget or spending()):
+                await session.prompt(text, images, on_accepted=accepted, answer=answer, limits=self._limits)
             await self._code.follow()
             ended = True
         except asyncio.CancelledError:
@@ -183,20 +185,13 @@ class CellRun:
     def _shown(self) -> list[JsonObject]:
         """What the cell shows, for pages that get neither its displays nor what it fails with."""
         shown = cast("NotebookScreen", self._screen).outputs()
-        if self._failure is not None:
-            shown.append({"data": dict(self._failure), "metadata": {}})
+        if self._transcript.failure is not None:
+            shown.append({"data": dict(self._transcript.failure), "metadata": {}})
         return shown
-
-    @property
-    def _failure(self) -> MimeBundle | None:
-        """What the cell fails with, drawn; ``None`` while it does not."""
-        if self._transcript.failure is not None and self.too_expensive is not None:
-            return blocks.notice(self.too_expensive)
-        return self._transcript.failure
 
     async def _part(self, view: CellView) -> None:
         """Draw the rest, and close the widget if a page shows that; else let the widget show all until one does."""
-        outputs, widget, failure = self._outputs, view.live, self._failure
+        outputs, widget, failure = self._outputs, view.live, self._transcript.failure
         view.close(keeps_widget=True)
         if widget is None:
             self.on_closed()  # there was none, or the view has given it up
@@ -274,30 +269,10 @@ class CellRun:
             case MessageEnd(message=UserMessage()) if not self._prompted:
                 self._prompted = True
                 self.on_prompted()
-            case MessageEnd(message=AssistantMessage(stop_reason="toolUse") as message) if self._is_too_expensive():
-                if self._answer is None or not self._answer.is_all_of(message.tool_calls):
-                    self._stop_spending()
-            case TurnEnd() if self._answer is not None and not self._answer.is_given and self._is_too_expensive():
-                self._session.turns.request_abort()  # now, for a correction would be asked for next
-                self._stop_spending()
             case EntryAdded(entry_type="custom") if usage := usage_of(self._session.store.entry(event.entry_id)):
-                self._transcript.usage += usage  # what a sub-agent has used
-                if self._is_too_expensive():
-                    self._stop_spending()
+                self._transcript.usage += usage  # what sub-agents have used, or code that asked models
             case _:
                 pass
-
-    def _stop_spending(self) -> None:
-        self.too_expensive = (
-            f"Stopped: this cell has cost ${self._transcript.usage.cost.total:.4f}, and --max-cost is "
-            f"{self._max_cost:g}. What was said and done so far is kept."
-        )
-        if not self.fails_cell:
-            self._transcript.add_notice(self.too_expensive)
-        self.stop()
-
-    def _is_too_expensive(self) -> bool:
-        return self._max_cost is not None and self._transcript.usage.cost.total >= self._max_cost
 
     async def _keep_drawing(self, view: CellView) -> None:
         while True:

@@ -244,6 +244,8 @@ class Conversations:
             inbox=inbox if self._can_ask else None,
             asks=self._asks(request),
             max_cost=request.max_cost,
+            max_turns=request.max_turns,
+            timeout=request.timeout,
             insert=self._notebook.insert,
         )
         run.conversation = None if self._current == FIRST else self._current
@@ -284,7 +286,7 @@ class Conversations:
             raise SessionBusyError(_BUSY) from error
         if run.stopped:
             told = "Stopped: the agent was told to end. What was said and done so far is kept."
-            raise Interrupted(run.too_expensive or told)
+            raise Interrupted(told)
         return outcome(session, answer) if run.asked else None
 
     @property
@@ -423,6 +425,7 @@ class Conversations:
                 self._shown.remove(shown.page)  # it ends with its session, and shows what was done
         elif wanted != "status" and self._has_page:
             panel = self._panel(served.session)
+            self.thread.call(partial(panel.page.set, log=True))
             panel.shown_in(self._screen.show(panel.page.bundle, final=True))
 
     def _undo(self, command: Command, session: AgentSession) -> None:
@@ -439,7 +442,7 @@ class Conversations:
 
     def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
         """Put what the agent ran in the user's kernel since the last prompt into cells below."""
-        made = cells_of_run(session, self.kernel.outputs)
+        made = cells_of_run(session, self.kernel.outputs, self.kernel.only_looks)
         if not made:
             raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
         if not all_of_it:
@@ -464,7 +467,8 @@ class Conversations:
 
     def _ask_later(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
         """Queue a prompt of ``--no-wait`` behind the run that goes on, whose view shows the answer."""
-        if request.output is not None or request.result is not None or request.max_cost is not None:
+        own = (request.output, request.result, request.max_cost, request.max_turns, request.timeout)
+        if any(each is not None for each in own):
             raise SessionBusyError(_BUSY)
         self._run(lambda: session.follow_up(text, images))
         said = "Queued: the agent still works, and is told this when it has finished. `%agent queue` shows what waits."

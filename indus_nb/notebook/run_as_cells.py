@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from indus_nb.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage
 from indus_nb.notebook.cell_work import CellWork
@@ -17,30 +19,56 @@ from indus_nb.wire import JsonObject
 _MAX_OUTPUT_BYTES = 8_000_000  # servers refuse messages above 10 MB
 
 
-def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell]:
+def cells_of_run(session: AgentSession, board: OutputBoard, only_looks: Callable[[str], bool]) -> list[FinishedCell]:
     """Make cells of the calls that ran code in the kernel since the user's last message, and that ended well.
+
+    Calls between which the model said nothing are one cell, as far as that shows what each of them has shown.
 
     Args:
         session: The session.
         board: What the newest calls have shown.
+        only_looks: Whether code only looks at variables; such calls are left out if there are others.
 
     Returns:
         The cells, in the order in which they ran.
     """
-    good: set[str] = set()
-    cells: list[FinishedCell] = []
-    for message in reversed(session.messages):
-        match message:
-            case UserMessage():
-                break
-            case ToolResultMessage(is_error=False):
-                good.add(message.tool_call_id)
-            case AssistantMessage():
-                calls = [block for block in message.content if isinstance(block, ToolCall) and block.id in good]
-                cells[:0] = [cell for call in calls if (cell := _cell(session, call, board.of(call.id))) is not None]
-            case _:
-                pass
-    return cells
+    messages = list(
+        itertools.takewhile(lambda message: not isinstance(message, UserMessage), reversed(session.messages))
+    )
+    good = {
+        message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and not message.is_error
+    }
+    groups: list[list[FinishedCell]] = [[]]
+    for message in reversed(messages):
+        if not isinstance(message, AssistantMessage):
+            continue
+        if message.text.strip():
+            groups.append([])
+        calls = (call for call in message.tool_calls if call.id in good)
+        groups[-1] += [cell for call in calls if (cell := _cell(session, call, board.of(call.id))) is not None]
+    kept = [[cell for cell in group if not only_looks(cell.source)] for group in groups]
+    return [cell for group in (kept if any(kept) else groups) for cell in _joined(group)]
+
+
+def _joined(cells: Sequence[FinishedCell]) -> list[FinishedCell]:
+    """Cells in as few as show the same: of a cell only the value of its last expression is shown."""
+    joined: list[FinishedCell] = []
+    for cell in cells:
+        before = joined.pop() if joined and not _ends_in_value(joined[-1].source) else FinishedCell("")
+        source = f"{before.source}\n\n{cell.source}".lstrip("\n")
+        joined.append(FinishedCell(source, [*before.outputs, *cell.outputs]))
+    return joined
+
+
+def _ends_in_value(source: str) -> bool:
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return True  # magics may have to be the first line
+    if not body or not isinstance(body[-1], ast.Expr):
+        return False
+    value = body[-1].value
+    return not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print")
 
 
 async def insert_in(notebook: NotebookTools, cells: Sequence[FinishedCell], waiting: CellWork) -> None:

@@ -72,11 +72,13 @@ class _End:
     Attributes:
         begun: Whether it is about to end.
         files: What was done to files.
+        calls: Functions in C that the code looked up.
     """
 
     def __init__(self, task: Task, pipe: int) -> None:
         self.begun = False
         self.files: list[str] = []
+        self.calls: list[str] = []
         self._task = task
         self._pipe = pipe
         self._lock = threading.Lock()
@@ -101,7 +103,7 @@ class _End:
             report = Report()
         if how == "stopped":
             report.how, report.why = "stopped", why
-        report.files = self.files
+        report.files, report.calls = self.files, self.calls
         self.tell(report)
 
     def tell(self, report: Report) -> NoReturn:

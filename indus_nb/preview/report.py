@@ -37,7 +37,9 @@ class Report:
         why: What it raised or was about to do, or why there is no preview.
         printed: The end of what it printed.
         shown: What it displayed that is no text.
-        changed: What it changed, as a line.
+        changed: What it changed, as a sentence without subject.
+        calls: Functions in C that it looked up, whose doings outside nothing here can see.
+        otherwise: What is said of variables if there is nothing else to tell.
         files: What it did to files, which was done to copies.
     """
 
@@ -46,6 +48,8 @@ class Report:
     printed: str = ""
     shown: list[str] = field(default_factory=list[str])
     changed: str = ""
+    calls: list[str] = field(default_factory=list[str])
+    otherwise: str = "changes no variable"
     files: list[str] = field(default_factory=list[str])
 
     def to_bytes(self) -> bytes:
@@ -62,13 +66,13 @@ def parsed(data: bytes) -> Report | None:
         return None
     values = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     how: Any = values.get("how")
-    why, printed, changed = (values.get(name) for name in ("why", "printed", "changed"))
-    shown, files = (_texts(values.get(name)) for name in ("shown", "files"))
-    if how not in ("done", "failed", "stopped", "none") or shown is None or files is None:
+    texts = {name: values.get(name) for name in ("why", "printed", "changed", "otherwise")}
+    lists = {name: _texts(values.get(name)) for name in ("shown", "calls", "files")}
+    if how not in ("done", "failed", "stopped", "none") or None in lists.values():
         return None
-    if not (isinstance(why, str) and isinstance(printed, str) and isinstance(changed, str)):
+    if not all(isinstance(text, str) for text in texts.values()):
         return None
-    return Report(how, why, printed, shown, changed, files)
+    return Report(how, **cast("dict[str, Any]", {**texts, **lists}))
 
 
 def _texts(value: object) -> list[str] | None:

@@ -48,6 +48,7 @@ class Ending(Protocol):
     """What ends the copy."""
 
     begun: bool
+    calls: list[str]
 
     @property
     def stop(self) -> Stop:
@@ -68,6 +69,8 @@ def watch(end: Ending, scratch: str) -> None:
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event[0] not in _INITIALS or end.begun:
             return
+        if event == "ctypes.dlsym" and _is_users_call():
+            end.calls.append(one_line(_text(args[1]), _MAX_CHARACTERS))
         sentence = about_to(event, args, lambda path: f"{path}/".startswith(inside))
         if sentence and not end.begun:
             if _is_probed(own):
@@ -77,7 +80,15 @@ def watch(end: Ending, scratch: str) -> None:
     sys.addaudithook(hook)
 
 
-_INITIALS = frozenset("ospw_f")
+_INITIALS = frozenset("ospw_fc")
+
+
+def _is_users_call() -> bool:
+    """Whether code of the user's asks ``ctypes`` for a function, and no library."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_globals.get("__name__") == "ctypes":
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "__main__"
 
 
 def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> str:

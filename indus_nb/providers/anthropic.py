@@ -26,6 +26,7 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers import http
+from indus_nb.providers.anthropic_usage import UsedTokens
 from indus_nb.providers.catalog import Model
 from indus_nb.providers.conforming import conforming
 from indus_nb.providers.failures import (
@@ -57,7 +58,6 @@ _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh"
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _EPHEMERAL = {"type": "ephemeral"}
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _STOP_REASONS: Mapping[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -407,8 +407,7 @@ class _Answer:
         self.complete = False
         self.stop_reason: StopReason = "stop"
         self.problem: str | None = None
-        self._cost = model.cost
-        self._tokens: dict[str, int] = {}
+        self._used = UsedTokens(model.cost)
         self._open: dict[int, _OpenBlock | None] = {}
 
     def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
@@ -540,14 +539,7 @@ class _Answer:
     def _count(self, usage: object) -> None:
         if not isinstance(usage, dict):
             return
-        counted = cast("JsonObject", usage)
-        self._tokens.update((name, number) for name in _COUNTS if isinstance(number := counted.get(name), int))
-        self.growing.usage = self._cost.usage(
-            input=self._tokens.get("input_tokens", 0),
-            output=self._tokens.get("output_tokens", 0),
-            cache_read=self._tokens.get("cache_read_input_tokens", 0),
-            cache_write=self._tokens.get("cache_creation_input_tokens", 0),
-        )
+        self.growing.usage = self._used.count(cast("JsonObject", usage))
 
 
 def _text(fields: JsonObject, name: str) -> str:

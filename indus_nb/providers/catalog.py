@@ -15,6 +15,7 @@ from indus_nb.wire import JsonObject, WireModel, from_json, to_snake
 
 ThinkingStyle = Literal["none", "budget", "effort"]
 _ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}
+_HOUR_SHARE = 2
 _LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
@@ -39,11 +40,25 @@ class LongPromptPrices(Prices):
 
 
 class ModelCost(Prices):
-    """The prices of a model, and those of a long prompt where they differ."""
+    """The prices of a model, and those of a long prompt where they differ.
+
+    A price of 0 is that of a model which is free; where prices are not ``known`` they are 0 too, and say nothing.
+    """
 
     long_prompt: LongPromptPrices | None = Field(default=None, exclude=True)
+    known: bool = Field(default=True, exclude=True)
+    of_batch: bool = Field(default=False, exclude=True)
+    """Whether these are the prices of requests that are sent in batches."""
 
-    def usage(self, *, input: int, output: int, cache_read: int = 0, cache_write: int = 0) -> Usage:  # noqa: A002
+    def usage(
+        self,
+        *,
+        input: int,  # noqa: A002 - as everywhere on the wire
+        output: int,
+        cache_read: int = 0,
+        cache_write: int = 0,
+        cache_write_hour: int = 0,
+    ) -> Usage:
         """Return the usage of a request, with its price.
 
         >>> ModelCost(input=2, output=10).usage(input=1000, output=100).cost.total
@@ -54,6 +69,7 @@ class ModelCost(Prices):
             output: Tokens of the answer.
             cache_read: Tokens that were read from the cache.
             cache_write: Tokens that were written to it.
+            cache_write_hour: Those of them that are kept there for an hour, at twice the price of ``input``.
 
         Returns:
             Tokens and cost; the cost in US dollars.
@@ -64,7 +80,10 @@ class ModelCost(Prices):
             input=prices.input * input / 1e6,
             output=prices.output * output / 1e6,
             cache_read=prices.cache_read * cache_read / 1e6,
-            cache_write=prices.cache_write * cache_write / 1e6,
+            cache_write=(
+                prices.cache_write * (cache_write - cache_write_hour) + _HOUR_SHARE * prices.input * cache_write_hour
+            )
+            / 1e6,
         )
         return Usage(
             input=input,
@@ -72,8 +91,18 @@ class ModelCost(Prices):
             cache_read=cache_read,
             cache_write=cache_write,
             total_tokens=input + output + cache_read + cache_write,
-            cost=paid.model_copy(update={"total": paid.input + paid.output + paid.cache_read + paid.cache_write}),
+            cost=paid.model_copy(
+                update={
+                    "total": paid.input + paid.output + paid.cache_read + paid.cache_write,
+                    "unknown": None if self.known else True,
+                }
+            ),
         )
+
+
+def unknown_cost() -> ModelCost:
+    """Return the cost of a model whose prices are not known."""
+    return ModelCost(known=False)
 
 
 class Model(WireModel):
@@ -103,7 +132,7 @@ class Model(WireModel):
     input: list[Literal["text", "image"]] = Field(default_factory=lambda: ["text"])
     context_window: int = 128_000
     max_tokens: int = 16_384
-    cost: ModelCost = Field(default_factory=ModelCost)
+    cost: ModelCost = Field(default_factory=unknown_cost)
     headers: dict[str, str] = Field(default_factory=dict[str, str], exclude=True, repr=False)
     compat: JsonObject | None = Field(default=None, exclude=True)
 
@@ -149,9 +178,10 @@ def builtin_models() -> tuple[Model, ...]:
 
 def _trusted(fields: JsonObject) -> Model:
     """A model of our own list. It needs no check, for which pydantic would first build validators of four classes."""
-    prices = {_attribute(key): _price(key, value) for key, value in fields.get("cost", {}).items()}
+    cost: JsonObject | None = fields.get("cost")
+    prices = {_attribute(key): _price(key, value) for key, value in (cost or {}).items()}
     known: JsonObject = {_attribute(key): value for key, value in fields.items()}
-    known["cost"] = ModelCost.model_construct(**prices)
+    known["cost"] = ModelCost.model_construct(**prices, known=cost is not None)
     return Model.model_construct(**known)
 
 

@@ -34,13 +34,23 @@ _MAX_STALE_SECONDS = 2.0
 
 
 def suits(url: str) -> bool:
-    """Whether a request can be made here: no proxy is named, and the URL is one that needs no care."""
+    """Whether a request can be made here: no proxy stands before the server, and the URL is one that needs no care."""
     # Elsewhere the system's settings may name a proxy, too.
     proxied = sys.platform != "linux" or any(
         value and name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name, value in os.environ.items()
     )
     plain = _PLAIN_URL.fullmatch(url)
+    proxied = proxied and not is_on_this_machine(url)
     return not proxied and plain is not None and "/." not in (plain[1] or "") and not re.search("%(?![0-9A-F]{2})", url)
+
+
+def is_on_this_machine(url: str) -> bool:
+    """Whether a server listens on this machine alone, where no proxy could reach it: a model's, for example."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host == "::1" or re.fullmatch(r"(.+\.)?localhost|127(\.[0-9]{1,3}){3}", host) is not None
 
 
 class Answer:

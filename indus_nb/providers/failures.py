@@ -19,6 +19,7 @@ from indus_nb.errors import CredentialsError, UsageError
 from indus_nb.messages import REFUSED
 from indus_nb.providers.bodies import BodyError, refused_packing
 from indus_nb.providers.catalog import Model
+from indus_nb.providers.direct import is_on_this_machine
 from indus_nb.redaction import shown_url
 from indus_nb.streaming import AnswerTooLargeError, AssistantMessageEvent, GrowingMessage
 
@@ -257,7 +258,7 @@ def _by_proxy(where: str) -> str:
     parts = urlsplit(where)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or not parts.hostname or proxy_bypass(parts.hostname):
+    if not proxy or not parts.hostname or is_on_this_machine(where) or proxy_bypass(parts.hostname):
         return ""
     return f" through the proxy {shown_url(proxy)}, which the environment names"
 

@@ -214,6 +214,7 @@ async def _asked_by_library(
             verify=_context(url),
             timeout=httpx2.Timeout(idle_timeout, connect=min(_CONNECT_SECONDS, idle_timeout)),
             follow_redirects=False,
+            trust_env=not direct.is_on_this_machine(url),
         )
     async with client:
         request = client.build_request("POST", url, content=content, headers=raw)

@@ -10,8 +10,9 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,8 @@ from indus_nb.providers.json_file import read_object
 from indus_nb.wire import JsonObject
 
 _MAX_COMMAND_SECONDS = 10.0
+_MIN_KEY = 8
+"""A variable that holds the same text as a key is left out too, unless that is as short as a word."""
 _KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "amazon-bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
@@ -179,6 +182,30 @@ _MORE_KEY_VARIABLES = frozenset(
 def key_variables() -> frozenset[str]:
     """The names of all variables that hold keys of models' providers."""
     return _MORE_KEY_VARIABLES.union(*_KEY_VARIABLES.values())
+
+
+def child_environment(wanted: Sequence[str] = (), also_keys: Iterable[str] = ()) -> dict[str, str]:
+    """The variables for a program that the agent starts: those of this process without keys of models' providers.
+
+    Args:
+        wanted: Names, with ``*`` and ``?``, of keys that are kept all the same; with ``!`` before it what is left out.
+        also_keys: More names that hold keys.
+
+    Returns:
+        The variables.
+    """
+    keys = key_variables() | frozenset(also_keys)
+    values = {value for name in keys if len(value := os.environ.get(name, "")) >= _MIN_KEY}
+    left_out = [pattern[1:] for pattern in wanted if pattern.startswith("!")]
+
+    def matches(name: str, patterns: Sequence[str]) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not matches(name, left_out) and ((name not in keys and value not in values) or matches(name, wanted))
+    }
 
 
 def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[Secret]:

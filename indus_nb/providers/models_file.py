@@ -19,7 +19,7 @@ from indus_nb.files import read_file
 from indus_nb.late_models import ConfigDict, Field
 from indus_nb.providers.adapters import ADAPTERS
 from indus_nb.providers.ambient import finds_credentials
-from indus_nb.providers.catalog import Model, builtin_models
+from indus_nb.providers.catalog import Model, ModelCost, builtin_models, unknown_cost
 from indus_nb.providers.json_file import read_object
 from indus_nb.wire import JsonObject, WireModel, first_problem, names_of, to_camel
 
@@ -222,6 +222,7 @@ def _new_model(name: str, config: ProviderConfig, entry: JsonObject, like: Model
     for key in ("id", "api", "baseUrl"):
         if fields.get(key) is None:
             raise WrongFieldError(f"{where}.{key}", "is missing" if key == "id" else "is missing, for the provider too")
+    fields["cost"] = _cost(fields.get("cost"), f"{where}.cost")
     if str(fields["api"]).startswith("anthropic-") and fields.get("reasoning"):
         fields.setdefault("thinkingStyle", "budget")  # what every such server understands
     model = validated(Model, fields, where)
@@ -247,14 +248,28 @@ def _facts(known: object, where: str) -> JsonObject:
 
 def _written(model: Model) -> JsonObject:
     fields = {to_camel(name): getattr(model, name) for name in names_of(Model)}
-    return {**fields, "cost": {**model.cost.to_wire(), "longPrompt": model.cost.long_prompt}}
+    cost = {**model.cost.to_wire(), "longPrompt": model.cost.long_prompt} if model.cost.known else None
+    return {**fields, "cost": cost}
 
 
 def _patched(model: Model, patch: JsonObject, where: str) -> Model:
     """``model`` with these fields changed; of objects only the keys that are named."""
     fields = _written(model)
     fields.update((key, _merged(fields[key], value)) for key, value in patch.items())
+    fields["cost"] = _cost(fields["cost"], f"{where}.cost")
     return validated(Model, {**fields, "id": model.id}, where)
+
+
+def _cost(given: object, where: str) -> object:
+    """The prices of a model: 0 says that it is free, and without those of input and output they are unknown."""
+    if given is None:
+        return unknown_cost()
+    if isinstance(given, dict):
+        known = {"input", "output"} <= cast("JsonObject", given).keys()
+        return {**cast("JsonObject", given), "known": known}
+    if given == 0 and not isinstance(given, bool):
+        return ModelCost()
+    raise WrongFieldError(where, "is an object with `input` and `output`, or 0 for a model that is free")
 
 
 def _merged(below: Any, value: Any) -> Any:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -103,13 +104,15 @@ class _Call:
 class _Step:
     """One thing asked for: in words, as the title of its outcome, and as calls of which the first possible is made.
 
-    ``conclude`` says what follows from the output, where that is more than the output.
+    ``conclude`` says what follows from the output, where that is more than the output. ``known`` is the outcome where
+    no tool is needed to know it.
     """
 
     action: str
     title: str
     calls: tuple[_Call, ...]
     conclude: Callable[[str], str] | None = None
+    known: str | None = None
 
     def possible(self, tools: Mapping[str, ToolSpec]) -> _Call | None:
         return next((call for call in self.calls if _fits(tools.get(call.tool), call.arguments)), None)
@@ -141,21 +144,26 @@ def _reply_to(context: Context) -> _Reply:
         step, call = possible[len(results)]
         thought = f"Step {len(results) + 1} of {len(possible)}: {step.action}. The tool for that is {call.tool}."
         return _Reply(thought, f"I {step.action}.", call)
+    known = [step for step in steps if step.known is not None and not step.possible(tools)]
     if final is not None:
-        said = "\n".join(text_of(result.content) for result in results) or request
+        outcomes = [*(text_of(result.content) for result in results), *(str(step.known) for step in known)]
+        said = "\n".join(outcomes) or request
         thought = f"A typed answer is asked for. I make it of what came back, for the tool {final.name}."
         return _Reply(thought, "", _Call(final.name, value_for(final.parameters, said)))
     paragraphs = [
         _report(possible[number][0], result) if number < len(possible) else _outcome(_code(result.tool_name), result)
         for number, result in enumerate(results)
     ]
+    paragraphs += [f"{step.title} is {step.known}." for step in known]
     paragraphs += [
         f"I cannot {step.action}: none of the tools that do it is switched on ({_names(step)})."
         for step in steps
-        if not step.possible(tools)
+        if step not in known and not step.possible(tools)
     ]
     if not paragraphs:
-        return _Reply("None of my patterns fits this request, so I say what I can do.", _introduction(tools))
+        alone = not any(isinstance(message, AssistantMessage) for message in context.messages)
+        said = "\n\n".join(filter(None, (_seen(request), _introduction(tools), "" if alone else _FORGETFUL)))
+        return _Reply("None of my patterns fits this request, so I say what I can do.", said)
     paragraphs += [f"I did not understand {_code(part)}." for part, step in understood if step is None]
     return _Reply(f"{len(results)} calls are done; I report what came back.", "\n\n".join(paragraphs))
 
@@ -220,8 +228,10 @@ def _python(found: Mapping[str, str]) -> _Step:
     return _Step(f"run the Python code {_code(code)}", f"Output of {_code(code)}", calls)
 
 
-def _run(found: Mapping[str, str]) -> _Step:
+def _run(found: Mapping[str, str]) -> _Step | None:
     command = _unquoted(found["command"])
+    if command == found["command"].strip() and shutil.which(command.split()[0]) is None:
+        return None  # "run the tests" is a wish; in quotes it is a command, whatever it is
     return _Step(f"run {_code(command)}", f"Output of {_code(command)}", (_bash(command),))
 
 
@@ -237,7 +247,14 @@ def _compute(found: Mapping[str, str]) -> _Step | None:
         return None
     program = f"print({expression})"
     calls = _bash(f"python3 -c {shlex.quote(program)}"), _Call("python", {"code": program})
-    return _Step(f"compute {_code(expression)}", _code(expression), calls)
+    return _Step(f"compute {_code(expression)}", _code(expression), calls, known=_value(expression))
+
+
+def _value(expression: str) -> str:
+    try:
+        return str(eval(expression, {"__builtins__": {}}))  # noqa: S307 - plain numbers, see `_is_arithmetic`
+    except (ArithmeticError, ValueError) as error:
+        return f"not defined ({error})"
 
 
 _CELL = re.compile(r"^Cell(?: \[\d+\])?:\n(?P<fence>`{3,})python\n(?P<code>.*?)\n(?P=fence)$", re.DOTALL | re.MULTILINE)
@@ -292,7 +309,7 @@ def _parts(request: str) -> list[str]:
     parts: list[str] = []
     start = 0
     for found in re.finditer(
-        rf"{_QUOTED}|(?P<cut>[,;.]?\s+(?:and\s+)?then\b[,:]?\s)", request, re.IGNORECASE | re.DOTALL
+        rf"{_QUOTED}|(?P<cut>(?:(?<=\S)[,;.])?\s+(?:and\s+)?then\b[,:]?\s)", request, re.IGNORECASE | re.DOTALL
     ):
         if found["cut"]:
             parts.append(request[start : found.start()])
@@ -375,10 +392,31 @@ def _introduction(tools: Mapping[str, ToolSpec]) -> str:
     )
 
 
+_FORGETFUL = "I look at the last message alone: what was said before it, I can neither shorten nor go on with."
+
+
+def _seen(request: str) -> str:
+    """Describe the files and the diff that came along with a request: what can be counted without reading them."""
+    lines: list[str] = []
+    for file in re.finditer(r'(?s)<file name="([^"\n]*)">\n(.*?)\n?</file>', request):
+        name, text = file.groups()
+        first = next((line for line in text.splitlines() if line.strip()), "")
+        size = f"{text.count(chr(10)) + 1} lines, {len(text.split())} words"
+        lines.append(f"- {_code(name)}: {size}, beginning with {_code(first)}")
+    for changed in re.split(r"(?m)^diff --git a/", request)[1:]:
+        name, *rest = changed.splitlines()
+        added, removed = (sum(line.startswith(sign) and line[:3] != sign * 3 for line in rest) for sign in "+-")
+        lines.append(f"- {_code(name.partition(' b/')[0])}: changed, {added} lines more and {removed} less")
+    return "\n".join(["I can count what came along, and not understand it:\n", *lines]) if lines else ""
+
+
 def _report(step: _Step, result: ToolResultMessage) -> str:
     if step.conclude is not None and not result.is_error:
         return step.conclude(text_of(result.content))
-    return _outcome(step.title, result)
+    outcome = _outcome(step.title, result)
+    if step.known is not None and result.is_error and "not found" in text_of(result.content):
+        outcome += f"\n\nWithout that program: {step.title} is {step.known}."
+    return outcome
 
 
 def _outcome(title: str, result: ToolResultMessage) -> str:

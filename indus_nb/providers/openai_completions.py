@@ -17,6 +17,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
+from urllib.parse import urlsplit
 
 from indus_nb.messages import (
     AssistantMessage,
@@ -201,6 +202,7 @@ class CompletionsAnswer(Answer):
         self._by_number: dict[int, _OpenCall] = {}
         self._details: dict[str, JsonObject] = {}  # what is signed of a call, by its id
         self._refusal: list[str] = []
+        self._says_cost = model.provider == "openrouter" or (urlsplit(model.base_url).hostname == "openrouter.ai")
 
     def added_by(self, event: object) -> Iterator[AssistantMessageEvent]:
         """Return what a chunk adds to the answer; see ``Answer``."""
@@ -223,7 +225,20 @@ class CompletionsAnswer(Answer):
                 output=number_in(usage, "completion_tokens"),
                 total=number_in(usage, "total_tokens"),
             )
+            if self._says_cost:
+                self._set_cost(usage)
             self.complete = self.whole
+
+    def _set_cost(self, usage: JsonObject) -> None:
+        """Take the cost that the server itself says, in US dollars: it knows which provider has answered."""
+        amounts = [usage.get("cost"), object_in(usage, "cost_details").get("upstream_inference_cost")]
+        paid = [
+            each for each in amounts[: 1 + bool(usage.get("is_byok"))] if isinstance(each, int | float) and each >= 0
+        ]
+        if paid and not isinstance(usage.get("cost"), bool):
+            counted = self.growing.usage
+            cost = counted.cost.model_copy(update={"total": float(sum(paid)), "unknown": None})
+            self.growing.usage = counted.model_copy(update={"cost": cost})
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
         """See ``handling.Answer``; of prose only, and where servers say it in the usual way."""

@@ -161,7 +161,7 @@ def call(shown: Call) -> MimeBundle:
     body += markup.preformatted(arguments, "arguments") if arguments else ""
     body += markup.highlighted(written, _language(described), "output") if written else ""
     if shown.diff is not None:
-        body += markup.coloured_diff(shown.cut(shown.diff))
+        body += markup.coloured_diff(shown.cut(shown.diff), _language(described))
     elif output:
         body += markup.preformatted(output, "failed-output" if shown.state == "failed" else "output")
     body += markup.element("div", "<br>".join(map(markup.escape, changed)), "changed") if changed else ""

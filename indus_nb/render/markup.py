@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -32,9 +32,10 @@ _MUTED = "var(--jp-ui-font-color2,#808080)"
 _RULE = "border-top:1px solid #8885;"
 # Saved notebooks repeat these in every output, so they are short: what is as good by default is left out. A viewer that
 # drops variables (JupyterLab does, in notebooks that it does not trust) drops the property.
+_MONO = "font-family:var(--jp-code-font-family,monospace);"  # pages of nbconvert have none for blocks of code
 _PRE = (
     "margin:0;padding:8px 12px;background:none;border:0;max-height:24em;overflow:auto;white-space:pre-wrap;"
-    "font-size:12px;"
+    f"font-size:12px;{_MONO}"
 )
 _CARD = (
     "border:1px solid #8885;border-radius:6px;margin:4px 0;overflow:hidden;overflow-wrap:anywhere;"
@@ -57,15 +58,15 @@ STYLES = {
     "failed-output": f"{_PRE}{_RULE}display:flex;flex-direction:column-reverse;color:var(--jp-error-color1,#d9534f);",
     "changed": f"{_RULE}padding:6px 12px;color:{_MUTED};font-size:12px;",
     "listing": _PRE,
-    "told": "margin:0;padding:8px 12px;background:none;border:0;white-space:pre-wrap;font-size:12px;",
-    "shown": "padding:0 12px;overflow-x:auto;",
+    "told": f"margin:0;padding:8px 12px;background:none;border:0;white-space:pre-wrap;font-size:12px;{_MONO}",
+    "shown": "padding:0 12px;overflow-x:auto;overflow-wrap:normal;",
     "inner": f"{_RULE}padding:0 12px;",
     "said": "margin:12px 0 4px 0;padding:6px 12px;border-left:3px solid var(--jp-brand-color1,#3b82c4);"
     "white-space:pre-wrap;overflow-wrap:anywhere;",
     "thinking": f"padding:0 12px 6px 12px;color:{_MUTED};font-size:13px;",
     "box": f"{_CARD}border-left:4px solid var(--jp-error-color1,#d9534f);padding:8px 12px;white-space:pre-wrap;",
     "code": "margin:8px 0;padding:8px 12px;border-radius:4px;background:#8882;overflow-x:auto;white-space:pre;"
-    "font-size:13px;",
+    f"font-size:13px;{_MONO}",
     "good": "color:var(--jp-success-color1,#2e9e5b);",
     "bad": "color:color-mix(in srgb,var(--jp-error-color1,#d9534f) 85%,currentcolor);",
     "busy": "color:var(--jp-brand-color1,#3b82c4);",
@@ -91,6 +92,7 @@ _TOKEN_STYLES = {
     "Generic.Deleted": "background:#f8514933;",
 }
 """Few, for each coloured word is as much text again in the saved notebook."""
+_DIFF_ROW = re.compile(r"(?P<place>(?P<sign>[-+ ])(?: *\d+ )?)")
 _MAX_FENCE_CHARACTERS = 200
 _MAX_SWELLING = 4
 _MAX_SWOLLEN = 10_000
@@ -244,39 +246,83 @@ def highlighted(code: str, info: str, style: str = "code") -> str:
     Returns:
         HTML.
     """
+    marked = _marked(code, info)
+    text = html.escape(code) if marked is None else "".join(f"{start}{text}{end}" for (start, end), text in marked)
+    return element("pre", text, style)
+
+
+def _marked(code: str, info: str, *, strips: bool = True) -> list[tuple[tuple[str, str], str]] | None:
+    """Code in pieces, each with the tags around it; ``None`` if it is not to be coloured.
+
+    Empty lines around it are left out if the lexer ``strips``.
+    """
     words = info.split(maxsplit=1)
-    plainly = element("pre", html.escape(code), style)
     if not words or len(code) > max(_COLOURED):
-        return plainly
+        return None
     from pygments import lexers
     from pygments.util import ClassNotFound
 
     untyped: Any = lexers
     try:
-        lexer: Lexer = untyped.get_lexer_by_name(words[0])
+        lexer: Lexer = untyped.get_lexer_by_name(words[0], stripnl=strips)
     except ClassNotFound:
-        return plainly
+        return None
     if len(code) > max(_LANGUAGES.get(alias, 0) for alias in lexer.aliases):
-        return plainly
+        return None
     pieces: list[tuple[tuple[str, str], str]] = []
     began = time.thread_time()
     for kind, value in lexer.get_tokens(code):
         if time.thread_time() - began > _COLOUR_SECONDS:
-            return plainly
+            return None
         marks = ("", "") if value.isspace() else _token_marks(str(kind).removeprefix("Token."))
         pieces.append((marks, html.escape(value)))
-    marked = ((marks, "".join(text for _, text in same)) for marks, same in groupby(pieces, key=itemgetter(0)))
-    return element("pre", "".join(f"{start}{text}{end}" for (start, end), text in marked), style)
+    return [(marks, "".join(text for _, text in same)) for marks, same in groupby(pieces, key=itemgetter(0))]
 
 
-def coloured_diff(diff: str) -> str:
-    """A diff as a block of code, its added and removed lines on coloured ground."""
+def coloured_diff(diff: str, language: str = "") -> str:
+    """A diff as a block of code, its added and removed lines on coloured ground, its headings in bold.
+
+    Args:
+        diff: Lines that begin with a sign and, if it is numbered, their number; any other line is a heading.
+        language: The language of what differs, as it stands behind a fence.
+
+    Returns:
+        HTML.
+    """
+    rows = [_diff_row(row) for row in plain(diff).split("\n")]
+    shown = [html.escape(place + code) for place, _, code in rows]
+    for other in "+-":  # what was and what comes are coloured each by itself
+        which = [number for number, (_, sign, _) in enumerate(rows) if sign and sign != other]
+        for number, code in zip(which, _coloured_rows([rows[number][2] for number in which], language), strict=True):
+            shown[number] = html.escape(rows[number][0]) + code
     parts: list[str] = []
-    for sign, rows in groupby(plain(diff).split("\n"), key=lambda row: row[:1]):
+    for sign, same in groupby(zip(rows, shown, strict=True), key=lambda row: row[0][1]):
+        text = "\n".join(row for _, row in same)
         style = {"+": "added", "-": "removed"}.get(sign)
-        text = html.escape("\n".join(rows))
-        parts.append(element("span", text, style) if style else text)
+        heading = text if sign or not text.strip() else f"<b>{text}</b>"
+        parts.append(element("span", text, style) if style else heading)
     return element("pre", "\n".join(parts), "output")
+
+
+def _diff_row(row: str) -> tuple[str, str, str]:
+    """A row's place, the sign that this begins with, and its code; a heading has neither of the first two."""
+    found = _DIFF_ROW.match(row)
+    return (found["place"], found["sign"], row[found.end() :]) if found else ("", "", row)
+
+
+def _coloured_rows(rows: list[str], language: str) -> Iterator[str]:
+    """Rows of code as HTML, coloured as a whole."""
+    marked = _marked("\n".join(rows), language, strips=False)
+    escaped = [html.escape(row) for row in rows]
+    if marked is None or "".join(text for _, text in marked).removesuffix("\n") != "\n".join(escaped).removesuffix(
+        "\n"
+    ):
+        return iter(escaped)
+    whole = "".join(
+        "\n".join(f"{start}{piece}{end}" if piece else "" for piece in text.split("\n"))
+        for (start, end), text in marked
+    )
+    return iter(whole.split("\n")[: len(rows)])
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 from indus_nb import textcut
 from indus_nb.errors import SessionFileError, UsageError
 from indus_nb.files import write_export
+from indus_nb.limits.words import cost_in_words
 from indus_nb.messages import (
     IMAGE_TYPES,
     AssistantMessage,
@@ -52,11 +53,11 @@ _PAGE_STYLE = """
 @media(prefers-color-scheme:dark){:root{--ground:#0d1117;--ink:#e6edf3;--quiet:#8d96a0;--line:#30363d;
 --raised:#161b22;--accent:#4493f8}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--ground);color:var(--ink);overflow-wrap:anywhere;
+body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--ground);color:var(--ink);overflow-wrap:break-word;
 font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.4rem;margin:.5rem 0}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;color:var(--quiet);font-size:.85rem;margin:0}
-dd{margin:0}
+dd{margin:0;overflow-wrap:anywhere}
 article{margin:1rem 0}
 article>h2{font-size:.8rem;font-weight:600;color:var(--quiet);margin:0 0 .25rem}
 article.user{border-left:3px solid var(--accent);padding-left:.75rem}
@@ -68,7 +69,8 @@ summary{cursor:pointer}
 img{max-width:100%;height:auto}
 pre{max-width:100%}
 math[display="block"]{margin:.75rem 0;overflow-x:auto;overflow-y:hidden;padding-block:.25em}
-table{border-collapse:collapse}td,th{border:1px solid var(--line);padding:.2rem .5rem}
+table{display:block;width:max-content;max-width:100%;overflow-x:auto;border-collapse:collapse}
+td,th{border:1px solid var(--line);padding:.2rem .5rem;overflow-wrap:normal}
 @media print{body{max-width:none;padding:0;font-size:11pt}pre{max-height:none!important;white-space:pre-wrap!important}
 article{break-inside:avoid-page}details.branch{display:none}}
 """
@@ -138,7 +140,7 @@ def _facts(store: SessionStore) -> str:
         "Messages": f"{stats.user_messages} of the user, {stats.assistant_messages} answers, "
         f"{stats.tool_calls} tool calls",
         "Tokens": f"{tokens.input + tokens.cache_read + tokens.cache_write:,} in, {tokens.output:,} out",
-        "Cost": f"${stats.cost:.4f}",
+        "Cost": cost_in_words(stats.cost, unpriced=bool(stats.cost_unknown)),
     }
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{_escaped(fact)}</dd>" for name, fact in facts.items()) + "</dl>"
 
@@ -370,7 +372,8 @@ def _folded(title: str, body: str) -> str:
 
 def _paid(usage: Usage) -> str:
     read = usage.input + usage.cache_read + usage.cache_write
-    return f" · {read:,} tokens in, {usage.output:,} out · ${usage.cost.total:.4f}" if usage.total_tokens else ""
+    cost = cost_in_words(usage.cost.total, unpriced=bool(usage.cost.unknown))
+    return f" · {read:,} tokens in, {usage.output:,} out · {cost}" if usage.total_tokens else ""
 
 
 def _user_text(node: TreeNode) -> str:

@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,8 @@ from typing import cast
 from indus_nb import textcut
 from indus_nb.errors import SettingsError
 from indus_nb.files import others_can_write, read_file
-from indus_nb.resources.extension_files import extension_files, is_file
+from indus_nb.resources.extension_files import extension_files
+from indus_nb.resources.server_files import ServerFiles, TooManyFilesError
 from indus_nb.resources.settings import MAX_SETTINGS_BYTES, absolute_entry, parsed_settings, privileged
 from indus_nb.resources.trust import (
     CONTEXT_NAMES,
@@ -35,8 +37,6 @@ from indus_nb.wire import JsonObject
 
 MAX_FILES = 2000
 MAX_BYTES = 64 << 20
-_MAX_SHOWN = 12
-_MAX_SHOWN_CHARACTERS = 160
 _NOT_HASHED = ("__pycache__",)
 """Compiled files are never imported from a project: see ``indus_nb.extensions.checked_imports``."""
 _PARENT = "Trust everything in "
@@ -155,11 +155,30 @@ def examine(directory: Path, inputs: Sequence[Input]) -> Project | None:
     return project
 
 
+def digests_of_texts(directory: str, inputs: Sequence[Input]) -> dict[str, str]:
+    """Look at the texts that a project brings: what is told to the model, and can run nothing.
+
+    Args:
+        directory: The real path of the project.
+        inputs: What there is; what stands above the directory is left out.
+
+    Returns:
+        Digests of context files, skills and prompt templates, by name.
+    """
+    looked_at = Project(Path(directory), inputs)
+    reader = _Reader(looked_at)
+    for each in inputs:
+        if each.directory == directory and each.kind in (*CONTEXT_NAMES, "skills", "prompts"):
+            reader.tree(Path(each.path))
+    return looked_at.parts
+
+
 class _Reader:
     """Fills a project, one input after another."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._server_files = ServerFiles(project.directory)
         self._bytes = 0
 
     def look(self, found: Input) -> bool:
@@ -172,10 +191,10 @@ class _Reader:
                 entries = [each for each, _ in extension_files([(path, "project")], [])]
                 self._extensions(entries)
                 if entries:  # what these import may be anywhere below
-                    self._tree(path, entries)
+                    self.tree(path, entries)
                 return bool(entries)
             case "SYSTEM.md" | "APPEND_SYSTEM.md" | "rules":
-                with_files = self._tree(path)
+                with_files = self.tree(path)
                 if with_files:
                     project.tells.append(_name(found, project.directory))
                 return with_files
@@ -217,34 +236,15 @@ class _Reader:
         return True
 
     def _server(self, name: str, server: object) -> None:
-        """An MCP server, with the files of the project that its command names."""
-        fields = cast("JsonObject", server) if isinstance(server, dict) else {}
-        arguments: object = fields.get("args")
-        words = [fields.get("command"), *(cast("list[object]", arguments) if isinstance(arguments, list) else [])]
-        texts = [word for word in words if isinstance(word, str)]
-        self._project.runs.append(f"MCP server {name}: {' '.join(texts) or fields.get('url', '')}")
-        at = fields.get("cwd")
-        start = self._project.directory / at if isinstance(at, str) else self._project.directory
-        for text in texts:
-            path = Path(os.path.normpath(start / text))
-            if path.is_relative_to(self._project.directory) and is_file(path):
-                self._add(f"MCP server {name}", [path])
-        variables = fields.get("env")
-        searched = cast("JsonObject", variables).get("PYTHONPATH") if isinstance(variables, dict) else None
-        roots = ["", *(searched.split(os.pathsep) if isinstance(searched, str) else [])]
-        for module in _modules(texts):
-            for root in roots:
-                self._module(f"MCP server {name}", Path(os.path.normpath(start / root)) / module.split(".")[0])
-
-    def _module(self, label: str, path: Path) -> None:
-        """A module of the project that ``python -m`` runs: of a package all, for its parts import each other."""
-        if not path.is_relative_to(self._project.directory) or path == self._project.directory:
-            return
-        file = path.with_name(f"{path.name}.py")
-        if path.is_dir():
-            self._add(label, self._walk(path))
-        elif is_file(file):
-            self._add(label, [file])
+        """An MCP server, with the files of the project that its entry leads to."""
+        entry = cast("JsonObject", server) if isinstance(server, dict) else {}
+        self._project.runs.append(f"MCP server {name}: {_entry_shown(entry)}")
+        label = f"MCP server {name}"
+        self._project.parts[label] = _digest(json.dumps(entry, sort_keys=True).encode())
+        try:
+            self._add(label, self._server_files.of(entry))
+        except TooManyFilesError:
+            self._project.too_large = True
 
     def _extensions(self, entries: Sequence[Path]) -> None:
         for path in entries:
@@ -252,7 +252,7 @@ class _Reader:
             self._project.runs.append(label)
             self._add(label, self._walk(path.parent) if path.name == "__init__.py" else [path])
 
-    def _tree(self, path: Path, known: Sequence[Path] = ()) -> bool:
+    def tree(self, path: Path, known: Sequence[Path] = ()) -> bool:
         """Make a part of the files at or below ``path`` that are not ``known``; returns whether there are any."""
         files = [each for each in self._walk(path) if each not in known] if path.is_dir() else [path]
         if files:
@@ -312,11 +312,23 @@ class _Reader:
             return ""
 
 
-def _modules(words: Sequence[str]) -> Iterator[str]:
-    """The modules that a command names with ``-m``, also behind other options of one letter."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if (option := re.fullmatch(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)?", word)) and (module := option[1] or following):
-            yield module
+def _entry_shown(entry: JsonObject) -> str:
+    """All of a server's entry: the command as it would be typed, then whatever else is set."""
+    arguments: object = entry.get("args")
+    words = [entry.get("command"), *(cast("list[object]", arguments) if isinstance(arguments, list) else [])]
+    command = " ".join(_quoted(word) for word in words if isinstance(word, str))
+    is_shown = isinstance(arguments, list) and all(isinstance(word, str) for word in words)
+    others = {key: value for key, value in entry.items() if key != "command" and not (key == "args" and is_shown)}
+    more = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in others.items()]
+    return "; ".join([*([command] if command else []), *more])
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell takes it on one line."""
+    if not re.search(r"[\n\t\r]", word):
+        return shlex.quote(word)
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + escaped.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r") + "'"
 
 
 def _digest(content: bytes) -> str:
@@ -351,8 +363,7 @@ def _relative(path: Path, directory: Path) -> str:
 
 
 def _listed(texts: Sequence[str]) -> list[str]:
-    shown = [f"- {textcut.one_line(_shown(text), _MAX_SHOWN_CHARACTERS)}" for text in texts[:_MAX_SHOWN]]
-    return shown + ([f"- and {len(texts) - _MAX_SHOWN} more"] if len(texts) > _MAX_SHOWN else [])
+    return [f"- {_shown(text)}" for text in texts]
 
 
 def _shown(text: object) -> str:

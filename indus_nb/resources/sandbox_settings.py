@@ -6,7 +6,8 @@ be confined would run free.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -38,9 +39,18 @@ class Sandboxes:
         settings: What is allowed.
         hidden: More paths that are hidden.
         asks: Whether commands are asked about like those that are not confined.
+        before: Called with a directory before something there may be changed.
     """
 
-    def __init__(self, settings: SandboxSettings, hidden: Sequence[Path], *, asks: bool = False) -> None:
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        hidden: Sequence[Path],
+        *,
+        asks: bool = False,
+        before: Callable[[Path], None] = lambda _: None,
+    ) -> None:
+        self._before = before
         self._settings = settings
         self._hidden = hidden
         self._asks = asks
@@ -75,7 +85,7 @@ class Sandboxes:
                     hidden=[*settings.hidden, *hidden],
                     unix_sockets=settings.unix_sockets,
                 )
-                self._made[cwd] = Sandbox(policy, asks=self._asks)
+                self._made[cwd] = Sandbox(policy, asks=self._asks, before_change=partial(self._before, cwd))
             except SandboxError as error:
                 raise UsageError(str(error)) from error
         return self._made[cwd]
@@ -87,7 +97,11 @@ class Sandboxes:
 
 
 def make_sandboxes(
-    mode: Mode | None, settings: Mapping[str, Any] | None, hidden: Sequence[Path], own: object = None
+    mode: Mode | None,
+    settings: Mapping[str, Any] | None,
+    hidden: Sequence[Path],
+    own: object = None,
+    before: Callable[[Path], None] = lambda _: None,
 ) -> Sandboxes | None:
     """Return what confines the programs of a session; ``None`` for nothing.
 
@@ -96,6 +110,7 @@ def make_sandboxes(
         settings: The setting ``sandbox`` as it stands.
         hidden: More paths that are hidden.
         own: The user's own setting, without the project's. Questions are left out only if this would leave them out.
+        before: Called with a directory before something there may be changed.
 
     Returns:
         The sandboxes, or ``None`` if the mode is ``off``.
@@ -113,7 +128,7 @@ def make_sandboxes(
         chosen = chosen.model_copy(update={"mode": mode})
     mine = _as_object(own)
     asks = (mode or mine.get("mode", "off")) == "off" or mine.get("network") is True
-    return None if chosen.mode == "off" else Sandboxes(chosen, hidden, asks=asks)
+    return None if chosen.mode == "off" else Sandboxes(chosen, hidden, asks=asks, before=before)
 
 
 def stricter(theirs: object, own: object) -> JsonObject:

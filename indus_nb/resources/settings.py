@@ -71,7 +71,7 @@ class NotebookSettings(WireModel):
     undo_milliseconds: float = Field(default=50, gt=0, allow_inf_nan=False)
     undo_megabytes: int = Field(default=256, gt=0)
     preview: bool = True
-    preview_seconds: float = Field(default=2, gt=0, le=60)
+    preview_seconds: float = Field(default=5, gt=0, le=60)
     rerun: Literal["branch", "append"] = "branch"
 
 
@@ -102,11 +102,15 @@ class TodoSettings(WireModel):
 class SubagentSettings(WireModel):
     """The tool ``agents``: whether it is offered without being named, and what a call of it may do and cost.
 
-    ``max_cost`` is in US dollars, for all agents of a call together.
+    ``max_cost`` is in US dollars, for all agents of a call together; ``null`` for no limit.
     """
 
     enabled: bool = False
-    max_cost: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    max_cost: float | None = Field(default=1.0, gt=0, allow_inf_nan=False)
+    max_turns: int | None = Field(default=100, ge=1)
+    """How many answers each may give."""
+    timeout_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """How long each may work."""
     parallel: int = Field(default=4, ge=1)
     """How many work at the same time."""
     max_tasks: int = Field(default=16, ge=1, le=64)

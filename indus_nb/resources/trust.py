@@ -141,6 +141,20 @@ class Trust:
         project.trusted, project.undecided = decision not in ("no", "ignore"), False
         self._projects[real] = project
 
+    def note_sandbox(self, directory: Path) -> None:
+        """Remember what the project's texts are before confined programs may change them, if they are trusted.
+
+        Args:
+            directory: Where the sandbox is about to work.
+        """
+        real = os.path.realpath(directory)
+        decision = self._file().read().get(real)
+        trusted = decision.trusted if decision is not None else self._is_below_trusted(real)
+        if trusted and self._file().texts(real) is None:
+            from indus_nb.resources.projects import digests_of_texts
+
+            self._file().keep_texts(real, digests_of_texts(real, project_inputs(real, self._agent_dir)))
+
     def problems(self, directories: Iterable[Path]) -> list[str]:
         """Return sentences about projects that are ignored because nobody was asked, and about the file of decisions.
 
@@ -177,6 +191,24 @@ class Trust:
         real = str(project.directory)
         if real in self._here:
             return self._here[real]
+        trusted = self._is_decided(project, real)
+        if trusted and (changed := self._changed_by_sandbox(project, real)):
+            project.changed = changed
+            return self._default()
+        return trusted
+
+    def _changed_by_sandbox(self, project: Project, real: str) -> list[str]:
+        """Name the texts that are not what they were when a sandbox began to work there."""
+        before = self._file().texts(real)
+        if before is None:
+            return []
+        from indus_nb.resources.projects import digests_of_texts
+
+        now = digests_of_texts(real, project.inputs)
+        changed = [name for name in dict.fromkeys([*now, *before]) if now.get(name) != before.get(name)]
+        return [f"{name}, since a sandbox worked here" for name in changed]
+
+    def _is_decided(self, project: Project, real: str) -> bool | None:
         kept = self._file().read()
         decision = kept.get(real)
         if decision is not None:

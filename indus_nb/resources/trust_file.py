@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,8 +52,6 @@ class TrustFile:
             project: What it is about.
             decision: The decision.
         """
-        from filelock import FileLock, Timeout  # reading needs no lock
-
         place = project.directory.parent if decision == "parent" else project.directory
         entry: JsonObject = {
             "decision": {"directory": "trusted", "parent": "below", "no": "ignored"}[decision],
@@ -61,13 +59,43 @@ class TrustFile:
         }
         if decision != "parent":
             entry["parts"] = dict(project.parts)
+        self._change(place, lambda entries: _without_texts(entries, project.directory) | {str(place): entry})
+
+    def texts(self, directory: str) -> Mapping[str, str] | None:
+        """Return the digests of a project's texts when a sandbox began to work there; ``None`` if none did."""
+        entry: object = self._entries().get(directory)
+        texts: object = cast("JsonObject", entry).get("texts") if isinstance(entry, dict) else None
+        return (
+            {str(name): str(digest) for name, digest in cast("JsonObject", texts).items()}
+            if isinstance(texts, dict)
+            else None
+        )
+
+    def keep_texts(self, directory: str, texts: Mapping[str, str]) -> None:
+        """Keep the digests of a project's texts until it is decided about again.
+
+        Args:
+            directory: The real path of the project.
+            texts: The digests by name.
+        """
+
+        def with_texts(entries: JsonObject) -> JsonObject:
+            entry = entries.get(directory)
+            known = cast("JsonObject", entry) if isinstance(entry, dict) else {}
+            return {**entries, directory: {"texts": dict(texts), **known}}
+
+        self._change(directory, with_texts)
+
+    def _change(self, place: object, change: Callable[[JsonObject], JsonObject]) -> None:
+        from filelock import FileLock, Timeout  # reading needs no lock
+
         try:
             make_private_directory(self._path.parent)
             with FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS, mode=0o600):
                 entries = self._entries()
                 if self.problem:
                     return
-                text = json.dumps({**entries, str(place): entry}, indent=1)
+                text = json.dumps(change(entries), indent=1)
                 write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
                 self._path.chmod(0o600)  # whatever it was before
         except (Timeout, OSError) as error:
@@ -98,6 +126,14 @@ class TrustFile:
             if others_can_write(state):
                 raise OSError(errno.EPERM, "others than you can write to it, or own it: `chmod 600` it if it is yours")
             return file.read()
+
+
+def _without_texts(entries: JsonObject, directory: Path) -> JsonObject:
+    entry = entries.get(str(directory))
+    if not isinstance(entry, dict):
+        return entries
+    known = {key: value for key, value in cast("JsonObject", entry).items() if key != "texts"}
+    return {**entries, str(directory): known}
 
 
 def _kept(entry: object) -> Kept | None:

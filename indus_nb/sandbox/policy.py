@@ -201,7 +201,7 @@ def guarded(policy: Policy) -> Guarded:
     for place, is_file in _repositories(policy):
         if is_file:
             read_only.append(place)
-    for directory in _git_directories(policy):
+    for directory in git_directories(policy):
         inside = any(_is_within(directory, root) for root in policy.writable_roots)
         (pinned if inside else outside).append(directory)
         _make_directory(directory / "hooks")
@@ -213,7 +213,8 @@ def guarded(policy: Policy) -> Guarded:
                     "or choose --sandbox off or read-only."
                 )
             (read_only if path.exists() else absent).append(path)
-        read_only += [path for path in (*_programs_of(directory), *_of_worktrees(directory)) if path.exists()]
+        for path in (*_programs_of(directory), *_of_worktrees(directory)):
+            (read_only if path.exists() else absent).append(path)
     return Guarded(
         tuple(dict.fromkeys(pinned)),
         tuple(dict.fromkeys(read_only)),
@@ -241,8 +242,12 @@ def _repositories(policy: Policy) -> Iterator[tuple[Path, bool]]:
             yield place, not place.is_dir()
 
 
-def _git_directories(policy: Policy) -> Iterator[Path]:
-    """The directories of git that a commit in the workspace writes to, and those of its submodules."""
+def git_directories(policy: Policy) -> Iterator[Path]:
+    """List the directories of git that a commit in the workspace writes to, and those of its submodules.
+
+    Args:
+        policy: What is allowed.
+    """
     for place, is_file in _repositories(policy):
         directory = _linked_directory(place) if is_file else place
         if directory is None:
@@ -251,11 +256,11 @@ def _git_directories(policy: Policy) -> Iterator[Path]:
         common = directory.parent.parent if directory.parent.name == "worktrees" else directory
         if common != directory:
             yield common
-        yield from _modules(common)
+        yield from submodules(common)
     above = _enclosing(policy.workspace) if policy.mode == "workspace" else None
     if above is not None:
         yield above
-        yield from _modules(above)
+        yield from submodules(above)
 
 
 def _linked_directory(file: Path) -> Path | None:
@@ -278,11 +283,19 @@ def _linked_directory(file: Path) -> Path | None:
     return None
 
 
-def _modules(directory: Path) -> Iterator[Path]:
-    """The directories of submodules within a directory of git, as deep as they are nested."""
+def submodules(directory: Path, most: int = _MAX_REPOSITORIES) -> Iterator[Path]:
+    """List the directories of submodules within a directory of git, as deep as they are nested.
+
+    Args:
+        directory: The directory of git.
+        most: So many are looked for.
+
+    Yields:
+        Each one before those within it.
+    """
     found = 0
     waiting = [directory / "modules"]
-    while waiting and found < _MAX_REPOSITORIES:
+    while waiting and found < most:
         place = waiting.pop()
         try:
             entries = [each for each in place.iterdir() if each.is_dir() and not each.is_symlink()]
@@ -325,8 +338,10 @@ def _programs_of(directory: Path) -> Iterator[Path]:
     """Hooks and more configuration that a repository's configuration places in the working tree."""
     tree = directory.parent
     config = directory / "config"
-    for value in (*_values(config, "hookspath"), *_values(config, "path")):
-        path = Path(os.path.realpath(os.path.join(tree, os.path.expanduser(value))))  # noqa: PTH111, PTH118 - of text
+    named = [(tree, value) for value in _values(config, "hookspath")]
+    named += [(directory, value) for value in _values(config, "path")]
+    for start, value in named:
+        path = Path(os.path.realpath(os.path.join(start, os.path.expanduser(value))))  # noqa: PTH111, PTH118 - of text
         if tree in path.parents and directory not in path.parents:
             yield path
 

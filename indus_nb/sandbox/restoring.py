@@ -18,7 +18,7 @@ _MAX_FILES = 500
 _MAX_BYTES = 4 << 20
 _ASIDE = ".from-sandbox"
 
-_State = tuple[int, bytes]
+State = tuple[int, bytes]
 """Kind and mode of a file, and what it holds."""
 
 
@@ -37,7 +37,7 @@ class Watched:
     def __init__(self, absent: Iterable[Path], kept: Iterable[Path] = (), pinned: Iterable[Path] = ()) -> None:
         self._absent = tuple(path for path in absent if not os.path.lexists(path))
         self._pinned = {path: _identity(path) for path in pinned}
-        self._kept = {path: dict(_states(path)) for path in kept}
+        self._kept = {path: dict(states(path)) for path in kept}
 
     def set_right(self) -> list[str]:
         """Put back what was changed, and say so in sentences."""
@@ -45,11 +45,11 @@ class Watched:
         said += [f"{path} was made; it is protected, and was renamed to {aside.name}." for path, aside in self._moved()]
         for path, before in self._kept.items():
             try:
-                after = dict(_states(path))
+                after = dict(states(path))
             except SandboxError:
                 after = {}
             if after != before:
-                said.append(f"{path} was changed; it is protected, and was put back. {_put_back(path, before)}")
+                said.append(f"{path} was changed; it is protected, and was put back. {put_back(path, before)}")
         return said
 
     def _moved_back(self) -> Iterator[Path]:
@@ -76,7 +76,12 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return state.st_dev, state.st_ino
 
 
-def _states(path: Path) -> Iterator[tuple[Path, _State]]:
+def states(path: Path) -> Iterator[tuple[Path, State]]:
+    """List a file, or a directory with all below it, with what they hold.
+
+    Raises:
+        SandboxError: It is too much to remember.
+    """
     files = size = 0
     waiting = [path]
     while waiting:
@@ -120,7 +125,16 @@ def _is_straight(path: Path) -> bool:
     return os.path.realpath(path) == str(path)
 
 
-def _put_back(path: Path, before: dict[Path, _State]) -> str:
+def put_back(path: Path, before: dict[Path, State]) -> str:
+    """Put what is there aside, and in its place what was there before.
+
+    Args:
+        path: A file or a directory.
+        before: What ``states`` listed of it; nothing if it was not there.
+
+    Returns:
+        A sentence that says where what stood there is now.
+    """
     for above in reversed(path.parents):  # a link in the way must not lead us elsewhere
         if above.is_symlink():
             _put_aside(above)

@@ -12,16 +12,19 @@ import re
 import socket
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from indus_nb.providers.keys import child_environment
 from indus_nb.sandbox import bwrap, landlock, launcher, seatbelt
 from indus_nb.sandbox.policy import Guarded, Policy, SandboxError, guarded
 from indus_nb.sandbox.probe import Machine, machine
 from indus_nb.sandbox.proxy import Proxy, Service, is_of_this_machine
+from indus_nb.sandbox.repositories import Repositories
 from indus_nb.sandbox.restoring import Watched
 from indus_nb.sandbox.temporary import Temporary
 
@@ -72,7 +75,7 @@ class Confined:
     arguments: list[str]
     pass_fds: tuple[int, ...] = ()
     said: list[str] = field(default_factory=list[str])
-    _watched: Watched | None = None
+    _set_right: list[Callable[[], list[str]]] = field(default_factory=list[Callable[[], list[str]]])
     _service: Service | None = None
 
     def release(self) -> None:
@@ -87,9 +90,14 @@ class Confined:
         if self._service is not None:
             self._service.close()
             self._service = None
-        if self._watched is not None:
-            watched, self._watched = self._watched, None
-            self.said += watched.set_right()
+        set_right, self._set_right = self._set_right, []
+        for each in set_right:
+            self.said += each()
+
+    def then(self, set_right: Callable[[], list[str]]) -> Self:
+        """Add what sets more right in the end, and says so in sentences."""
+        self._set_right.append(set_right)
+        return self
 
     def __enter__(self) -> Self:
         return self
@@ -107,14 +115,24 @@ class Sandbox:
         policy: What they may do.
         here: What can be had on this machine; by default that is tried.
         asks: Whether commands in it are asked about like others.
+        before_change: Called before a program, or a tool of this process, may change something.
     """
 
-    def __init__(self, policy: Policy, here: Machine | None = None, *, asks: bool = False) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        here: Machine | None = None,
+        *,
+        asks: bool = False,
+        before_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self.policy = policy
+        self._before_change = before_change
         self._asks = asks
         self._here = here
         self._private: Path | None = None
         self._proxy: Proxy | None = None
+        self._repositories: Repositories | None = None
         # Kept from the start: a confined program may come to change the file.
         self._launcher = Path(launcher.__file__).read_text(encoding="utf-8")
 
@@ -144,11 +162,13 @@ class Sandbox:
         found = _REFUSALS.search(output[-_HINT_READS_CHARACTERS:])
         return f"[{self.describe()} The failure may come from that.]" if found else None
 
-    def confine(self, arguments: Sequence[str]) -> Confined:
+    def confine(self, arguments: Sequence[str], *, unset: Sequence[str] | None = None) -> Confined:
         """Make the arguments of a confined program of a program's.
 
         Args:
             arguments: The program, found by ``PATH`` if it is a plain name, and its arguments.
+            unset: Names of variables that it does not get, besides those that lead to services; by default those of
+                this process that hold keys of models' providers.
 
         Returns:
             What to run in its place. To be closed when that has ended.
@@ -165,13 +185,20 @@ class Sandbox:
             special = guarded(self.policy)
         except OSError as error:
             raise SandboxError(f"What a sandbox must protect cannot be looked at: {error}.") from error
+        if self.policy.writable_roots:
+            self._before_change()
         private = self._temporary()
+        unset = [*_UNSET, *(_keys() if unset is None else unset)]
+        self._repositories = self._repositories or Repositories(self.policy, private)
+        set_right = partial(self._repositories.set_right, self._repositories.look())
         if backend == "bwrap":
-            return self._by_bwrap(arguments, here, special, private)
-        if backend == "landlock":
-            return self._by_landlock(arguments, special, private)
-        profile = seatbelt.arguments(self.policy, special, private)
-        return Confined([*profile, "/usr/bin/env", *_as_words(_UNSET, self._variables(private)), *arguments])
+            confined = self._by_bwrap(arguments, here, special, private, unset)
+        elif backend == "landlock":
+            confined = self._by_landlock(arguments, special, private, unset)
+        else:
+            profile = seatbelt.arguments(self.policy, special, private)
+            confined = Confined([*profile, "/usr/bin/env", *_as_words(unset, self._variables(private)), *arguments])
+        return confined.then(set_right)
 
     def check_change(self, path: Path) -> None:
         """Refuse a change of a file that no confined program could make.
@@ -194,6 +221,7 @@ class Sandbox:
         protected = (*special.read_only, *special.absent, *self.policy.hidden)
         if any(real.is_relative_to(each) for each in protected) or {".git", ".indusagi"} & set(_below(real, roots)):
             raise SandboxError(f"{path} was not changed: the sandbox protects it, for what it holds may run outside.")
+        self._before_change()
 
     def check_read(self, path: Path) -> None:
         """Refuse to read a file that is hidden.
@@ -245,7 +273,9 @@ class Sandbox:
         changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}
         return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
 
-    def _by_bwrap(self, arguments: Sequence[str], here: Machine, special: Guarded, private: Path) -> Confined:
+    def _by_bwrap(
+        self, arguments: Sequence[str], here: Machine, special: Guarded, private: Path, unset: list[str]
+    ) -> Confined:
         if here.bwrap is None:
             raise SandboxError(f"bwrap cannot be used: {here.bwrap_problem}.")
         policy = self.policy
@@ -269,7 +299,7 @@ class Sandbox:
                 network=policy.network is True,
             )
             options += bwrap.mounts(policy, special, private)
-            options += bwrap.variables(list(_UNSET), changed)
+            options += bwrap.variables(unset, changed)
             options += ["--seccomp", str(descriptors[0]), "--"]
             watched = Watched(special.absent)
         except BaseException:
@@ -278,15 +308,15 @@ class Sandbox:
             if service is not None:
                 service.close()
             raise
-        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), [], watched, service)
+        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], service)
 
-    def _by_landlock(self, arguments: Sequence[str], special: Guarded, private: Path) -> Confined:
+    def _by_landlock(self, arguments: Sequence[str], special: Guarded, private: Path, unset: list[str]) -> Confined:
         rules = landlock.rules(self.policy, special, private)
         families = [_INET, _INET6, _NETLINK] if self.policy.network is True else []
         spec = {"rules": rules, "families": families, "network": self.policy.network is True}
-        spec |= {"unset": _UNSET, "set": self._variables(private)}
+        spec |= {"unset": unset, "set": self._variables(private)}
         watched = Watched(special.absent, special.read_only, special.pinned)
-        return Confined([*self._launch(json.dumps(spec)), *arguments], (), [], watched)
+        return Confined([*self._launch(json.dumps(spec)), *arguments], (), [], [watched.set_right])
 
     def _launch(self, spec: str) -> list[str]:
         python = getattr(sys, "_base_executable", None) or sys.executable
@@ -302,6 +332,11 @@ class Sandbox:
             except ValueError as error:
                 raise SandboxError(f"`sandbox.network` of the settings: {error}.") from error
         return self._proxy
+
+
+def _keys() -> list[str]:
+    kept = child_environment()
+    return [name for name in os.environ if name not in kept]
 
 
 def _is_of_a_process(path: Path) -> bool:

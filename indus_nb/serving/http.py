@@ -2,10 +2,8 @@
 
 What this module promises:
 
-- **Nothing without the token**: a request without it is answered 401 before anything of it is looked at, and its body
-  is not read. What names another host, or comes from a page of another origin, is rejected too.
 - **The token is in one file**, which its owner alone can read and which ends with the server. It is never logged.
-- **Bounded**: so many requests and sessions at a time, so many bytes each.
+  Who gets in without it, with it, and how often is what ``guard`` knows.
 - It listens on 127.0.0.1 alone, and the port is free again once `HttpServer.stop` has returned.
 """
 
@@ -13,90 +11,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import logging
 import os
 import secrets
 import socket
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.errors import UsageError
 from indus_nb.files import make_private_directory, write_atomically
-from indus_nb.serving.tools import GONE, ServedTools
+from indus_nb.serving.guard import HOST, MAX_REQUESTS, MAX_SESSIONS, PATH, Guard, Waiting
+from indus_nb.serving.tools import ServedTools
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-_HOST = "127.0.0.1"
-_PATH = "/mcp"
+_ACCEPTED_AT_ONCE = 4
+"""So few that one with a token shows it before those that come after it have pushed it out."""
 _MAX_BODY_BYTES = 4 << 20
-_MAX_SESSIONS = 32
-_MAX_REQUESTS = 64
-"""Open at a time: each client keeps one for what the server has to say, and one for each call."""
 _IDLE_SECONDS = 3600.0
 _END_SECONDS = 3
 _LOGGERS = ("mcp.", "sse_starlette", "uvicorn")
 _TOKENS = "served"
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-
-
-class _Guard:
-    """The outermost application: lets through what may pass, and notes when a client hangs up."""
-
-    def __init__(self, app: Callable[[Any, Receive, Send], Awaitable[None]], token: str, port: int) -> None:
-        self._app = app
-        self._expected = token.encode()
-        self._host = f"{_HOST}:{port}".encode()
-        self._open = 0
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        status = self._refusal(scope)
-        if status is not None:
-            await _answer(send, status)
-            return
-        gone = scope[GONE] = asyncio.Event()
-
-        async def receive_and_note() -> Message:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                gone.set()
-            return message
-
-        self._open += 1
-        try:
-            await self._app(scope, receive_and_note, send)
-        finally:
-            self._open -= 1
-            gone.set()
-
-    def _refusal(self, scope: Message) -> int | None:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
-        if not (hmac.compare_digest(token.strip(), self._expected) and scheme.lower() == b"bearer"):
-            return 401
-        if [value for name, value in scope["headers"] if name == b"host"] != [self._host]:
-            return 421
-        origins = [value for name, value in scope["headers"] if name == b"origin"]
-        if any(origin != b"http://" + self._host for origin in origins):
-            return 403
-        if scope["path"] != _PATH:
-            return 404
-        return 503 if self._open >= _MAX_REQUESTS else None
-
-
-async def _answer(send: Send, status: int) -> None:
-    headers = [(b"content-length", b"0"), (b"connection", b"close")]
-    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
 
 
 class HttpServer:
@@ -127,16 +64,16 @@ class HttpServer:
             UsageError: The system refuses the port, or the file of the token.
         """
         token = secrets.token_urlsafe(32)
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening = _Listening(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            listening.bind((_HOST, 0))
-            listening.listen(_MAX_REQUESTS)
+            listening.bind((HOST, 0))
+            listening.listen()
             port = listening.getsockname()[1]
             self._keep(token)
         except OSError as error:
             listening.close()
             raise UsageError(f"The kernel cannot be served, for the system refused it: {error}.") from error
-        self.url = f"http://{_HOST}:{port}{_PATH}"
+        self.url = f"http://{HOST}:{port}{PATH}"
         ready = asyncio.Event()
         self._task = asyncio.create_task(self._serve(listening, token, port, ready), name="indus_nb served")
         waiting = asyncio.create_task(ready.wait())
@@ -165,10 +102,11 @@ class HttpServer:
         manager = StreamableHTTPSessionManager(
             self._tools.server(),
             max_request_body_size=_MAX_BODY_BYTES,
-            max_sessions=_MAX_SESSIONS,
+            max_sessions=2 * MAX_SESSIONS,
             session_idle_timeout=_IDLE_SECONDS,
         )
-        server, serving = _uvicorn(_Guard(manager.handle_request, token, port), listening)
+        waiting = Waiting()
+        server, serving = _uvicorn(Guard(manager.handle_request, token, port, waiting), waiting, listening)
         try:
             await self._until_stopped(manager, serving, ready)
         finally:
@@ -193,12 +131,20 @@ class HttpServer:
                 stopping.cancel()
 
 
-def _uvicorn(app: _Guard, listening: socket.socket) -> tuple[Any, asyncio.Task[None]]:
+class _Listening(socket.socket):
+    """A socket that keeps connections waiting in the system, however few are accepted at once."""
+
+    def listen(self, backlog: int = 0, /) -> None:
+        super().listen(max(backlog, 2 * MAX_REQUESTS))
+
+
+def _uvicorn(app: Guard, waiting: Waiting, listening: socket.socket) -> tuple[Any, asyncio.Task[None]]:
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=waiting.protocol(H11Protocol),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -206,7 +152,8 @@ def _uvicorn(app: _Guard, listening: socket.socket) -> tuple[Any, asyncio.Task[N
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        limit_concurrency=2 * _MAX_REQUESTS,
+        backlog=_ACCEPTED_AT_ONCE,
+        limit_concurrency=4 * MAX_REQUESTS,
         timeout_graceful_shutdown=_END_SECONDS,
     )
     server = uvicorn.Server(config)

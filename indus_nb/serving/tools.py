@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 GONE = "indus_nb.gone"
 """Where the scope of a request holds the event that its client has hung up, if that can be known."""
 _LOOKS = frozenset({"variables", "notebook"})
+_NO_NAME = "mcp"
+"""What the library calls a client that does not name itself."""
 _MAX_NAME_CHARACTERS = 60
 _INSTRUCTIONS = (
     "These tools work in the user's running Jupyter kernel, on its live variables. The user may be asked before code "
@@ -111,7 +113,7 @@ def _name_of(ctx: ServerRequestContext[Any, Any]) -> str:
     """What a client calls itself, as a user can read it."""
     params = ctx.session.client_params
     info = None if params is None else params.client_info
-    name = "" if info is None else info.title or info.name
+    name = "" if info is None or info.name == _NO_NAME else info.title or info.name
     return textcut.one_line(visible(plain(name)), _MAX_NAME_CHARACTERS) or "Another program"
 
 

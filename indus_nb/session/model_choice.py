@@ -74,7 +74,7 @@ class ModelChoice:
         """
         model = self.required
         options = self.stream_options(model)
-        provider = self._state.registry.provider_of(model)
+        provider = self._state.provider_of(model)
         retry = self._state.settings.retry
         return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens), retry)
 
@@ -105,7 +105,7 @@ class ModelChoice:
         try:
             options = self.stream_options(model)
             context = Context(system_prompt, messages, tools)
-            tokens = await count_tokens(state.registry.provider_of(model), model, context, options)
+            tokens = await count_tokens(state.provider_of(model), model, context, options)
         except IndusError as error:
             return TokenCount(
                 tokens=state.conversation.estimate(system_prompt, tools), is_exact=False, reason=str(error)
@@ -130,7 +130,7 @@ class ModelChoice:
             CredentialsError: A run goes on that could not use it. In both cases nothing has changed.
         """
         state = self._state
-        provider = state.registry.provider_of(model)
+        provider = state.provider_of(model)
         options = self.stream_options(model) if state.run is not None else None
         state.store.append("model_change", provider=model.provider, modelId=model.id)
         state.model = model

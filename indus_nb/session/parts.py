@@ -47,6 +47,7 @@ from indus_nb.session.user_input import UserInput
 from indus_nb.session.user_shell import UserShell
 from indus_nb.storage.store import SessionStore
 from indus_nb.tools.tool import Tool
+from indus_nb.tools.truncate import kept_outputs, remove_kept_outputs
 
 if TYPE_CHECKING:
     from indus_nb.session.outside import OutsideCalls
@@ -407,10 +408,14 @@ class SessionParts:
             self._runner.close()
             self._runner = None
         if not self.closed:
+            self._runs.record_nested()
             self.user_shell.add_held_back()
             self._report_what_is_lost()
         self._move(Stage.CLOSED)
         self.publisher.close()
+        if self.store.path is None and kept_outputs:  # nobody can go on with it, and look at them
+            named = b"".join(entry.to_json() for entry in self.store.entries)
+            remove_kept_outputs(lambda name: name.encode() in named)
         self.store.close()
 
     def _report_what_is_lost(self) -> None:

@@ -22,6 +22,7 @@ from indus_nb.session.user_input import UserInput
 
 if TYPE_CHECKING:
     from indus_nb.answers import FinalAnswer
+    from indus_nb.session.limits import RunLimits
 
 
 class Prompting:
@@ -62,6 +63,7 @@ class Prompting:
         source: InputSource = "interactive",
         when_idle: bool = False,
         answer: FinalAnswer | None = None,
+        limits: RunLimits | None = None,
     ) -> None:
         """Answer a message of the user's; see ``AgentSession.prompt``.
 
@@ -72,6 +74,7 @@ class Prompting:
             source: where it comes from.
             when_idle: whether it waits for the end of what goes on.
             answer: what the model is to answer with.
+            limits: where the run ends, in the place of what the settings say.
 
         Raises:
             SessionBusyError: A run is going on, or an abort came before this had begun.
@@ -98,7 +101,8 @@ class Prompting:
                 return
             else:
                 await turns.wait_for_turn(ticket)
-                running = self._runs.begin(processed, lambda: accept("started"), answer) if turns.idle else None
+                begin = self._runs.begin
+                running = begin(processed, lambda: accept("started"), answer, limits) if turns.idle else None
         if processed is None:
             accept("handled")
             await self._state.hooks.command(text)

@@ -124,6 +124,8 @@ class Publisher:
         if self._added:
             await self.announce()
         if problem is not None:
+            if not self._listeners:
+                _log.warning("%s", problem.error)
             await self.emit(problem)
 
     async def announce(self) -> None:

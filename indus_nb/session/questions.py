@@ -27,8 +27,9 @@ class Question:
     Attributes:
         heading: The question itself, in one line.
         warnings: What the user should know, a line each.
-        outcome: What would happen, if that was found out; lines of text.
         body: What is asked about: code, a command, a difference.
+        outcome: What would happen, if that was found out; lines of text.
+        outcome_pending: Whether that is still being found out.
         choices: The answers; the first one is what Enter gives.
         names: Words of the warnings that are code.
         language: The language of ``body``, as it stands behind a fence; empty for plain text.
@@ -39,8 +40,9 @@ class Question:
     heading: str
     choices: Sequence[Choice]
     warnings: Sequence[str] = ()
-    outcome: str = ""
     body: str = ""
+    outcome: str = ""
+    outcome_pending: bool = False
     names: Sequence[str] = ()
     language: str = ""
     diff: str = ""
@@ -58,7 +60,7 @@ class Question:
         'Run this?\nIt runs in /tmp.\n\nls'
         """
         head = "\n".join([self.heading, *self.warnings])
-        return "\n\n".join([head, *([self.outcome] if self.outcome else []), self.body])
+        return "\n\n".join([head, self.body, *([self.outcome] if self.outcome else [])])
 
 
 caller: ContextVar[str] = ContextVar("indus_nb caller", default="")

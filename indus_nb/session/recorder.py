@@ -6,6 +6,7 @@ What this module promises:
 - What cannot be written to the file is kept, tried again with the next message, and rescued into another file at the
   end.
 - A failure stops the run and becomes a ``session_save_failed``: to go on unsaved is the user's decision.
+- Where the file never could be made, nothing is lost that was there: the run goes on in memory, and is said to once.
 """
 
 from __future__ import annotations
@@ -61,7 +62,11 @@ class Recorder:
             if self._state.run is not None:
                 self._state.run.abort.request(f"{problem} The run was stopped.")
             return SessionSaveFailed(error=problem, unsaved=self.unsaved_count)
-        return None
+        why = self._state.store.kept_in_memory
+        if why is None or why in self._state.problems:
+            return None
+        self._state.problems.append(why)
+        return SessionSaveFailed(error=why, unsaved=len(self._state.messages))
 
     def save_all(self) -> None:
         """Save what could not be saved before.
@@ -104,6 +109,8 @@ class Recorder:
                     for message in self._unsaved:
                         rescued.append_message(message)
                     where = rescued.path
+                if where is None:
+                    continue
             except (SessionFileError, OSError):
                 continue
             self._unsaved.clear()

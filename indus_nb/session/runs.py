@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from indus_nb import loop
-from indus_nb.events import AgentEnd, AgentEvent, AgentSettled, MessageEnd
+from indus_nb.errors import SessionFileError
+from indus_nb.events import AgentEnd, AgentEvent, AgentSettled, MessageEnd, ToolExecutionEnd
 from indus_nb.images import Admission
 from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import CustomMessage, UserMessage, text_of
@@ -32,9 +34,11 @@ from indus_nb.session.toolbox import Toolbox
 from indus_nb.session.turns import Activity, Turns
 from indus_nb.session.user_input import images_of
 from indus_nb.session.user_shell import UserShell
+from indus_nb.storage.text import NESTED
 
 if TYPE_CHECKING:
     from indus_nb.answers import FinalAnswer
+    from indus_nb.session.limits import RunLimits
 
 
 class Runs:
@@ -77,12 +81,14 @@ class Runs:
         self._shell = shell
         self._images = images
         self._watchers = watchers
+        self._limits: RunLimits | None = None
 
     def begin(
         self,
         message: UserMessage | CustomMessage,
         accept: Callable[[], None] = lambda: None,
         answer: FinalAnswer | None = None,
+        limits: RunLimits | None = None,
     ) -> asyncio.Task[None]:
         """Begin to answer a message; the session must be idle.
 
@@ -90,6 +96,7 @@ class Runs:
             message: what the model is asked.
             accept: called when nothing can refuse it any more, before the first event.
             answer: what the model is to answer with.
+            limits: where the run ends, in the place of what the settings say.
 
         Returns:
             The activity; ``Turns.outcome`` waits for it.
@@ -98,7 +105,7 @@ class Runs:
             CredentialsError: There is no model, or no key for it. Nothing has happened then.
         """
         try:
-            run = self._prepare(answer)
+            run = self._prepare(answer, limits)
         except BaseException:
             self._toolbox.end_with(None)
             raise
@@ -106,8 +113,13 @@ class Runs:
         self._state.run = run
         return self._turns.begin(Activity.RUNNING, self._drive(run, message))
 
-    def _prepare(self, answer: FinalAnswer | None) -> loop.Run:
+    def _prepare(self, answer: FinalAnswer | None, limits: RunLimits | None) -> loop.Run:
+        from indus_nb.limits.paying import check_price
+        from indus_nb.session.limits import RunLimits
+
         model = self._models.required
+        budget = self._state.payer.budget.for_code()
+        check_price(model, budget)
         settings = self._state.settings
         options = self._models.stream_options(model)
         watchers: Sequence[RunWatcher] = self._watchers
@@ -118,9 +130,10 @@ class Runs:
             answer.on_missing = partial(self._require, tool.spec.name)
             options = options if others else replace(options, must_call=tool.spec.name)
             watchers = [*watchers, answer]
-        return loop.Run(
+        self._limits = limits = limits or RunLimits(settings.max_turns, settings.timeout)
+        run = loop.Run(
             model=model,
-            provider=self._state.registry.provider_of(model),
+            provider=self._state.provider_of(model),
             system_prompt=self._toolbox.system_prompt,
             messages=self._state.messages,
             tools=self._toolbox.active,
@@ -134,9 +147,11 @@ class Runs:
             will_retry=self._recovery.will_retry,
             hooks=self._state.hooks,
             images=self._images,
-            watchers=watchers,
+            watchers=[*watchers, limits],
             vault=settings.vault,
         )
+        limits.end, limits.refusal, limits.final = run.abort.request, lambda: budget.refusal(0), answer
+        return run
 
     def _require(self, tool: str) -> None:
         """Have the model call a tool with its next answer, and those that follow."""
@@ -144,6 +159,13 @@ class Runs:
             self._state.run.options = replace(self._state.run.options, must_call=tool)
 
     async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
+        from indus_nb.limits.budget import spending_from
+
+        timed = nullcontext() if self._limits is None else self._limits.timed()
+        with spending_from(self._state.payer.budget.for_code()), timed:
+            await self._driven(run, prompt)
+
+    async def _driven(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
         try:
             self._shell.add_held_back()
             await self._recovery.begin(run)
@@ -156,6 +178,7 @@ class Runs:
             while await self._recovery.goes_on(run) or self._has_queued(run):
                 self._turns.resume()
                 await loop.run(run, [])
+            self.record_nested()
             self._turns.settle()
             await self._publisher.emit(AgentSettled())
         except Exception:
@@ -167,8 +190,17 @@ class Runs:
             self._state.run = None
             self._toolbox.end_with(None)
 
+    def record_nested(self) -> None:
+        """Write down what other sessions have used for this one: code of the model's may ask models, too."""
+        usage = None if self._limits is None else self._state.payer.budget.take_nested()
+        if usage is not None and usage.total_tokens:
+            with suppress(SessionFileError):  # the session's next message says what is wrong with its file
+                self._state.store.append("custom", custom_type=NESTED, usage=usage.to_wire())
+
     async def _emit(self, event: AgentEvent) -> None:
         """Publish what happens in a run."""
+        if isinstance(event, ToolExecutionEnd | AgentEnd):
+            self.record_nested()
         if isinstance(event, AgentEnd) and not event.will_retry:
             await self._publisher.emit(event, before_subscribers=self._turns.settle)
         else:

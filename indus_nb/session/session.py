@@ -54,6 +54,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from indus_nb.answers import FinalAnswer
+    from indus_nb.session.limits import RunLimits
 
 T = TypeVar("T")
 Images: TypeAlias = Sequence[ImageContent]
@@ -105,7 +106,7 @@ class AgentSession(SessionParts):
 
     # Prompts
 
-    async def prompt(
+    async def prompt(  # noqa: PLR0913 - each is a thing that a caller may choose
         self,
         text: str,
         images: Images = (),
@@ -115,6 +116,7 @@ class AgentSession(SessionParts):
         on_accepted: Callable[[Disposition], None] | None = None,
         source: InputSource = "interactive",
         answer: FinalAnswer | None = None,
+        limits: RunLimits | None = None,
     ) -> None:
         """Send a user message and wait until the session is idle.
 
@@ -133,11 +135,12 @@ class AgentSession(SessionParts):
                 event.
             source: where the message comes from.
             answer: asks for a typed answer, and keeps it; see ``ask``.
+            limits: turns and time that this prompt may take, in the place of those of the session.
 
         Raises:
             SessionBusyError: A run is going on, or an abort came before this had begun.
             CredentialsError: There is no model, or no key for it.
-            UsageError: The message cannot be used. In each case nothing has happened.
+            UsageError: The message cannot be used, or a limit in money cannot hold. In each case nothing has happened.
         """
         await self._prompting.submit(
             user_message(text, images, attachments),
@@ -145,6 +148,7 @@ class AgentSession(SessionParts):
             on_accepted=on_accepted,
             source=source,
             answer=answer,
+            limits=limits,
         )
 
     async def abort_and_prompt(

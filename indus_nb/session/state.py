@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from indus_nb.loop import InterruptMode, Run, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import AssistantMessage, Message, ThinkingLevel
-from indus_nb.providers import Model
+from indus_nb.providers import Model, Provider
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import BranchSummarySettings, CompactionSettings
 from indus_nb.session.conversation import Conversation
@@ -23,6 +23,7 @@ from indus_nb.tools import Shell
 from indus_nb.vault import Vault
 
 if TYPE_CHECKING:
+    from indus_nb.limits import Payer
     from indus_nb.tools.jobs import Jobs
 
 ApproveMode = Literal["never", "writes", "always"]
@@ -51,6 +52,12 @@ class SessionSettings:
     """Knows secrets, and keeps them out of messages and of tools' outputs."""
     jobs: Jobs | None = None
     """The tool calls that go on in the background; without it every call is waited for."""
+    max_cost: float | None = None
+    """US dollars that the session may spend from its start on. Chosen at its start: changing it here has no effect."""
+    max_turns: int | None = None
+    """How many answers a prompt may have; ``None`` for no limit."""
+    timeout: float | None = None
+    """For how many seconds a prompt may be worked on; ``None`` for no limit."""
 
 
 @dataclass(slots=True)
@@ -68,6 +75,20 @@ class SessionState:
     """The run that goes on, waits between attempts included."""
     problems: list[str] = field(default_factory=list[str])
     """Sentences for the user about what is wrong with settings, files and models."""
+    _payer: Payer | None = field(default=None, init=False)
+
+    @property
+    def payer(self) -> Payer:
+        """What pays for every request of the session."""
+        if self._payer is None:
+            from indus_nb.limits import Budget, Payer  # with the first request, or what prepares it
+
+            self._payer = Payer(Budget(self.settings.max_cost, of_session=True))
+        return self._payer
+
+    def provider_of(self, model: Model) -> Provider:
+        """Return what reaches ``model``, where each request is paid for; raises as ``ModelRegistry.provider_of``."""
+        return self.payer.provider_for(self.registry.provider_of(model))
 
     @property
     def messages(self) -> list[Message]:

@@ -25,7 +25,7 @@ class TokenCounts(WireModel):
 class SessionStats(WireModel):
     """Counts of a whole session, all branches and what was compacted included.
 
-    ``cost`` is in US dollars.
+    ``cost`` is in US dollars; ``cost_unknown`` is true if it lacks requests whose price is unknown.
     """
 
     user_messages: int = 0
@@ -35,6 +35,7 @@ class SessionStats(WireModel):
     total_messages: int = 0
     tokens: TokenCounts = Field(default_factory=TokenCounts)
     cost: float = 0
+    cost_unknown: bool | None = None
 
 
 class Tally:
@@ -46,6 +47,7 @@ class Tally:
         self._tool_calls = 0
         self._tokens = TokenCounts()
         self._cost = 0.0
+        self._unknown: bool | None = None
 
     def stats(self, entries: Sequence[Entry]) -> SessionStats:
         """Return the counts of all entries, to which some may have been appended since the last time.
@@ -63,6 +65,7 @@ class Tally:
             total_messages=sum(self._roles.values()),
             tokens=self._tokens.model_copy(),
             cost=self._cost,
+            cost_unknown=self._unknown,
         )
 
     def _count(self, entry: Entry) -> None:
@@ -86,6 +89,7 @@ class Tally:
         tokens.cache_write += usage.cache_write
         tokens.total += usage.input + usage.output + usage.cache_read + usage.cache_write
         self._cost += usage.cost.total
+        self._unknown = self._unknown or usage.cost.unknown
 
 
 def session_stats(entries: Sequence[Entry]) -> SessionStats:

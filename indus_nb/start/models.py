@@ -8,7 +8,7 @@ from typing import get_args
 from indus_nb.errors import ModelNotFoundError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Model
-from indus_nb.providers.catalog import ModelCost, split_level
+from indus_nb.providers.catalog import split_level, unknown_cost
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import LoadedSettings
 from indus_nb.session.model_choice import model_unavailable
@@ -58,7 +58,7 @@ def choose_model(
             model_id = name if provider else rest
             problems.append(f"{error} It is asked for all the same, with the limits of a usual model.")
             return registry.default(known).model_copy(
-                update={"id": model_id, "name": model_id, "cost": ModelCost()}
+                update={"id": model_id, "name": model_id, "cost": unknown_cost()}
             ), level
     if stored is not None and provider is None:
         try:

@@ -15,6 +15,7 @@ from indus_nb import own_imports
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.files import current_directory, expand_user, keep_private
 from indus_nb.providers import Model
+from indus_nb.providers.keys import child_environment
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import (
     Settings,
@@ -27,10 +28,9 @@ from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, Equipment, SessionSettings
 from indus_nb.start.files import new_store, open_store, session_directory_of
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
-from indus_nb.start.options import SessionOptions, check_tools, text_or_file, usual_tools
+from indus_nb.start.options import SessionOptions, check_limits, check_tools, text_or_file, usual_tools
 from indus_nb.storage import SessionStore
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
-from indus_nb.tools.process import child_environment
 from indus_nb.vault import Vault
 from indus_nb.wire import JsonObject
 
@@ -118,8 +118,8 @@ class _Plan:
         from indus_nb.resources.sandbox_settings import make_sandboxes
 
         hidden = (self.agent_dir, directory)
-        own = self.loaded.own_sandbox
-        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own)
+        own, note = self.loaded.own_sandbox, self.trust.note_sandbox
+        self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own, note)
         if self.sandboxes is not None and self.sandboxes.problem is not None:
             problems.append(self.sandboxes.problem)
 
@@ -156,6 +156,9 @@ class _Plan:
             sandbox="off" if self.sandboxes is None else self.sandboxes.mode,
             vault=self.vault,
             jobs=self.jobs,
+            max_cost=self.options.max_cost,
+            max_turns=self.options.max_turns,
+            timeout=self.options.timeout,
         )
 
     def keep_secrets(self, registry: ModelRegistry, directory: Callable[[], Path]) -> None:
@@ -260,6 +263,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
     named = (options.session is not None, options.session_id is not None, options.fork is not None)
     if sum((*named, options.continue_last, options.no_session)) > 1:
         raise UsageError("Choose one of --session, --session-id, --fork, --continue and --no-session.")
+    check_limits(options)
     cwd = _working_directory(options, shared)
     agent_dir = agent_directory()
     plan = _Plan(options, cwd, agent_dir, None if shared is None else shared.caller)
@@ -456,7 +460,7 @@ def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Itera
         if not path.startswith(("!", "-")) and (trusted or not of_project):
             named.append((Path(path.lstrip("+")), "project" if of_project else "user"))
     check = project.check if project is not None else None
-    yield from discover([*directories, (user, "user")], [*named, *requested], check)
+    yield from discover([*directories, (user, "user")], [*named, *requested], check, session.problems)
     yield from installed()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,10 @@ class SessionOptions:
     ``trust`` is the answer to the question whether the project in the working directory is trusted, so that its
     extensions, settings and instructions are used. Without it the user's decision of before counts, or else the user is
     asked; where nobody can be asked the project is ignored, which ``problems`` says.
+
+    ``max_cost`` is what the session may spend from its start on, in US dollars, all that its code and its agents ask
+    included; ``max_turns`` how many answers the model may give to a prompt, and ``timeout`` the seconds that a prompt
+    may take.
 
     ``jobs_after`` are the seconds after which a tool call that still runs goes on as a job, ``0`` never; without it and
     without the setting it is ``usual_jobs_after``, and without that every call is waited for. A cassette has no jobs.
@@ -80,6 +85,9 @@ class SessionOptions:
     trust: bool | None = None
     sandbox: SandboxMode | None = None
     client: ClientTools | None = None
+    max_cost: float | None = None
+    max_turns: int | None = None
+    timeout: float | None = None
     jobs_after: float | None = None
     usual_jobs_after: float | None = None
 
@@ -103,6 +111,14 @@ def usual_tools(loaded: LoadedSettings, problems: list[str]) -> Sequence[str]:
         unknown_tools = f"Unknown tool: {', '.join(unknown)}. Known tools: {', '.join(known)}."
         problems.append(f"{loaded.place('defaultTools')} is rejected in part. {unknown_tools}")
     return [*names, *(name for name in more if name not in names)]
+
+
+def check_limits(options: SessionOptions) -> None:
+    """Check the limits; raises ``UsageError`` for one that is not above zero."""
+    for name in ("max_cost", "max_turns", "timeout"):
+        amount = getattr(options, name)
+        if amount is not None and not 0 < amount < math.inf:
+            raise UsageError(f"{name} is a number above zero, not {amount!r}.")
 
 
 def check_tools(names: Sequence[str], known: Sequence[str]) -> None:

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import BinaryIO, Self
 from weakref import WeakSet
 
-from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
+from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError, SessionPlaceError
 from indus_nb.files import make_private_directory, write_atomically
 from indus_nb.storage.format import find_header
 from indus_nb.wire import JsonObject, clean_text
 
+_SHORTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+"""Failures that say nothing about the place: what did not work may work later."""
 _HEADER_LIMIT = 16 * 1024 * 1024  # a first line longer than this is no header, whatever follows
 
 
@@ -120,10 +122,11 @@ class WriterLock:
             try:
                 file = _open(self._path, os.O_RDWR | os.O_CREAT)
             except OSError as error:
-                raise SessionFileError(
+                raise _no_place(
                     session_file,
                     f"it cannot be locked for writing: {self._path.name} cannot be opened there ({_reason(error)}). "
                     "Make the directory writable, or keep the session elsewhere",
+                    error,
                 ) from error
             try:
                 if self._lock(file, session_file):
@@ -261,12 +264,13 @@ class SessionFile:
             The file, open and locked for writing.
 
         Raises:
+            SessionPlaceError: It can never be made there.
             SessionFileError: It cannot be made.
         """
         try:
             make_private_directory(path.parent)
         except OSError as error:
-            raise SessionFileError(path, f"its directory cannot be made ({_reason(error)})") from error
+            raise _no_place(path, f"its directory cannot be made ({_reason(error)})", error) from error
         lock = WriterLock(path)
         try:
             file = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
@@ -281,7 +285,7 @@ class SessionFile:
                 raise
         except OSError as error:
             lock.release()
-            raise SessionFileError(path, f"the session file cannot be made ({_reason(error)})") from error
+            raise _no_place(path, f"the session file cannot be made ({_reason(error)})", error) from error
         except BaseException:
             lock.release()
             raise
@@ -485,6 +489,11 @@ def _identity_at(path: Path) -> tuple[int, int] | None:
         return _identity(path.stat())
     except OSError:
         return None
+
+
+def _no_place(path: Path, problem: str, error: OSError) -> SessionFileError:
+    kind = SessionFileError if error.errno in _SHORTAGES else SessionPlaceError
+    return kind(path, problem)
 
 
 def _reason(error: OSError) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any, Self
 
-from indus_nb.errors import SessionFileError, UsageError
+from indus_nb.errors import SessionFileError, SessionPlaceError, UsageError
 from indus_nb.messages import (
     AssistantMessage,
     BranchSummaryMessage,
@@ -57,14 +57,16 @@ class SessionStore:
     ``close`` lets the next one in.
 
     ``warnings`` are sentences for a user about what was amiss. Appending raises ``SessionFileError`` when the entry
-    could not be saved; it is in neither the file nor the store then. ``on_added`` is called with every entry that is
-    appended, in the same step.
+    could not be saved; it is in neither the file nor the store then. Where the file can never be made, the session is
+    kept in memory from its first entry on, and ``kept_in_memory`` says why. ``on_added`` is called with every entry
+    that is appended, in the same step.
     """
 
     def __init__(self, header: JsonObject, path: Path | None, entries: Iterable[Entry] = ()) -> None:
         self.header = header
         self.path = path
         self.warnings: list[str] = []
+        self.kept_in_memory: str | None = None
         self.leaf_id: str | None = None
         self.lasting = True
         """Whether messages that end a step shall survive a power cut too, which waits for the disk."""
@@ -423,7 +425,10 @@ class SessionStore:
             if self._file is not None:
                 self._file.append(line, lasting=self.lasting and _ends_a_step(message))
             elif kind in ("message", "session_info"):  # a name, too, comes from the user
-                self._begin(self.path, line)
+                try:
+                    self._begin(self.path, line)
+                except SessionPlaceError as error:
+                    self._keep_in_memory(error)
         self._add(entry)
         self.on_added(entry)
         return entry_id
@@ -433,6 +438,14 @@ class SessionStore:
         self._file = SessionFile.create(path, b"".join(lines), lasting=self.lasting)
         if self._file.warning:
             self._warn(self._file.warning)
+
+    def _keep_in_memory(self, error: SessionPlaceError) -> None:
+        self.path = None
+        self.kept_in_memory = (
+            f"This session is kept in memory only and ends with its program, for its file cannot be made: {error}. To "
+            "keep it, set HOME, or INDUSAGI_CODING_AGENT_SESSION_DIR, to a directory that you can write to; "
+            "--no-session does without a file."
+        )
 
     def _successor(self, cwd: Path, directory: Path | None, entries: list[Entry]) -> Self:
         parent = str(self.path) if self.path is not None and self.path.exists() else None

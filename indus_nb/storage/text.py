@@ -12,6 +12,7 @@ from indus_nb.storage.entries import Entry, as_text
 from indus_nb.wire import JsonObject
 
 SUBAGENT = "subagent"
+NESTED = "nested-usage"
 """The ``customType`` of entries that say what a sub-agent has done."""
 
 

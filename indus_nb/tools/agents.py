@@ -86,9 +86,11 @@ def _describe(default: CallDescription, arguments: AgentsArguments, *, more: Seq
     # One that is not allowed is refused before any agent begins.
     asked = [name for name in dict.fromkeys(arguments.tools) if name in more]
     summary = textcut.one_line_fit(f"{agents}: {'; '.join(titles)}", MAX_SUMMARY_CHARACTERS)
+    tasks = {f"{number}. {titles[number - 1]}": task.prompt for number, task in enumerate(arguments.tasks, 1)}
     return replace(
         default,
         summary=summary,
+        details={**tasks, **({"tools": ", ".join(arguments.tools)} if arguments.tools else {})},
         has_effects=bool(asked),
         announces_start=True,
         approval=partial(_approval, arguments, agents, titles, asked),

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from indus_nb.events import ToolOutput
 from indus_nb.late_models import Field
+from indus_nb.providers.keys import child_environment
 from indus_nb.tools.description import Approval, CallDescription, Target
-from indus_nb.tools.process import Child, child_environment
+from indus_nb.tools.process import Child
 from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, GrowingTail, Truncation, size_text
 from indus_nb.vault import Vault
@@ -230,7 +231,7 @@ class Shell:
         from indus_nb.sandbox import SandboxError
 
         try:
-            return self.sandbox.confine(self.arguments(command))
+            return self.sandbox.confine(self.arguments(command), unset=())
         except (SandboxError, OSError) as error:
             raise ToolError(f"{error} Nothing was run.") from error
 

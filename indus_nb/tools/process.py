@@ -8,13 +8,12 @@ import errno
 import os
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from indus_nb.providers.keys import key_variables
+from indus_nb.providers.keys import child_environment
 from indus_nb.tools.guard import Guarded
 
 _CHUNK = 1 << 16
@@ -22,32 +21,6 @@ _PIPE = 1 << 20
 _GRACE = 0.1
 """Seconds to go on reading when the process has ended but a descendant still holds the pipe."""
 _REAP = 5.0
-_MIN_KEY = 8
-"""A variable that holds the same text as a key is left out too, unless that is as short as a word."""
-
-
-def child_environment(wanted: Sequence[str] = (), also_keys: Iterable[str] = ()) -> dict[str, str]:
-    """The variables for a program that the agent starts: those of this process without keys of models' providers.
-
-    Args:
-        wanted: Names, with ``*`` and ``?``, of keys that are kept all the same; with ``!`` before it what is left out.
-        also_keys: More names that hold keys.
-
-    Returns:
-        The variables.
-    """
-    keys = key_variables() | frozenset(also_keys)
-    values = {value for name in keys if len(value := os.environ.get(name, "")) >= _MIN_KEY}
-    left_out = [pattern[1:] for pattern in wanted if pattern.startswith("!")]
-
-    def matches(name: str, patterns: Sequence[str]) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not matches(name, left_out) and ((name not in keys and value not in values) or matches(name, wanted))
-    }
 
 
 class Child:
@@ -82,7 +55,8 @@ class Child:
             # Popen and not asyncio's own: its start cannot be cancelled half-way, its end is distinguished from the
             # pipe's, and it needs no child watcher, so that any loop in any thread will do.
             self._process = subprocess.Popen(
-                self._guarded.arguments(arguments),
+                # In a locale without our letters Python encodes nothing else; programs, files and models speak UTF-8.
+                [argument.encode("utf-8", "surrogateescape") for argument in self._guarded.arguments(arguments)],
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=write_end,

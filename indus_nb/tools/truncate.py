@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
@@ -99,12 +102,37 @@ def size_text(count: int) -> str:
 kept_outputs: set[Path] = set()
 """The files with whole outputs that this process has made: the model, which is told of them, may read them unasked."""
 
+_KEPT_SECONDS = 24 * 60 * 60
+"""Saved sessions name such files, so these outlive the process; nobody else removes what a killed one has left."""
+
+
+def remove_kept_outputs(wanted: Callable[[str], bool]) -> None:
+    """Remove files with whole outputs that this process has made, those whose name is wanted."""
+    for path in [path for path in kept_outputs if wanted(path.name)]:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        kept_outputs.discard(path)
+
+
+def _remove_old(directory: Path) -> None:
+    """Remove the user's own files with whole outputs to which nothing was added for a day."""
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if not re.fullmatch(r"indusagi-[\w-]+-[0-9a-f]{16}\.log", entry.name):
+                continue
+            with contextlib.suppress(OSError):
+                state = entry.stat(follow_symlinks=False)
+                old = time.time() - state.st_mtime > _KEPT_SECONDS
+                if old and state.st_uid == os.geteuid() and entry.is_file(follow_symlinks=False):
+                    Path(entry.path).unlink()
+
 
 class GrowingTail:
     """The end of a text that grows, in bounded memory; once a limit is passed, all of it goes into a file.
 
     The file is ``indusagi-<label>-<16 hex digits>.log`` in the directory for temporary files, for the user alone.
-    It is left there for the model and the user to read; ``close`` when nothing more comes. With ``folds`` what acts on
+    It is left there for the model and the user to read: until the end of a session that is not saved, else for a day
+    (``remove_kept_outputs``, ``_remove_old``). ``close`` when nothing more comes. With ``folds`` what acts on
     a line has done so in all of this, see ``overwriting``. Without ``in_file`` what is too long is not kept.
     """
 
@@ -190,6 +218,7 @@ class GrowingTail:
             from tempfile import gettempdir  # with all kinds of compression, for which no start should wait
 
             path = Path(gettempdir(), f"indusagi-{self._label}-{random_hex(8)}.log")
+            _remove_old(path.parent)
             self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         except OSError as error:
             self.file_problem = str(error)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import gc
+import io
 import random
+import sys
 import types
 import weakref
 from array import array
@@ -15,10 +19,19 @@ from typing import Any
 from indus_nb.undo.keeper import ABSENT, Keeper, State, class_of, identical
 
 _OWN_OF_CLASSES = frozenset(
-    {"__dict__", "__weakref__", "__module__", "__doc__", "__annotations__", "__annotate_func__", "_abc_impl"}
-    | {"__annotations_cache__", "__static_attributes__", "__firstlineno__"}
+    {"__dict__", "__weakref__", "__annotate_func__", "__annotations_cache__", "_abc_impl"}
+    | {"__static_attributes__", "__firstlineno__"}
 )
 """Attributes of classes that Python keeps by itself."""
+_OUTER_OF_CLASSES = ("__class__", "__name__", "__qualname__", "__bases__")
+_OF_FUNCTIONS = (
+    *("__code__", "__defaults__", "__kwdefaults__", "__dict__", "__name__", "__qualname__", "__doc__", "__module__"),
+    # from Python 3.14 on annotations are what this function returns, and to read them runs code
+    "__annotate__" if hasattr(types.FunctionType, "__annotate__") else "__annotations__",
+)
+_ARRAY: Any = array
+"""What Python 3.11 does not take an index of."""
+_OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 
 class ListKind(State):
@@ -157,21 +170,21 @@ class ArrayKind(State):
     """Arrays of the module ``array``: their bytes."""
 
     def size(self, obj: Any) -> int:
-        return obj.itemsize * array[Any].__len__(obj)
+        return obj.itemsize * _ARRAY.__len__(obj)
 
     def remember(self, obj: Any) -> bytes:
-        return array[Any].tobytes(obj)
+        return _ARRAY.tobytes(obj)
 
     def put(self, obj: Any, state: bytes) -> None:
-        if array[Any].__len__(obj) * obj.itemsize == len(state):
+        if _ARRAY.__len__(obj) * obj.itemsize == len(state):
             with memoryview(obj) as view, view.cast("B") as content:
                 content[:] = state
         else:
-            array[Any].__delitem__(obj, slice(None))
-            array[Any].frombytes(obj, state)
+            _ARRAY.__delitem__(obj, slice(None))
+            _ARRAY.frombytes(obj, state)
 
     def same(self, obj: Any, state: bytes) -> bool:
-        return array[Any].tobytes(obj) == state
+        return _ARRAY.tobytes(obj) == state
 
     def weight(self, state: bytes) -> int:
         return len(state)
@@ -200,13 +213,15 @@ class CellKind(State):
 
 
 class FunctionKind(State):
-    """Functions of the user's: code, defaults, attributes, and what they close over."""
+    """Functions of the user's: code, defaults, names, attributes, and what they close over."""
 
     def remember(self, obj: Any) -> tuple[Any, ...]:
-        return obj.__code__, obj.__defaults__, obj.__kwdefaults__, obj.__dict__, obj.__closure__
+        return *(getattr(obj, name) for name in _OF_FUNCTIONS), obj.__closure__
 
     def put(self, obj: Any, state: tuple[Any, ...]) -> None:
-        obj.__code__, obj.__defaults__, obj.__kwdefaults__, obj.__dict__ = state[:4]
+        for name, value in zip(_OF_FUNCTIONS, state, strict=False):
+            if getattr(obj, name) is not value:
+                setattr(obj, name, value)
 
     def same(self, obj: Any, state: tuple[Any, ...]) -> bool:
         return identical(self.remember(obj), state)
@@ -216,37 +231,40 @@ class FunctionKind(State):
 
 
 class ClassKind(State):
-    """Classes of the user's: their bases and attributes."""
+    """Classes of the user's: their class, names, bases and attributes."""
 
-    def remember(self, obj: Any) -> tuple[Any, dict[str, Any]]:
+    def remember(self, obj: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         own = type.__dict__["__dict__"].__get__(obj)
-        return type.__dict__["__bases__"].__get__(obj), {
+        outer: tuple[Any, ...] = (class_of(obj), *(type.__dict__[name].__get__(obj) for name in _OUTER_OF_CLASSES[1:]))
+        return outer, {
             name: value
             for name, value in own.items()
             if name not in _OWN_OF_CLASSES
             and type(value) not in (types.MemberDescriptorType, types.GetSetDescriptorType)
+            and (name != "__annotations__" or value)  # to read them makes an empty dictionary
         }
 
-    def put(self, obj: Any, state: tuple[Any, dict[str, Any]]) -> None:
-        (bases, now), (wanted_bases, wanted) = self.remember(obj), state
-        if bases != wanted_bases:
-            type.__setattr__(obj, "__bases__", wanted_bases)
+    def put(self, obj: Any, state: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        (outer, now), (wanted_outer, wanted) = self.remember(obj), state
+        for name, held, value in zip(_OUTER_OF_CLASSES, outer, wanted_outer, strict=True):
+            if held != value:
+                type.__setattr__(obj, name, value)
         for name in now.keys() - wanted.keys():
             type.__delattr__(obj, name)
         for name, value in wanted.items():
             if now.get(name, ABSENT) is not value:
                 type.__setattr__(obj, name, value)
 
-    def same(self, obj: Any, state: tuple[Any, dict[str, Any]]) -> bool:
-        (bases, now), (wanted_bases, wanted) = self.remember(obj), state
+    def same(self, obj: Any, state: tuple[tuple[Any, ...], dict[str, Any]]) -> bool:
+        (outer, now), (wanted_outer, wanted) = self.remember(obj), state
         return (
-            identical(bases, wanted_bases)
+            outer == wanted_outer
             and now.keys() == wanted.keys()
             and all(now[name] is value for name, value in wanted.items())
         )
 
-    def parts(self, state: tuple[Any, dict[str, Any]]) -> Iterable[Any]:
-        return (*state[0], *state[1].values())
+    def parts(self, state: tuple[tuple[Any, ...], dict[str, Any]]) -> Iterable[Any]:
+        return (state[0][0], *state[0][-1], *state[1].values())
 
 
 class InstanceKind(State):
@@ -308,6 +326,124 @@ class RandomKind(State):
         return random.Random.getstate(obj) == state
 
 
+_OF_EXCEPTIONS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__")
+_OF_LOGGING = ("level", "handlers", "filters", "propagate", "disabled", "formatter")
+
+
+class ExceptionKind(State):
+    """Exceptions: their arguments, and what they came from."""
+
+    def remember(self, obj: Any) -> tuple[Any, ...]:
+        return tuple(BaseException.__dict__[name].__get__(obj) for name in _OF_EXCEPTIONS)
+
+    def put(self, obj: Any, state: tuple[Any, ...]) -> None:
+        for name, value in zip(_OF_EXCEPTIONS, state, strict=True):
+            BaseException.__dict__[name].__set__(obj, value)
+
+    def same(self, obj: Any, state: tuple[Any, ...]) -> bool:
+        return identical(self.remember(obj), state)
+
+    def parts(self, state: tuple[Any, ...]) -> Iterable[Any]:
+        return state[:3]
+
+
+class MemoryFileKind(State):
+    """Files in memory: what they hold, and the place in it."""
+
+    def __init__(self, kind: Any) -> None:
+        """Reach it by the methods of ``kind``."""
+        self._kind = kind
+
+    def size(self, obj: Any) -> int:
+        return int(self._kind.__sizeof__(obj))
+
+    def remember(self, obj: Any) -> Any:
+        return None if self._is_closed(obj) else self._kind.__getstate__(obj)[:-1]
+
+    def put(self, obj: Any, state: Any) -> None:
+        if self.same(obj, state):
+            return
+        if state is None:
+            self._kind.close(obj)
+        else:
+            self._kind.__setstate__(obj, (*state, None))
+
+    def same(self, obj: Any, state: Any) -> bool:
+        return self.remember(obj) == state
+
+    def lacks(self, obj: Any, state: Any) -> str:
+        return "it is closed" if state is not None and self._is_closed(obj) else ""
+
+    def weight(self, state: Any) -> int:
+        return 64 if state is None else len(state[0])
+
+    def _is_closed(self, obj: Any) -> bool:
+        return bool(self._kind.closed.__get__(obj))
+
+
+class ViewKind(State):
+    """Views of memory: whether they are released; what they show is that of another object."""
+
+    def remember(self, obj: Any) -> Any:
+        try:
+            return memoryview.obj.__get__(obj)
+        except ValueError:
+            return ABSENT
+
+    def put(self, obj: Any, state: Any) -> None:
+        if state is ABSENT:
+            memoryview.release(obj)
+
+    def same(self, obj: Any, state: Any) -> bool:
+        return self.remember(obj) is state
+
+    def parts(self, state: Any) -> Iterable[Any]:
+        return (state,)
+
+    def lacks(self, obj: Any, state: Any) -> str:
+        return "it is released" if self.remember(obj) is ABSENT and state is not ABSENT else ""
+
+
+class DecimalContextKind(State):
+    """How decimal numbers are reckoned with."""
+
+    def remember(self, obj: Any) -> dict[str, Any]:
+        return {**{name: getattr(obj, name) for name in _OF_DECIMALS}, "traps": dict(obj.traps)}
+
+    def put(self, obj: Any, state: dict[str, Any]) -> None:
+        for name in _OF_DECIMALS:
+            setattr(obj, name, state[name])
+        obj.traps.update(state["traps"])
+
+    def same(self, obj: Any, state: dict[str, Any]) -> bool:
+        return self.remember(obj) == state
+
+
+class LoggingKind(State):
+    """Loggers and handlers: levels and what is attached to them, but not where handlers write to."""
+
+    def remember(self, obj: Any) -> dict[str, Any]:
+        own: dict[str, Any] = obj.__dict__
+        held = {name: own[name] for name in _OF_LOGGING if name in own}
+        return {name: [*value] if isinstance(value, list) else value for name, value in held.items()}
+
+    def put(self, obj: Any, state: dict[str, Any]) -> None:
+        own: dict[str, Any] = obj.__dict__
+        for name, value in state.items():
+            if isinstance(value, list):
+                own[name][:] = value
+            else:
+                own[name] = value
+        if (manager := getattr(obj, "manager", None)) is not None:
+            manager._clear_cache()  # noqa: SLF001 - of what is enabled
+
+    def same(self, obj: Any, state: dict[str, Any]) -> bool:
+        return self.remember(obj) == state
+
+    def parts(self, state: dict[str, Any]) -> Iterable[Any]:
+        return state.get("handlers", ())
+
+
 class Through(Keeper):
     """Objects that cannot change and lead to others."""
 
@@ -328,6 +464,12 @@ def slots_of(kind: type) -> list[Any]:
         for member in type.__dict__["__dict__"].__get__(base).values()
         if type(member) is types.MemberDescriptorType and is_python_class(base)
     ]
+
+
+def is_users_class(kind: type) -> bool:
+    """Return whether a class is one that the user has written, in no module that is imported."""
+    module = type.__dict__["__module__"].__get__(kind)
+    return module == "__main__" or not isinstance(module, str) or module not in sys.modules
 
 
 def is_python_class(kind: type) -> bool:
@@ -356,7 +498,22 @@ def _wrapped(obj: Any) -> Iterable[Any]:
     return (getattr(obj, "__wrapped__", None),)
 
 
+def _behind(obj: Any) -> Iterable[Any]:
+    """What a view of something shows; the dictionary of a class is not to be written to."""
+    for part in gc.get_referents(obj):
+        if type(part) is dict and {"__module__", "__doc__"} <= part.keys():
+            yield from part.values()
+        else:
+            yield part
+
+
 _SELF = Through(lambda obj: (obj.__self__,))
+BEHIND = Through(_behind)
+_EMPTY: dict[Any, Any] = {}
+_VIEWS: tuple[type[Any], ...] = (
+    *(types.MappingProxyType, super),
+    *map(type, (_EMPTY.keys(), _EMPTY.values(), _EMPTY.items())),
+)
 
 BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (list, ListKind()),
@@ -367,6 +524,7 @@ BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (bytearray, BytearrayKind()),
     (array, ArrayKind()),
     (random.Random, RandomKind()),
+    (BaseException, ExceptionKind()),
     (tuple, Through(tuple[Any, ...].__iter__)),
     (frozenset, Through(frozenset[Any].__iter__)),
     (types.MethodType, Through(lambda obj: (obj.__self__, obj.__func__))),
@@ -378,11 +536,21 @@ BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (classmethod, Through(lambda obj: (obj.__func__,))),
     (functools.cached_property, Through(lambda obj: (obj.func,))),
     (type(functools.lru_cache(len)), Through(_wrapped)),
-    (memoryview, Through(lambda obj: (obj.obj,))),
+    (memoryview, ViewKind()),
     (weakref.ReferenceType, Through(lambda obj: (obj(),))),
     (types.CellType, CellKind()),
+    (ast.AST, Keeper()),
+    *((kind, BEHIND) for kind in _VIEWS),
 )
 """Kinds of objects by the built-in type that their class is, or stands on. Classes and functions are not among them."""
+BY_NAME: dict[tuple[str, str], Keeper] = {
+    ("_io", "BytesIO"): MemoryFileKind(io.BytesIO),
+    ("_io", "StringIO"): MemoryFileKind(io.StringIO),
+    ("decimal", "Context"): DecimalContextKind(),
+    ("logging", "Logger"): LoggingKind(),
+    ("logging", "Handler"): LoggingKind(),
+}
+"""Kinds by the package and the name of a class, of packages that stand for what is outside of Python else."""
 PLAIN_DICT = PlainDictKind()
 CLASS = ClassKind()
 FUNCTION = FunctionKind()

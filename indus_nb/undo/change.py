@@ -61,14 +61,16 @@ class Change:
 
     Attributes:
         summary: What changed, in a line; empty if nothing is worth to be said.
+        outcome: The same as a sentence without subject, with the functions and classes that the code makes.
         left_out: Variables whose contents are not taken back, or not all, and why.
     """
 
     summary: str
+    outcome: str
     left_out: Mapping[str, str]
     namespace: MutableMapping[str, Any] = field(repr=False)
     _side: Side = field(repr=False)
-    _watch: Callable[[Iterable[Any]], list[Held]] = field(repr=False)
+    _watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]] = field(repr=False)
 
     @property
     def is_empty(self) -> bool:
@@ -100,6 +102,7 @@ class Change:
     def weight(self) -> int:
         """About how many bytes it keeps from being freed."""
         held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))
+        held += sum(node.keeper.weight(node.seal) for node in self._side.watched)
         return held + sum(_nbytes(other) for other, _ in self._side.bound.values())
 
     def touched(self) -> frozenset[str]:
@@ -183,23 +186,23 @@ class Change:
         if self._side.held is writing.sealed:
             return
         bound = {name: (writing.now[name], other) for name, (other, _) in writing.bound.items()}
-        watched = self._watch(other for other, _ in writing.bound.values())
+        watched = self._watch((other for other, _ in writing.bound.values()), writing.sealed)
         seen = {id(node.obj) for node in writing.held}
         self._side = Side(not self._side.undone, bound, writing.sealed, [n for n in watched if id(n.obj) not in seen])
 
 
 def new_change(
     namespace: MutableMapping[str, Any],
-    summary: str,
+    said: tuple[str, str],
     left_out: Mapping[str, str],
     side: tuple[Bound, list[Held], list[Held]],
-    watch: Callable[[Iterable[Any]], list[Held]],
+    watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]],
 ) -> Change:
     """Return a change that was just made.
 
     Args:
         namespace: The variables.
-        summary: What changed, in a line.
+        said: What changed, in a line and as a sentence.
         left_out: What cannot be taken back, and why.
         side: The names that are bound otherwise, the objects that changed, and those that are new.
         watch: Remembers what new objects hold.
@@ -208,7 +211,7 @@ def new_change(
         The change.
     """
     bound, held, watched = side
-    return Change(summary, left_out, namespace, Side(False, bound, held, watched), watch)  # noqa: FBT003
+    return Change(*said, left_out, namespace, Side(False, bound, held, watched), watch)  # noqa: FBT003
 
 
 @dataclass

@@ -22,15 +22,17 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
-from types import FunctionType
+from itertools import count, islice
+from types import FunctionType, GeneratorType
 from typing import Any
 
 from indus_nb.undo import outside, words
 from indus_nb.undo.budget import Budget, TooMuchError
+from indus_nb.undo.builtin_kinds import is_users_class
 from indus_nb.undo.change import Change, Held, new_change
 from indus_nb.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.undo.kinds import Kinds, kinds_of
-from indus_nb.undo.libraries import FRAME_BELOW, FrameKind, NotRestorableError
+from indus_nb.undo.libraries import FrameKind, IndexKind, NotRestorableError, is_array, place_of
 from indus_nb.undo.reach import Names, names_in, names_in_source
 
 _FEW = 64
@@ -39,6 +41,8 @@ _LARGE = 1 << 20
 """From so many bytes on it is measured how long a copy takes."""
 _AFTER = Budget(0.02, 32 << 20)
 """What it may cost to remember new objects, so that changes of the user's to them are noticed."""
+_MOST_NEW = 10_000
+"""In an object of more parts than that it is not looked for new ones."""
 _SHELLS = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code|In|Out|exit|quit|open|get_ipython")
 
 
@@ -52,21 +56,20 @@ class _Walk:
 
     Attributes:
         nodes: What was remembered, by the identity of the object and the place within it.
-        left_out: Names whose contents are not remembered, or not all, and why.
     """
 
     def __init__(self, namespace: Mapping[str, Any], budget: Budget, keep: bool) -> None:  # noqa: FBT001
         self.nodes: dict[tuple[int, int], Held] = {}
-        self.left_out: dict[str, str] = {}
         self.reached: set[str] = set()
         self.everything = False
-        self._below = False
         self._namespace = namespace
         self._budget = budget
         self._keep = keep
         self._seen: dict[int, Any] = {id(namespace): namespace}
         self._roots: dict[int, set[str]] = {}
         self._holders: dict[int, list[int]] = {}
+        self._beneath: list[tuple[int, Any]] = []
+        self._problems: dict[int, tuple[Any, str]] = {}
         self._waiting: deque[str] = deque()
         budget.start()
 
@@ -74,7 +77,6 @@ class _Walk:
         """Go to the variables with these names."""
         if names.everything:
             self.everything = True
-        self._below = self._below or names.below
         found = self._namespace if self.everything else names.names
         new = [name for name in found if name in self._namespace and name not in self.reached and is_users(name)]
         self.reached.update(new)
@@ -87,25 +89,77 @@ class _Walk:
             names = sorted(self._waiting, key=lambda name: (name not in ahead, _rough_size(self._namespace[name])))
             self._waiting.clear()
             for name in names:
-                self.add(name, self._namespace[name])
+                self.add([name], self._namespace[name])
+        self.go_beneath()
 
-    def add(self, name: str, value: Any) -> None:
-        """Remember what a variable leads to; all of it, or nothing."""
-        self._roots.setdefault(id(value), set()).add(name)
-        room, seen, nodes = self._budget.room, list[int](), list[tuple[int, int]]()
+    def add(self, names: Iterable[str], value: Any) -> None:
+        """Remember what a variable, or a part of one, leads to; all of it, or nothing."""
+        self._roots.setdefault(id(value), set()).update(names)
+        if failure := self._attempt(value):
+            self._problems[id(value)] = value, failure
+
+    def add_new(self, node: Held) -> None:
+        """Remember what has come into a changed object."""
+        now, then = (
+            {
+                **{id(part): part for part in islice(node.keeper.parts(state), _MOST_NEW)},
+                **{place_of(part): part for part in node.keeper.beneath(state)},
+            }
+            for state in (node.seal, node.kept)
+        )
+        if max(len(now), len(then)) < _MOST_NEW:
+            for key in now.keys() - then.keys():
+                if self._kinds(now[key]).keepers:
+                    self.add(node.names, now[key])
+
+    def go_beneath(self) -> None:
+        """Remember buffers that are shared until they are written to, small ones first, as far as there is room.
+
+        Arrays of numpy below frames can be written to by those alone who evade what pandas hands out, so none is named
+        for its size. The others are handed out as they are.
+        """
+        beneath = [each for each in self._beneath if self._keep or not is_array(each[1])]
+        self._beneath.clear()
+        for holder, value in sorted(beneath, key=lambda each: int(getattr(each[1], "nbytes", 0))):
+            failure = self._attempt(value)
+            if failure and not is_array(value):
+                self._problems[holder] = self._seen[holder], failure
+
+    def left_out(self) -> dict[str, str]:
+        """Return the variables whose contents are not remembered, or not all, by all their names, and why."""
+        found: dict[str, str] = {}
+        for name, value in [*self._namespace.items()]:
+            if id(value) in self._problems and is_users(name):
+                found[name] = self._problems[id(value)][1]
+        for key, (obj, why) in self._problems.items():
+            for name in () if self._is_own_counter(obj) else self.names_of(key):
+                found.setdefault(name, why)
+        return found
+
+    def _is_own_counter(self, obj: Any) -> bool:
+        """Whether something counts for a library's object, which only tells others apart by it."""
+        above = [
+            self._seen.get(key) for holder in self._holders.get(id(obj), ()) for key in self._holders.get(holder, ())
+        ]
+        return type(obj) is count and bool(above) and not any(_is_users_own(each) for each in above)
+
+    def _attempt(self, value: Any) -> str:
+        """Remember all that a value leads to; or nothing, and return why."""
+        room, seen, nodes, beneath = self._budget.room, list[int](), list[tuple[int, int]](), len(self._beneath)
         try:
-            for problem in self._follow(value, seen, nodes):
-                self.left_out.setdefault(name, problem)
+            self._follow(value, seen, nodes)
         except Exception as error:  # noqa: BLE001 - too large, not restorable, or changed by another thread meanwhile
-            known = isinstance(error, TooMuchError | NotRestorableError)
-            self.left_out[name] = str(error) if known else type(error).__name__
             self._budget.room = room
+            del self._beneath[beneath:]
             for key in nodes:
                 del self.nodes[key]
             for key in seen:
                 del self._seen[key]
+            known = isinstance(error, TooMuchError | NotRestorableError)
+            return str(error) if known else type(error).__name__
+        return ""
 
-    def _follow(self, value: Any, seen: list[int], nodes: list[tuple[int, int]]) -> Iterator[str]:
+    def _follow(self, value: Any, seen: list[int], nodes: list[tuple[int, int]]) -> None:
         waiting = [value]
         while waiting:
             obj = waiting.pop()
@@ -114,7 +168,7 @@ class _Walk:
                 continue
             kinds = self._kinds(obj)
             if kinds.problem:
-                yield kinds.problem
+                self._problems[key] = obj, kinds.problem
             if not kinds.keepers:
                 continue
             self._seen[key] = obj
@@ -122,20 +176,27 @@ class _Walk:
             if len(seen) > _FEW and not len(seen) % _FEW:
                 self._budget.objects(_FEW)
             self._read_code(obj)
-            for place, usual in enumerate(kinds.keepers):
-                keeper = FRAME_BELOW if self._below and isinstance(usual, FrameKind) else usual
-                many = keeper.elements(obj)
-                if many > _FEW:
-                    self._budget.elements(many)
-                began = time.thread_time()
-                state = self._state(obj, keeper)
-                if keeper.holds_state:
-                    self.nodes[key, place] = Held(obj, keeper, state)
-                    nodes.append((key, place))
-                leading = self._leading(key, keeper.parts(state), is_accounted=many > _FEW)
-                if many > _LARGE // 8 or (self._keep and keeper.size(obj) >= _LARGE):
-                    self._budget.grant(time.thread_time() - began)
-                waiting += leading
+            for place, keeper in enumerate(kinds.keepers):
+                waiting += self._remember(obj, place, keeper, nodes)
+
+    def _remember(self, obj: Any, place: int, keeper: Keeper, nodes: list[tuple[int, int]]) -> list[Any]:
+        """Remember what an object holds in one place, and return what that leads to."""
+        key = id(obj)
+        many = keeper.elements(obj)
+        if many > _FEW:
+            self._budget.elements(many)
+        began = time.thread_time()
+        state = self._state(obj, keeper)
+        if keeper.holds_state:
+            self.nodes[key, place] = Held(obj, keeper, state)
+            nodes.append((key, place))
+        leading = self._leading(key, keeper.parts(state), is_accounted=many > _FEW)
+        for part in keeper.beneath(state):
+            self._holders.setdefault(id(part), []).append(key)
+            self._beneath.append((key, part))
+        if many > _LARGE // 8 or (self._keep and keeper.size(obj) >= _LARGE):
+            self._budget.grant(time.thread_time() - began)
+        return leading
 
     def _state(self, obj: Any, keeper: Keeper) -> Any:
         if not keeper.holds_state:
@@ -163,22 +224,24 @@ class _Walk:
         if type(obj) is FunctionType:
             return kinds if obj.__globals__ is self._namespace or obj.__closure__ else _NOTHING
         if issubclass(type(obj), type):
-            return kinds if type.__dict__["__module__"].__get__(obj) == "__main__" else _NOTHING
+            return kinds if is_users_class(obj) else _NOTHING
         return kinds
 
     def _read_code(self, obj: Any) -> None:
-        """Reach what a function of the user's reaches."""
+        """Reach what a function of the user's reaches, or a generator that has not ended."""
         if type(obj) is FunctionType and obj.__globals__ is self._namespace:
             self.reach(names_in(obj.__code__))
+        elif type(obj) is GeneratorType and obj.gi_frame is not None and obj.gi_frame.f_globals is self._namespace:
+            self.reach(names_in(obj.gi_code))
 
     def names_of(self, key: int) -> frozenset[str]:
         """Return the variables that lead to an object."""
         return frozenset(name for at in self._above(key) for name in self._roots.get(at, ()))
 
     def frames_of(self, key: int) -> Iterator[Held]:
-        """Find the frames that an array belongs to."""
+        """Find the frames and labels that an array belongs to."""
         held = (self.nodes.get((at, place)) for at in self._above(key) for place in (0, 1))
-        return (node for node in held if node is not None and isinstance(node.keeper, FrameKind))
+        return (node for node in held if node is not None and isinstance(node.keeper, FrameKind | IndexKind))
 
     def _above(self, key: int) -> set[int]:
         """What leads to an object, and itself."""
@@ -191,6 +254,11 @@ class _Walk:
 
 
 _NOTHING = Kinds(())
+
+
+def _is_users_own(obj: Any) -> bool:
+    kind = class_of(obj)
+    return kind.__module__ == "builtins" or is_users_class(kind)
 
 
 def _rough_size(value: Any) -> int:
@@ -225,49 +293,56 @@ class Checkpoint:
             for name in {**before, **after}
             if before.get(name, ABSENT) is not after.get(name, ABSENT)
         }
-        left_out = dict(self.left_out)
+        left_out, lost = dict(self.left_out), dict[str, str]()
         direct: dict[int, set[str]] = {}
         for name, value in before.items():
             direct.setdefault(id(value), set()).add(name)
         changed: dict[int, Held] = {}
         for (key, _), node in walk.nodes.items():
             try:
-                if not node.keeper.same(node.obj, node.kept):
-                    # A frame may have its values in another array by the time when this one is put back.
-                    for each in (node, *walk.frames_of(key)):
-                        each.names = walk.names_of(id(each.obj)) | direct.get(id(each.obj), set())
-                        each.seal = each.keeper.seal(each.obj)
-                        changed[id(each)] = each
+                if node.keeper.same(node.obj, node.kept):
+                    continue
+                if why := node.keeper.lacks(node.obj, node.kept):
+                    lost |= dict.fromkeys(walk.names_of(key) | direct.get(key, set()), why)
+                    continue
+                # A frame may have its values in another array by the time when this one is put back, and labels
+                # know where they found what.
+                for each in (node, *walk.frames_of(key)):
+                    each.names = walk.names_of(id(each.obj)) | direct.get(id(each.obj), set())
+                    each.seal = each.keeper.seal(each.obj)
+                    changed[id(each)] = each
             except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
                 left_out |= dict.fromkeys(walk.names_of(key), type(error).__name__)
         held = [*changed.values()]
-        settings = [
+        around = [
             node
             for node in self._settings
             if not node.keeper.same(node.obj, node.kept)
             and (not isinstance(node.obj, outside.Setting) or node.obj.counts())
         ]
-        for node in settings:
+        for node in around:
             node.seal = node.keeper.seal(node.obj)
         in_place = {name for node in held for name in node.names} - bound.keys()
         created = {name: now for name, (was, now) in bound.items() if was is ABSENT}
         deleted = [name for name, (_, now) in bound.items() if now is ABSENT]
         rebound = [name for name in bound if name not in created and name not in deleted]
         changes = [
-            words.changed(name, self._extents.get(name, ()), words.extent(name, after[name]))
-            for name in (*rebound, *sorted(in_place))
+            words.changed(name, self._extents.get(name, ()), words.extent(name, after[name]), lost.get(name, ""))
+            for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
             if name in after
         ]
-        said = {*(getattr(node.obj, "name", "random numbers") for node in settings)}
+        settings = sorted({*(getattr(node.obj, "name", "random numbers") for node in around)})
         known = {id(node.obj) for node in walk.nodes.values()}
         watched = [
-            node for node in _watched(self._namespace, [now for _, now in bound.values()]) if id(node.obj) not in known
+            node
+            for node in _watched(self._namespace, [now for _, now in bound.values()], held)
+            if id(node.obj) not in known
         ]
         return new_change(
             self._namespace,
-            words.line(created, deleted, changes, sorted(said)),
-            left_out,
-            (bound, [*held, *settings], watched),
+            (words.line(created, deleted, changes, settings), words.outcome(created, deleted, changes, settings)),
+            left_out | lost,
+            (bound, [*held, *around], watched),
             partial(_watched, self._namespace),
         )
 
@@ -294,12 +369,13 @@ def take(
     """
     walk = _Walk(namespace, budget or Budget(), keep=True)
     before = {name: value for name, value in [*namespace.items()] if is_users(name)}
-    walk.reach(names_in_source(code, transform))
+    names = names_in_source(code, transform)
+    walk.reach(names)
     walk.go(first)
     extents = {
         name: words.extent(name, value)
         for name, value in before.items()
-        if name in walk.reached or (id(value), 0) in walk.nodes
+        if name in walk.reached | names.rebound or (id(value), 0) in walk.nodes
     }
     settings = [Held(setting, outside.KIND, setting.get()) for setting in outside.settings()]
     for generator in outside.generators():
@@ -308,7 +384,7 @@ def take(
     held = {id(node.obj) for node in settings}
     for key in [key for key in walk.nodes if key[0] in held]:
         del walk.nodes[key]  # a variable names it too
-    return Checkpoint(walk.left_out, namespace, walk, before, extents, settings)
+    return Checkpoint(walk.left_out(), namespace, walk, before, extents, settings)
 
 
 def forecast(
@@ -334,16 +410,19 @@ def forecast(
     walk = _Walk(namespace, budget or Budget(), keep=False)
     walk.reach(names_in_source(code, transform))
     walk.go(first)
-    return walk.left_out
+    return walk.left_out()
 
 
-def _watched(namespace: Mapping[str, Any], values: Iterable[Any]) -> list[Held]:
-    """What values hold that a step back would drop, so that what the user did to them since is noticed."""
+def _watched(namespace: Mapping[str, Any], values: Iterable[Any], held: Iterable[Held]) -> list[Held]:
+    """What new values and parts hold that a step back drops, so that what the user did to them since is noticed."""
     walk = _Walk(namespace, Budget(_AFTER.seconds, _AFTER.room), keep=True)
     names = {id(value): name for name, value in namespace.items() if is_users(name)}
     for value in values:
         if id(value) in names:
-            walk.add(names[id(value)], value)
+            walk.add([names[id(value)]], value)
+    for node in held:
+        walk.add_new(node)
+    walk.go_beneath()
     for node in walk.nodes.values():
         node.names = walk.names_of(id(node.obj))
         node.seal = node.kept

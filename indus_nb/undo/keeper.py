@@ -72,6 +72,22 @@ class Keeper:
         """Return the objects in what was remembered."""
         return ()
 
+    def beneath(self, state: Any) -> Iterable[Any]:  # noqa: ARG002
+        """Return buffers that the object shares and copies before it writes, which others may write to all the same."""
+        return ()
+
+    def lacks(self, obj: Any, state: Any) -> str:  # noqa: ARG002
+        """Return why the object, as it is now, cannot be made to hold ``state``; empty if it can.
+
+        Args:
+            obj: The object.
+            state: What was remembered of it.
+
+        Returns:
+            The reason.
+        """
+        return ""
+
     def seal(self, obj: Any) -> Any:
         """Return what tells later whether the object changed; may be less than is needed to put it back."""
         return self.remember(obj)

@@ -11,10 +11,22 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from indus_nb.undo.builtin_kinds import BY_BASE, CLASS, FUNCTION, PLAIN_DICT, InstanceKind, is_python_class, slots_of
+from indus_nb.undo import builtin_kinds, libraries
+from indus_nb.undo.builtin_kinds import (
+    BEHIND,
+    BY_BASE,
+    CLASS,
+    FUNCTION,
+    PLAIN_DICT,
+    InstanceKind,
+    is_python_class,
+    is_users_class,
+    slots_of,
+)
 from indus_nb.undo.keeper import Keeper, State
-from indus_nb.undo.libraries import BY_NAME, COLUMN, WHOLE
+from indus_nb.undo.libraries import COLUMN, LIVE, WHOLE
 
+_BY_NAME = {**builtin_kinds.BY_NAME, **libraries.BY_NAME}
 _STATE_ELSEWHERE = frozenset(
     {
         "asyncio",
@@ -35,11 +47,13 @@ _STATE_ELSEWHERE = frozenset(
 )
 """Packages with classes of Python's whose objects stand for what is outside of Python: files, processes, devices."""
 _NO_STATE = frozenset(
-    {"_abc", "abc", "ast", "_decimal", "decimal", "fractions", "jaxlib", "matplotlib", "numpy", "operator", "_operator"}
+    {"_abc", "abc", "_decimal", "decimal", "fractions", "jaxlib", "matplotlib", "numpy", "operator", "_operator"}
     | {"pandas", "pathlib", "polars", "pyarrow", "re", "scipy", "_sre", "sklearn", "_struct", "types", "typing"}
     | {"unicodedata", "uuid", "zoneinfo", "string", "enum", "datetime", "weakref", "contextvars", "_contextvars"}
 )
 """Packages whose objects in C do not change, but for those with a kind of their own."""
+_LEADING = frozenset({"builtins", "itertools", "functools"})
+"""Packages with iterators in C, which are not remembered themselves, and go to others or run functions."""
 _SCALARS = (int, float, complex, str, bytes, dt.date, dt.time, dt.timedelta, dt.tzinfo)
 _OPEN_C_BASES = (
     *(object, *_SCALARS, BaseException, types.SimpleNamespace, defaultdict, random.Random.__base__),
@@ -52,8 +66,8 @@ _AS_BEFORE = (
 )
 """Left as they are: locks are free before and after."""
 _NEVER_CHANGE = frozenset(
-    {"NoneType", "NotImplementedType", "ellipsis", "bool", "range", "slice", "code", "object", "mappingproxy", "super"}
-    | {"dict_keys", "dict_values", "dict_items", "wrapper_descriptor", "method_descriptor", "classmethod_descriptor"}
+    {"NoneType", "NotImplementedType", "ellipsis", "bool", "range", "slice", "code", "object"}
+    | {"wrapper_descriptor", "method_descriptor", "classmethod_descriptor"}
     | {"getset_descriptor", "member_descriptor", "cython_function_or_method", "fused_cython_function", "traceback"}
 )
 
@@ -117,14 +131,14 @@ def _find(kind: type[Any]) -> Kinds:
 def _of_library(kind: type[Any], bases: tuple[type[Any], ...]) -> Kinds | None:
     for base in bases:
         package = _package(base)
-        keeper = BY_NAME.get((package, base.__name__))
+        keeper = _BY_NAME.get((package, base.__name__))
         if kind.__name__ == "memmap":
             return Kinds((), "a file in memory")
         if keeper is not None:
             if base.__name__ in WHOLE:
                 return Kinds((keeper,))
             return Kinds((keeper, *((COLUMN,) if package == "pandas" else _instance(kind))))
-        if package in ("logging", "enum"):
+        if package == "logging":
             return _NOTHING
         if package in _STATE_ELSEWHERE and base is not object:
             return Kinds((), _a(kind))
@@ -138,7 +152,9 @@ def _of_python(kind: type[Any], bases: tuple[type[Any], ...]) -> Kinds:
         if not is_python_class(base) and base not in _OPEN_C_BASES and not issubclass(base, BaseException)
     ]
     if in_c:
-        return _NOTHING if _package(in_c[0]) in _NO_STATE else Kinds((), _a(kind))
+        if _package(in_c[0]) in _NO_STATE:
+            return Kinds((LIVE,)) if any("__getstate__" in vars(base) for base in in_c) else _NOTHING
+        return Kinds((BEHIND,) if _package(in_c[0]) in _LEADING else (), _a(kind))
     keepers = tuple(keeper for base, keeper in BY_BASE if issubclass(kind, base))[:1]
     if defaultdict in bases:
         keepers = (*keepers, _DEFAULT)
@@ -146,7 +162,8 @@ def _of_python(kind: type[Any], bases: tuple[type[Any], ...]) -> Kinds:
 
 
 def _instance(kind: type[Any]) -> tuple[Keeper, ...]:
-    return (InstanceKind(kind),) if kind.__dictoffset__ or slots_of(kind) else ()
+    has_place = is_users_class(kind) or kind.__dictoffset__ or slots_of(kind)
+    return (InstanceKind(kind),) if has_place else ()
 
 
 def _package(kind: type[Any]) -> str:

@@ -3,7 +3,8 @@
 - **Arrays**: the bytes belong to the array that owns them, which views lead to. The owner's bytes are copied; of every
   array shape and type are remembered.
 - **Frames of pandas with copy-on-write** (pandas 3): a shallow copy, which costs nothing until one of both is changed.
-  Without copy-on-write, and for code that may come to the arrays below the columns, these are remembered as arrays.
+  The arrays below the columns can be written to past the frame, so they are remembered besides, as far as there is
+  room. Without copy-on-write they are what a frame holds.
 - **Frames of polars** refer to columns that never change, so a clone refers to the same.
 """
 
@@ -17,7 +18,9 @@ from typing import Any, NamedTuple, TypeGuard, cast
 from indus_nb.undo.builtin_kinds import Through
 from indus_nb.undo.keeper import Keeper, State, identical
 
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 18
+_FEW_LABELS = 10_000
+"""Of so many labels it is found out whether an array that was made of them meanwhile has been written to."""
 _OWN_OF_FRAMES = frozenset({"_mgr", "_item_cache", "_cacher"})
 """Attributes of frames that are remembered by themselves, or are caches."""
 _INSIDE_COLUMNS = ("_ndarray", "_pa_array", "_data", "_mask", "_left", "_right", "_sparse_values")
@@ -67,8 +70,10 @@ class NdarrayKind(State):
         _put_header(obj, state)
         if state.content is None or _holds(obj, state.content):
             return
-        writeable, obj.flags.writeable = obj.flags.writeable, True
+        writeable = obj.flags.writeable
         try:
+            if not writeable:
+                obj.flags.writeable = True
             if _is_list(state.content):
                 objects = sys.modules["numpy"].empty(obj.size, dtype=object)
                 for at, value in enumerate(state.content):
@@ -77,7 +82,8 @@ class NdarrayKind(State):
             else:
                 _bytes(obj)[...] = state.content
         finally:
-            obj.flags.writeable = writeable
+            if not writeable:
+                obj.flags.writeable = False
 
     def same(self, obj: Any, state: _Array) -> bool:
         if _with_header(obj, None).header() != state.header():
@@ -85,11 +91,20 @@ class NdarrayKind(State):
         return state.content is None or _holds(obj, state.content)
 
     def parts(self, state: _Array) -> Iterable[Any]:
-        return [state.base, *state.content] if _is_list(state.content) else [state.base]
+        dtype = [state.dtype] if state.dtype.names else []
+        return [state.base, *dtype, *state.content] if _is_list(state.content) else [state.base, *dtype]
+
+    def lacks(self, obj: Any, state: _Array) -> str:
+        return "" if obj.nbytes == _size(state) * state.dtype.itemsize else "it was resized in its place"
 
     def weight(self, state: _Array) -> int:
         content: Any = state.content
         return 64 if content is None else 8 * len(content) if _is_list(content) else int(content.nbytes)
+
+
+def is_array(value: Any) -> bool:
+    """Return whether it is an array of numpy, or labels, which hand theirs out to be read only."""
+    return hasattr(value, "__array_interface__") or hasattr(value, "get_indexer")
 
 
 def _is_list(content: Any) -> TypeGuard[list[Any]]:
@@ -116,14 +131,16 @@ def _with_header(array: Any, content: Any) -> _Array:
 def _put_header(array: Any, state: _Array) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # to set these is discouraged, as other code does not expect it
+        # masked arrays and others do more than that where these are set
+        of_arrays = cast("dict[str, Any]", vars(sys.modules["numpy"].ndarray))
         if array.dtype != state.dtype and array.nbytes == _size(state) * state.dtype.itemsize:
-            array.dtype = state.dtype
+            of_arrays["dtype"].__set__(array, state.dtype)
         if array.shape != state.shape:
             if array.size != _size(state):
                 raise NotRestorableError("an array was resized in its place")
-            array.shape = state.shape
+            of_arrays["shape"].__set__(array, state.shape)
         if array.strides != state.strides:
-            array.strides = state.strides
+            of_arrays["strides"].__set__(array, state.strides)
         if array.flags.writeable != state.writeable:
             array.flags.writeable = state.writeable
 
@@ -160,6 +177,29 @@ def _holds(array: Any, content: Any) -> bool:
     return now.nbytes == content.nbytes and all(
         one.tobytes() == other.tobytes() for one, other in zip(_chunks(now), _chunks(content), strict=True)
     )
+
+
+class DtypeKind(State):
+    """Types of records: the names of their fields."""
+
+    def remember(self, obj: Any) -> Any:
+        return obj.names
+
+    def put(self, obj: Any, state: Any) -> None:
+        if obj.names != state:
+            obj.names = state
+
+    def same(self, obj: Any, state: Any) -> bool:
+        return obj.names == state
+
+
+class LiveKind(Keeper):
+    """Objects in C that hand out their memory as arrays where they are pickled, such as trees of scikit-learn."""
+
+    def beneath(self, state: Any) -> Iterable[Any]:
+        held = state.__getstate__()
+        found: Iterable[Any] = cast("dict[str, Any]", held).values() if isinstance(held, dict) else ()
+        return [each for each in found if is_array(each) and not each.flags.owndata]
 
 
 # Generators of random numbers
@@ -214,15 +254,7 @@ class _Frame(NamedTuple):
 
 
 class FrameKind(State):
-    """Frames and series of pandas.
-
-    Attributes:
-        below: Whether code may come to the arrays below the columns, where nothing is copied on write.
-    """
-
-    def __init__(self, *, below: bool = False) -> None:
-        """Rely on copy-on-write where there is one, unless it is evaded."""
-        self.below = below
+    """Frames and series of pandas."""
 
     def remember(self, obj: Any) -> _Frame:
         own: dict[str, Any] = obj.__dict__
@@ -240,10 +272,9 @@ class FrameKind(State):
         own.update(state.others, _mgr=manager)
 
     def same(self, obj: Any, state: _Frame) -> bool:
-        exactly = self.below or not copies_on_write()
         return self._same_around(obj, state) and (
             _places(obj._mgr) == _places(state.manager)  # noqa: SLF001
-            or (not exactly and self._same_values(obj, state))
+            or (copies_on_write() and self._same_values(obj, state))
         )
 
     def sealed(self, obj: Any, seal: _Frame) -> bool:
@@ -271,8 +302,12 @@ class FrameKind(State):
     def parts(self, state: _Frame) -> Iterable[Any]:
         yield from state.axes
         yield from state.others.values()
-        shared = copies_on_write() and not self.below
+        shared = copies_on_write()
         yield from (block.values for block in state.manager.blocks if not shared or _holds_objects(block.values))
+
+    def beneath(self, state: _Frame) -> Iterable[Any]:
+        if copies_on_write():
+            yield from (block.values for block in state.manager.blocks if not _holds_objects(block.values))
 
     def weight(self, state: _Frame) -> int:
         return sum(int(block.values.nbytes) for block in state.manager.blocks)
@@ -291,15 +326,15 @@ def _holds_objects(values: Any) -> bool:
 
 
 def _places(manager: Any) -> list[Any]:
-    return [(_place(block.values), block.mgr_locs.as_array.tolist()) for block in manager.blocks]
+    return [(place_of(block.values), block.mgr_locs.as_array.tolist()) for block in manager.blocks]
 
 
-def _place(values: Any) -> Any:
-    """Where the values of columns lie."""
+def place_of(values: Any) -> Any:
+    """Return where the values of columns, or labels, lie, which are other objects each time."""
     if hasattr(values, "__array_interface__"):
         return values.__array_interface__["data"][0], values.shape, values.strides, str(values.dtype)
     inside = [getattr(values, name) for name in _INSIDE_COLUMNS if hasattr(values, name)]
-    return (str(values.dtype), *map(_place, inside)) if inside and hasattr(values, "dtype") else id(values)
+    return (str(values.dtype), *map(place_of, inside)) if inside and hasattr(values, "dtype") else id(values)
 
 
 class ColumnKind(State):
@@ -323,18 +358,42 @@ class ColumnKind(State):
         return state.values()
 
 
+class _Index(NamedTuple):
+    names: list[Any]
+    held: list[Any]
+    """What the labels are in: arrays, and for several levels lists of them."""
+    made: dict[str, Any]
+    """Arrays that were made of these, and are handed out from then on."""
+
+
 class IndexKind(State):
-    """Labels of pandas: their names; the labels cannot change."""
+    """Labels of pandas: their names; the labels change only where their arrays are written to past them."""
 
-    def remember(self, obj: Any) -> list[Any]:
-        return [*obj.names]
+    def remember(self, obj: Any) -> _Index:
+        own: dict[str, Any] = obj.__dict__
+        made = {name: value for name, value in own.get("_cache", {}).items() if name in ("_data", "_values")}
+        return _Index([*obj.names], [own[name] for name in ("_data", "_levels", "_codes") if name in own], made)
 
-    def put(self, obj: Any, state: list[Any]) -> None:
-        obj.names = state
+    def put(self, obj: Any, state: _Index) -> None:
+        obj.names = state.names
+        obj._reset_cache()  # noqa: SLF001 - where labels are was found in what they were meanwhile
+        obj._cache.update(state.made)  # noqa: SLF001
 
-    def same(self, obj: Any, state: list[Any]) -> bool:
-        now = [*obj.names]
-        return len(now) == len(state) and identical(now, state)
+    def same(self, obj: Any, state: _Index) -> bool:
+        now = self.remember(obj)
+        if len(now.names) != len(state.names) or not identical(now.names, state.names):
+            return False
+        fresh = now.made.keys() - state.made.keys() if len(obj) <= _FEW_LABELS else ()
+        return all(_is_as_made(now.made[name], getattr(obj._view(), name)) for name in fresh)  # noqa: SLF001
+
+    def beneath(self, state: _Index) -> Iterable[Any]:
+        yield from state.made.values()
+        for each in state.held:
+            yield from each if isinstance(each, list) else [each]
+
+
+def _is_as_made(one: Any, other: Any) -> bool:
+    return not is_array(one) or one.tolist() == other.tolist()
 
 
 # polars
@@ -347,27 +406,41 @@ class PolarsKind(State):
         """Remember objects whose data is in their attribute ``inside``."""
         self._inside = inside
 
-    def remember(self, obj: Any) -> Any:
-        return obj.clone()
+    def remember(self, obj: Any) -> tuple[Any, dict[str, Any]]:
+        own: dict[str, Any] = obj.__dict__
+        return obj.clone(), {name: value for name, value in own.items() if name != self._inside}
 
-    def put(self, obj: Any, state: Any) -> None:
-        setattr(obj, self._inside, getattr(state.clone(), self._inside))
+    def put(self, obj: Any, state: tuple[Any, dict[str, Any]]) -> None:
+        own: dict[str, Any] = obj.__dict__
+        for name in own.keys() - state[1].keys() - {self._inside}:
+            del own[name]
+        own.update(state[1], **{self._inside: getattr(state[0].clone(), self._inside)})
 
-    def same(self, obj: Any, state: Any) -> bool:
+    def same(self, obj: Any, state: tuple[Any, dict[str, Any]]) -> bool:
+        then, others = state
+        now = {name: value for name, value in obj.__dict__.items() if name != self._inside}
+        if now.keys() != others.keys() or not all(now[name] is value for name, value in others.items()):
+            return False
         if self._inside == "_df":
-            return obj.schema == state.schema and obj.columns == state.columns and obj.equals(state, null_equal=True)
-        return obj.equals(state, check_dtypes=True, check_names=True, null_equal=True)
+            return obj.schema == then.schema and obj.columns == then.columns and obj.equals(then, null_equal=True)
+        return obj.equals(then, check_dtypes=True, check_names=True, null_equal=True)
 
-    def weight(self, state: Any) -> int:
-        return int(state.estimated_size())
+    def parts(self, state: tuple[Any, dict[str, Any]]) -> Iterable[Any]:
+        return state[1].values()
+
+    def weight(self, state: tuple[Any, dict[str, Any]]) -> int:
+        return int(state[0].estimated_size())
 
 
 _POLARS_FRAME, _POLARS_SERIES = PolarsKind("_df"), PolarsKind("_s")
 _FRAME = FrameKind()
+LIVE = LiveKind()
 COLUMN = ColumnKind()
 
 BY_NAME: dict[tuple[str, str], Keeper] = {
     ("numpy", "ndarray"): NdarrayKind(),
+    ("numpy", "dtype"): DtypeKind(),
+    ("numpy", "flatiter"): Through(lambda obj: (obj.base,)),
     ("numpy", "BitGenerator"): BitGeneratorKind(),
     ("numpy", "Generator"): Through(lambda obj: (obj.bit_generator,)),
     ("numpy", "RandomState"): RandomStateKind(),
@@ -380,6 +453,5 @@ BY_NAME: dict[tuple[str, str], Keeper] = {
     ("polars", "Series"): _POLARS_SERIES,
 }
 """Kinds by the package and the name of a class."""
-FRAME_BELOW = FrameKind(below=True)
-WHOLE = frozenset({"DataFrame", "Series", "Index", "ExtensionArray"})
+WHOLE = frozenset({"DataFrame", "Series", "Index", "ExtensionArray", "dtype", "Logger", "Handler"})
 """Those whose attributes are remembered too, or are caches."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import locale
+import logging
 import os
 import random
 import sys
@@ -9,9 +11,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from indus_nb.undo.builtin_kinds import DecimalContextKind, LoggingKind
 from indus_nb.undo.keeper import State
 
-_OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+_DECIMALS = DecimalContextKind()
+_LOGGING = LoggingKind()
 
 
 class Setting:
@@ -59,7 +63,24 @@ def settings() -> Iterator[Setting]:
     # Libraries add filters of their own when they are imported, and stay imported when the code is taken back.
     yield Setting("warning filters", lambda: [*warnings.filters], _put_filters, lambda: len(modules) == count)
     if "decimal" in modules:
-        yield Setting("the decimal context", _decimal_context, _put_decimal_context)
+        context = modules["decimal"].getcontext
+        yield Setting(
+            "the decimal context",
+            lambda: _DECIMALS.remember(context()),
+            lambda state: _DECIMALS.put(context(), state),
+        )
+    yield Setting(
+        "the locale", lambda: locale.setlocale(locale.LC_ALL), lambda state: locale.setlocale(locale.LC_ALL, state)
+    )
+    yield Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit)
+    root: Any = logging.getLogger()
+    loggers = [root, *(each for each in [*root.manager.loggerDict.values()] if isinstance(each, logging.Logger))]
+    yield Setting(
+        "loggers",
+        lambda: [_LOGGING.remember(each) for each in loggers],
+        lambda state: [_LOGGING.put(*each) for each in zip(loggers, state, strict=True)],
+        lambda: len(modules) == count,
+    )
     if (numpy := modules.get("numpy")) is not None and hasattr(numpy, "set_printoptions"):
         yield Setting("numpy's options", numpy.get_printoptions, lambda state: numpy.set_printoptions(**state))
         yield Setting("numpy's error handling", numpy.geterr, lambda state: numpy.seterr(**state))
@@ -78,18 +99,6 @@ def generators() -> Iterator[Any]:
     generator: Any = getattr(inside, "_rand", None)
     if generator is not None:
         yield generator
-
-
-def _decimal_context() -> dict[str, Any]:
-    context = sys.modules["decimal"].getcontext()
-    return {**{name: getattr(context, name) for name in _OF_DECIMALS}, "traps": dict(context.traps)}
-
-
-def _put_decimal_context(state: dict[str, Any]) -> None:
-    context = sys.modules["decimal"].getcontext()
-    for name in _OF_DECIMALS:
-        setattr(context, name, state[name])
-    context.traps.update(state["traps"])
 
 
 def _directory() -> str | None:

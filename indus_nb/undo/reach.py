@@ -14,8 +14,6 @@ _REACH_ALL = frozenset(
     | {"get_objects", "get_referrers", "_getframe", "currentframe", "run_module", "__import__"}
 )
 """Names by which code comes to variables that its text does not name."""
-_BELOW = frozenset({"array", "_values", "_mgr", "_ndarray", "flags", "setflags", "ctypes", "__array_interface__"})
-"""Attributes by which code comes to the arrays below the columns of a frame, or makes them writeable."""
 _ONLY_RUN = frozenset({"system", "getoutput"})
 """Methods of the shell that run a program, which reaches no variable."""
 
@@ -26,12 +24,12 @@ class Names(NamedTuple):
     Attributes:
         names: Those that its text has, of variables or not.
         everything: Whether it may come to all others too.
-        below: Whether it may come to the arrays below the columns of frames.
+        rebound: Those that it binds anew before it uses them, so that it does not come to what they name now.
     """
 
     names: frozenset[str]
     everything: bool = False
-    below: bool = False
+    rebound: frozenset[str] = frozenset()
 
 
 NOTHING = Names(frozenset())
@@ -58,8 +56,32 @@ def names_in_source(code: str, transform: Callable[[str], str]) -> Names:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return NOTHING
     except Exception:  # noqa: BLE001 - a transformer of the user's failed
-        return Names(frozenset(), everything=True, below=True)
-    return names_in(compiled)
+        return Names(frozenset(), everything=True)
+    found, rebound = names_in(compiled), _rebound(tree)
+    return found._replace(names=found.names - rebound, rebound=rebound)
+
+
+def _rebound(tree: ast.Module) -> frozenset[str]:
+    """The names that plain assignments bind before anything else has them."""
+    used: set[str] = set()
+    rebound: set[str] = set()
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[target], value=value) if _are_names(target):
+                used |= _mentioned(value)
+                rebound |= _mentioned(target) - used
+            case _:
+                used |= _mentioned(statement)
+    return frozenset(rebound)
+
+
+def _are_names(target: ast.expr) -> bool:
+    parts = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(part, ast.Name) for part in parts)
+
+
+def _mentioned(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _runs_program(node: ast.Call) -> bool:
@@ -84,7 +106,7 @@ def names_in(code: CodeType) -> Names:
         names.update(
             str(step.argval) for step in dis.get_instructions(part) if "NAME" in step.opname or "GLOBAL" in step.opname
         )
-    return Names(frozenset(names), not _REACH_ALL.isdisjoint(mentioned), not _BELOW.isdisjoint(mentioned))
+    return Names(frozenset(names), not _REACH_ALL.isdisjoint(mentioned))
 
 
 def _parts(code: CodeType) -> Iterator[CodeType]:

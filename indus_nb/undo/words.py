@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from indus_nb.redaction import is_secret_name
@@ -77,13 +77,14 @@ def _of_library(value: Any, kind: tuple[str, str]) -> Extent:
     return ()
 
 
-def changed(name: str, before: Extent, after: Extent) -> str:
+def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
     """Say how a variable differs.
 
     Args:
         name: The variable.
         before: What was known of it.
         after: What is known of it now.
+        lost: Why it cannot be taken back; empty if it can.
 
     Returns:
         A few words.
@@ -91,11 +92,11 @@ def changed(name: str, before: Extent, after: Extent) -> str:
     >>> changed("sales", (("rows", 1200), ("columns", 3)), (("rows", 1148), ("columns", 3)))
     'sales 1200 → 1148 rows'
     """
-    shown = _shown(name)
+    shown, lost = _shown(name), f" (cannot be undone: {lost})" if lost else ""
     for (unit, was), (now_unit, now) in zip(before, after, strict=False):
         if unit == now_unit and was != now:
-            return f"{shown} {was} {_ARROW} {now}{f' {unit}' if unit else ''}"
-    return f"{shown} changed"
+            return f"{shown} {was} {_ARROW} {now}{f' {unit}' if unit else ''}{lost}"
+    return f"{shown} changed{lost}"
 
 
 def line(
@@ -122,9 +123,40 @@ def line(
         *new,
         *(f"{name} changed" for name in settings),
     ]
-    if len(parts) > _MAX_NAMED:
-        parts = [*parts[: _MAX_NAMED - 1], f"{len(parts) - _MAX_NAMED + 1} more"]
-    return ", ".join(parts)
+    return _few(parts)
+
+
+def outcome(
+    created: Mapping[str, object], deleted: Collection[str], changes: Collection[str], settings: Collection[str]
+) -> str:
+    """Return what code changes as a sentence without subject, with the functions and classes that it makes.
+
+    Args:
+        created: New variables with their values.
+        deleted: Variables that are gone.
+        changes: What is said of those that differ.
+        settings: What changed beside variables.
+
+    Returns:
+        The sentence; empty if nothing changed.
+
+    >>> outcome({"by": 1, "f": outcome}, ["x"], ["y changed", "z 1 → 2"], [])
+    'changes y, z 1 → 2; deletes x; new variable `by`; defines `f`'
+    """
+    code = [name for name, value in created.items() if issubclass(type(value), types.FunctionType | type)]
+    new = [name for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
+    parts = (
+        ("changes", [*(each.removesuffix(" changed") for each in changes), *settings]),
+        ("deletes", [*map(_shown, deleted)]),
+        (f"new variable{'' if len(new) == 1 else 's'}", [f"`{_shown(name)}`" for name in new]),
+        ("defines", [f"`{_shown(name)}`" for name in code]),
+    )
+    return "; ".join(f"{verb} {_few(named)}" for verb, named in parts if named)
+
+
+def _few(parts: Sequence[str]) -> str:
+    shown = [*parts[: _MAX_NAMED - 1], f"{len(parts) - _MAX_NAMED + 1} more"] if len(parts) > _MAX_NAMED else parts
+    return ", ".join(shown)
 
 
 def _shown(name: str) -> str:

@@ -17,7 +17,7 @@ from indus_nb.tools import ToolContext, builtin_tools
 from indus_nb.tools import read as read_module
 from indus_nb.tools.tool import ToolError
 
-PATIENCE = 60
+PATIENCE = 240
 BAD_PATTERNS = ["(a+)+$", "(a|a)*b", "(.*)*x", "^(([a-z])+.)+[A-Z]([a-z])+$", "(?:(?:a{0,99}){0,99}){0,99}b"]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="there is no such file")
 

@@ -154,11 +154,11 @@ async def test_no_bad_frame_ends_a_client(tmp_path: Path) -> None:
     program = [sys.executable, "-c", SERVER, str(tmp_path / "bad")]
     async with RpcClient(program=program, on_dialog=on_dialog) as client:
         # The arguments of the mode follow the program's own.
-        assert await asyncio.wait_for(client.get_state(), 30) == {"fine": True}
+        assert await asyncio.wait_for(client.get_state(), 120) == {"fine": True}
         with pytest.raises(CommandFailedError, match="the response cannot be read"):
-            await asyncio.wait_for(client.ask(commands.GetMessages()), 30)
-        assert await asyncio.wait_for(client.prompt_and_wait("hi"), 30) == "well"
-        assert await asyncio.wait_for(client.get_state(), 30) == {"fine": True}
+            await asyncio.wait_for(client.ask(commands.GetMessages()), 120)
+        assert await asyncio.wait_for(client.prompt_and_wait("hi"), 120) == "well"
+        assert await asyncio.wait_for(client.get_state(), 120) == {"fine": True}
 
 
 @pytest.mark.parametrize(

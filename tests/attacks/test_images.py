@@ -161,7 +161,6 @@ def grown(program: str, home: Path, **values: object) -> int:
         text=True,
         env=environment(home),
         check=False,
-        timeout=300,
     )
     assert run.returncode == 0, run.stderr
     return int(run.stdout)

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from living import ending
 from messages_api import MessagesApi, Reply, ToolUse
 from rpc_process import RpcProcess, environment
 from waiting import wait_until
@@ -53,7 +55,8 @@ class Fugitive:
         self.seconds = f"1000.{os.getpid()}{next(_NUMBERS)}"
         daemon = folder / "daemon.py"
         daemon.write_text(DAEMON.format(sleep="/bin/sleep", seconds=self.seconds))
-        names = {"sleep": "/bin/sleep", "python": sys.executable, "daemon": daemon, "seconds": self.seconds}
+        python, script = shlex.quote(sys.executable), shlex.quote(str(daemon))
+        names = {"sleep": "/bin/sleep", "python": python, "daemon": script, "seconds": self.seconds}
         self.flight = FLIGHTS[way].format(**names)
 
     @property
@@ -153,7 +156,7 @@ def test_a_killed_agent_inside_a_command_of_another_one_leaves_nothing(
     fugitive = flee("as a daemon")
     inner = tmp_path / "inner.jsonl"
     inner.write_text(json.dumps({"type": "bash", "command": fugitive.command}) + "\n")
-    program = f"{sys.executable} -m indus_nb --mode rpc --no-session --provider offline"
+    program = f"{shlex.quote(sys.executable)} -m indus_nb --mode rpc --no-session --provider offline"
     agent.send({"type": "bash", "command": f"(cat {inner}; sleep 1000) | setsid {program} > /dev/null"})
     wait_until(fugitive.runs)
     if stopped:  # so that it cannot end its command itself: its guard has to
@@ -196,7 +199,7 @@ def test_a_client_killed_while_thousands_of_commands_wait_leaves_none(flee: Flee
         "agent.stdin.flush()\n"
         "time.sleep(1000)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", client], cwd=tmp_path, env=environment(tmp_path)) as process:
+    with ending(subprocess.Popen([sys.executable, "-c", client], cwd=tmp_path, env=environment(tmp_path))) as process:
         wait_until(lambda: len(fugitive.processes()) > 40)
         process.kill()
     wait_until(fugitive.is_gone)
@@ -218,7 +221,7 @@ def hosted(tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("command", ["get_state", "bash"])
 def test_an_agent_ends_when_nobody_can_read_what_it_writes(command: str, flee: Flee, tmp_path: Path) -> None:
     fugitive = flee("as an orphan")
-    with hosted(tmp_path) as process:
+    with ending(hosted(tmp_path)) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps({"type": command, "command": fugitive.command}).encode() + b"\n")
@@ -228,7 +231,7 @@ def test_an_agent_ends_when_nobody_can_read_what_it_writes(command: str, flee: F
         else:
             process.stdout.readline()
         process.stdout.close()
-        assert process.wait(60) == 0
+        assert process.wait() == 0
     wait_until(fugitive.is_gone)
 
 
@@ -240,18 +243,18 @@ def test_an_agent_ends_when_nobody_can_read_what_it_writes(command: str, flee: F
 def test_an_agent_whose_host_neither_reads_nor_writes_ends(
     commands: dict[str, str], count: int, tmp_path: Path
 ) -> None:
-    with hosted(tmp_path) as process:
+    with ending(hosted(tmp_path)) as process:
         assert process.stdin is not None
         process.stdin.write((json.dumps(commands).encode() + b"\n") * count)
         process.stdin.close()
-        process.wait(60)
+        process.wait()
 
 
 def test_an_agent_begins_few_of_the_commands_of_a_host_that_has_gone(flee: Flee, tmp_path: Path) -> None:
     fugitive = flee("in the background")
     command = {"type": "bash", "command": f"{fugitive.flight} wait"}
     begun: set[int] = set()
-    with hosted(tmp_path) as process:
+    with ending(hosted(tmp_path)) as process:
         assert process.stdin is not None
         process.stdin.write((json.dumps(command).encode() + b"\n") * 1_000)
         process.stdin.close()

@@ -50,7 +50,7 @@ METHODS = (
     "__call__ __getattr__ __getitem__ __setitem__ __delitem__ __format__ __str__ __repr__ __add__ __radd__ __mul__ "
     "__rmul__ __sub__ __rsub__ __truediv__ __mod__ __rmod__ __pow__ __and__ __or__ __neg__ __invert__ __eq__ __lt__ "
     "__gt__ __le__ __ge__ __ne__ __contains__ __len__ __iter__ __bool__ __index__ __int__ __float__ __round__ __abs__ "
-    "__hash__ __enter__ __bytes__ __fspath__ __length_hint__ __next__ __sizeof__ __dir__"
+    "__hash__ __deepcopy__ __enter__ __bytes__ __fspath__ __length_hint__ __next__ __sizeof__ __dir__"
 )
 
 
@@ -99,6 +99,29 @@ class Frames(pd.DataFrame):
     def mean(self, *arguments: Any, **keywords: Any) -> Any:
         ran.append("mean")
         return 1
+
+
+class OwnFrame(pd.DataFrame):
+    @property
+    def _constructor(self) -> Any:
+        ran.append("_constructor")
+        return OwnFrame
+
+    @property
+    def obj(self) -> Any:
+        ran.append("obj")
+        return self
+
+
+class OwnSeries(pd.Series):
+    @property
+    def _constructor(self) -> Any:
+        ran.append("_constructor")
+        return OwnSeries
+
+    def __finalize__(self, *arguments: Any, **keywords: Any) -> Any:
+        ran.append("__finalize__")
+        return super().__finalize__(*arguments, **keywords)
 
 
 class Pretender:
@@ -192,7 +215,15 @@ def labelled() -> dict[str, Any]:
     named.name = held[0]
     index_named = pd.Series([1, 2])
     index_named.index.name = held[0]
+    noted = pd.DataFrame({"a": [1, 2], "c": ["x", "y"]})
+    noted.attrs["by"] = {"whom": [Watched()]}
+    noted_column = pd.Series([1, 2])
+    noted_column.attrs["by"] = Watched()
     return {
+        "noted": noted,
+        "noted_column": noted_column,
+        "own_frame": OwnFrame({"a": [1, 2], "c": ["x", "y"]}),
+        "own_column": OwnSeries([1, 2]),
         "by_object": pd.Series([1, 2], index=labels),
         "columns": pd.DataFrame([[1, 2]], columns=labels),
         "named": named,
@@ -596,7 +627,7 @@ LOOKS = [
 ]
 NAMES = [
     *("by_object", "columns", "named", "index_named", "category", "categories", "sparse", "levels", "labels", "array"),
-    *("zoned", "zoned_time", "date", "arrays"),
+    *("zoned", "zoned_time", "date", "arrays", "noted", "noted_column", "own_frame", "own_column"),
 ]
 
 
@@ -649,6 +680,20 @@ def test_data_can_be_looked_at(text: str, namespace: dict[str, Any]) -> None:
     said = interpolate(text, namespace, for_prompt)
     assert said.kept == {}
     assert said.text == expected
+
+
+def test_plain_notes_and_plain_subclasses_of_frames_are_shown(namespace: dict[str, Any]) -> None:
+    class Table(pd.DataFrame):
+        def total(self) -> float:
+            return 0.0
+
+    noted = namespace["df"].copy()
+    noted.attrs = {"source": {"file": "a.csv", "rows": [1, 2], "at": dt.date(2026, 1, 2)}}
+    namespace |= {"noted": noted, "table": Table({"a": [1, 2]})}
+    text = interpolate("{noted} {noted.a.sum()} {table}", namespace, for_prompt).text
+    assert "3.5" in text
+    assert "6.5" in text
+    assert text.count("rows") == 2
 
 
 def test_values_are_bounded_each_and_together(namespace: dict[str, Any]) -> None:

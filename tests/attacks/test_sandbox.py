@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -33,6 +34,7 @@ from indus_nb.mcp import McpServers
 from indus_nb.resources.sandbox_settings import make_sandboxes, stricter
 from indus_nb.resources.settings import load_settings
 from indus_nb.sandbox import Machine, Mode, Sandbox, SandboxError, machine, make_policy
+from indus_nb.sandbox.policy import PRIVATE_PLACES
 from indus_nb.sandbox.proxy import destination
 from indus_nb.sandbox.temporary import Temporary, remove_stale
 from indus_nb.tools import Shell, ShellResult, ToolContext, ToolError, builtin_tools
@@ -44,6 +46,7 @@ MACHINES = {
 }
 MISSING = {"bwrap": f"bwrap {HERE.bwrap_problem}", "landlock": "the kernel has no Landlock"}
 PYTHON = sys.executable
+QUOTED_PYTHON = shlex.quote(PYTHON)  # for shells
 KEY = "open-sesame-6e1f"
 
 
@@ -85,6 +88,19 @@ class Place:
         return {**found, **states(self.project / ".indusagi")}
 
 
+def is_private(place: Path) -> bool:
+    """Whether each sandbox has a place of its own there, so that nothing outside can be reached."""
+    return any(Path(os.path.realpath(place)).is_relative_to(private) for private in PRIVATE_PLACES)
+
+
+@pytest.fixture
+def shared_place(place: Place) -> Place:
+    """A place whose home a sandbox shows."""
+    if is_private(place.home):
+        pytest.skip(f"only {' and '.join(PRIVATE_PLACES)} can be written, and each sandbox has its own of them")
+    return place
+
+
 def states(directory: Path, but: Path | None = None) -> dict[str, tuple[int, bytes]]:
     found: dict[str, tuple[int, bytes]] = {}
     for at, directories, files in os.walk(directory):
@@ -119,8 +135,9 @@ def bwrap_place(bwrap: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pla
 
 
 def made_place(here: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    real_home = Path.home() if os.access(Path.home(), os.W_OK) else Path.cwd()
-    home = Path(os.path.realpath(tempfile.mkdtemp(prefix="sandbox-test-", dir=real_home)))
+    places = [place for place in (Path.home(), Path.cwd(), Path("/srv")) if os.access(place, os.W_OK)]
+    shared = next((place for place in places if not is_private(place)), places[0])
+    home = Path(os.path.realpath(tempfile.mkdtemp(prefix="sandbox-test-", dir=shared)))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     project = home / "work" / "project"
@@ -198,7 +215,7 @@ def test_nothing_outside_the_workspace_and_nothing_protected_changes(place: Plac
     inside = states(place.project)
     with (place.home / "notes" / "victim").open("a") as inherited:
         os.set_inheritable(inherited.fileno(), True)
-        place.run(script.format(home=place.home, python=PYTHON), mode)
+        place.run(script.format(home=place.home, python=QUOTED_PYTHON), mode)
     assert place.elsewhere() == before
     if mode == "read-only":
         assert states(place.project) == inside
@@ -317,7 +334,7 @@ else:
     print("done")
 """
     (place.project / "call.py").write_text(code)
-    assert place.run(f"{PYTHON} call.py").output.startswith("refused")
+    assert place.run(f"{QUOTED_PYTHON} call.py").output.startswith("refused")
 
 
 # Reading keys
@@ -370,8 +387,8 @@ def test_what_is_hidden_within_the_workspace_is_hidden(bwrap_place: Place) -> No
     assert KEY not in bwrap_place.run("cat keys/*; mv keys k; cat k/*", hidden=["keys"]).output
 
 
-def test_other_files_of_the_home_can_be_read(place: Place) -> None:
-    assert place.run(f"cat {place.home}/notes/victim", "read-only").output == KEY
+def test_other_files_of_the_home_can_be_read(shared_place: Place) -> None:
+    assert shared_place.run(f"cat {shared_place.home}/notes/victim", "read-only").output == KEY
 
 
 # Reaching somebody
@@ -444,7 +461,7 @@ for path in ("../../agent.sock", "service.sock", chr(0) + "sandbox-test-{os.getp
 tried("datagrams", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect("service.sock"))
 """
         )
-        result = place.run(f"{PYTHON} reach.py", mode)
+        result = place.run(f"{QUOTED_PYTHON} reach.py", mode)
         assert "REACHED" not in result.output
         assert result.output.count("failed") == 12
         assert listener.seen == []
@@ -462,16 +479,31 @@ def test_variables_that_lead_to_services_are_not_passed_on(
     assert place.run(f"echo ${{{name}-none}}").output == "none\n"
 
 
+def test_python_code_confines_programs_without_the_keys_of_providers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("THE_SAME_BY_ANOTHER_NAME", KEY)
+    monkeypatch.setenv("OTHER", "stays")
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    with contextlib.closing(sandbox), sandbox.confine(["env"]) as confined:
+        done = subprocess.run(
+            confined.arguments, pass_fds=confined.pass_fds, capture_output=True, text=True, check=True
+        )
+    assert KEY not in done.stdout
+    assert "OTHER=stays" in done.stdout
+
+
 def test_sockets_in_the_file_system_can_be_allowed_where_those_of_services_are_hidden(bwrap_place: Place) -> None:
     code = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); print('ok')"
-    assert bwrap_place.run(f'{PYTHON} -c "{code}"').exit_code == 1
-    assert bwrap_place.run(f'{PYTHON} -c "{code}"', unix_sockets=True).output == "ok\n"
+    assert bwrap_place.run(f'{QUOTED_PYTHON} -c "{code}"').exit_code == 1
+    assert bwrap_place.run(f'{QUOTED_PYTHON} -c "{code}"', unix_sockets=True).output == "ok\n"
     assert bwrap_place.run("ls -A /run", unix_sockets=True).output == ""
 
 
 def test_with_a_network_the_host_is_reached(place: Place, listener: SimpleNamespace) -> None:
     url = f"http://127.0.0.1:{listener.port}/yes"
-    place.run(f"{PYTHON} -c 'import urllib.request as u; u.urlopen(\"{url}\", timeout=5)'", network=True)
+    place.run(f"{QUOTED_PYTHON} -c 'import urllib.request as u; u.urlopen(\"{url}\", timeout=5)'", network=True)
     assert [path for path, _ in listener.seen] == ["/yes"]
 
 
@@ -490,7 +522,7 @@ for url in sys.argv[1:]:
 """
     )
     words = " ".join(f"'{url}'" for url in urls)
-    return place.run(f"{PYTHON} ask.py {words}", network=network).output.splitlines()
+    return place.run(f"{QUOTED_PYTHON} ask.py {words}", network=network).output.splitlines()
 
 
 def test_a_list_lets_through_what_it_names(bwrap_place: Place, listener: SimpleNamespace) -> None:
@@ -538,7 +570,7 @@ for head in ("GET http://localhost:{port}/smuggled HTTP/1.1\\r\\nTransfer-Encodi
     print(c.recv(12).decode())
 """
     (bwrap_place.project / "ask.py").write_text(code)
-    result = bwrap_place.run(f"{PYTHON} ask.py", network=[f"localhost:{port}"])
+    result = bwrap_place.run(f"{QUOTED_PYTHON} ask.py", network=[f"localhost:{port}"])
     assert result.output.split() == ["HTTP/1.1", "403"] * 6
     assert listener.seen == [("/first", f"localhost:{port}")]
 
@@ -609,7 +641,7 @@ def sleeping(seconds: str) -> list[int]:
 @pytest.mark.parametrize("end", ["by itself", "killed"])
 def test_no_process_stays_behind(place: Place, script: str, end: str) -> None:
     seconds = f"{90000 + os.getpid() % 1000}.{abs(hash((script, end))) % 100000}"
-    command = script.format(time=seconds, python=PYTHON)
+    command = script.format(time=seconds, python=QUOTED_PYTHON)
     if end == "killed":
         sandbox = Sandbox(make_policy("workspace", place.project), place.here)
 
@@ -716,6 +748,80 @@ def test_a_hook_in_the_working_tree_is_protected(place: Place) -> None:
     assert (place.project / ".husky" / "pre-commit").read_text() == "true\n"
 
 
+COMMANDS_LEFT = {
+    "a submodule": "git init -q lib; git -C lib {commit}; git -C lib config core.fsmonitor {command}; git add lib",
+    "a submodule that is declared": "git init -q --separate-git-dir .git/modules/sub sub; git -C sub {commit}; "
+    "git -C sub config core.fsmonitor {command}; git add sub",
+    "the configuration of a submodule that is checked out": "git -C kept config core.fsmonitor {command}",
+    "another repository in the place of a submodule": "rm -rf kept/.git; git init -q kept; git -C kept {commit}; "
+    "git -C kept config core.fsmonitor {command}",
+    "a hook": "git init -q lib; git -C lib {commit}; cp program lib/.git/hooks/post-index-change; git add lib; "
+    "touch lib/f",
+    "hooks elsewhere": "git init -q lib; git -C lib {commit}; mkdir h; cp program h/post-index-change; "
+    "git -C lib config core.hooksPath $PWD/h; git add lib; touch lib/f",
+    "a file that names another directory": "git init -q --separate-git-dir g lib; git -C lib {commit}; "
+    "git -C lib config core.fsmonitor {command}; git add lib",
+    "a configuration elsewhere": "git init -q lib; git -C lib {commit}; cp -r lib/.git c; "
+    "echo ../../c > lib/.git/commondir; git -C lib config core.fsmonitor {command}; git add lib",
+    "more configuration": "git init -q lib; git -C lib {commit}; printf '[core]\n\tfsmonitor = {command}\n' > more; "
+    "git -C lib config include.path $PWD/more; git add lib",
+    "a filter": "git init -q lib; echo '* filter=x' > lib/.gitattributes; git -C lib {commit}; "
+    "git -C lib config filter.x.clean {command}; git add lib; touch lib/f",
+    "a configuration that ours includes": "printf '[core]\n\tfsmonitor = {command}\n' > included",
+    "a directory that cannot be listed": "mkdir d; git init -q d/lib; git -C d/lib {commit}; "
+    "git -C d/lib config core.fsmonitor {command}; git add d/lib; chmod 311 d",
+    "a submodule of a submodule": "git init -q kept/lib; git -C kept/lib {commit}; "
+    "git -C kept/lib config core.fsmonitor {command}; git -C kept add lib",
+}
+
+
+@pytest.mark.parametrize("script", COMMANDS_LEFT.values(), ids=COMMANDS_LEFT)
+def test_git_outside_runs_nothing_of_a_repository_that_a_command_has_left(place: Place, script: str) -> None:
+    mark = place.home / "RAN"
+    program = place.project / "program"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\nexec cat\n")
+    program.chmod(0o755)
+    source = place.home / "source"
+    git("init", "-q", "-b", "main", str(source), cwd=place.home)
+    git("commit", "-q", "-m", "one", "--allow-empty", cwd=source)
+    git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(source), "kept", cwd=place.project)
+    git("config", "include.path", "../included", cwd=place.project)
+    commit = "-c user.name=A -c user.email=a@b.c commit -q -m one --allow-empty"
+    script = script.format(command=program, commit=commit)
+    looks = "git status; git diff; git add -A; git status; git diff; git stash list"
+    result = place.run(script)
+    subprocess.run(looks, shell=True, cwd=place.project, check=False, capture_output=True)
+    assert not mark.exists(), result.output
+    subprocess.run("rm -f program", shell=True, cwd=place.project, check=False)
+    if "git -C kept config" not in script:
+        assert any("put aside" in note or "renamed to" in note for note in result.sandbox_notes), result
+
+
+def test_repositories_that_run_nothing_stay_as_a_command_made_them(place: Place) -> None:
+    own = place.project / "own"
+    git("init", "-q", "own", cwd=place.project)
+    git("config", "alias.x", "!true", cwd=own)
+    (own / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
+    before = states(own)
+    script = """
+set -e
+git init -q made; cd made; git config user.name A; git config user.email a@b.c; echo x > f; git add f
+git commit -q -m one
+git checkout -q -b topic; cd ..; git clone -q made copied; git -C copied fetch -q; git -C copied checkout -q -b other
+git worktree add -q tree; echo more >> tree/notes.txt; cd tree
+git -c user.name=A -c user.email=a@b.c commit -q -a -m two
+"""
+    result = place.run(script)
+    assert (result.exit_code, result.sandbox_notes) == (0, ()), result.output
+    assert states(own) == before
+    result = place.run(
+        "git -C copied pull -q origin topic; git -C copied remote get-url origin; echo '#' >> own/.git/config"
+    )
+    assert result.output.strip().endswith("/made")
+    assert states(own).items() >= before.items()
+    assert [note for note in result.sandbox_notes if "own/.git/config " in note and "config.from-sandbox-1" in note]
+
+
 def wheel(directory: Path) -> Path:
     """A package, made by hand."""
     path = directory / "tinything-1.0-py3-none-any.whl"
@@ -731,7 +837,7 @@ def wheel(directory: Path) -> Path:
 def test_pip_installs_in_the_workspace(place: Place) -> None:
     wheel(place.project)
     result = place.run(
-        f"{PYTHON} -m venv env && env/bin/python -m pip install -q --no-index --find-links . tinything && "
+        f"{QUOTED_PYTHON} -m venv env && env/bin/python -m pip install -q --no-index --find-links . tinything && "
         "env/bin/python -c 'import tinything; print(tinything.WORD)'"
     )
     assert (result.exit_code, result.output.splitlines()[-1:]) == (0, ["installed"]), result.output
@@ -755,7 +861,8 @@ def test_pip_installs_from_an_index_that_is_listed(bwrap_place: Place, tmp_path:
         install = f"env/bin/python -m pip install -q --retries 0 --timeout 20 --index-url {url} tinything"
         try:
             result = bwrap_place.run(
-                f"{PYTHON} -m venv env && {install} && env/bin/python -c 'import tinything; print(tinything.WORD)'",
+                f"{QUOTED_PYTHON} -m venv env && {install} && "
+                "env/bin/python -c 'import tinything; print(tinything.WORD)'",
                 network=[f"localhost:{index.server_port}"],
             )
         finally:
@@ -798,11 +905,11 @@ def test_nothing_runs_where_nothing_can_be_confined(user: Place) -> None:
     assert not (user.project / "ran").exists()
 
 
-def test_a_failure_that_looks_like_the_sandbox_s_says_so(place: Place) -> None:
-    result = place.run(f"echo x > {place.home}/evil")
+def test_a_failure_that_looks_like_the_sandbox_s_says_so(shared_place: Place) -> None:
+    result = shared_place.run(f"echo x > {shared_place.home}/evil")
     assert result.exit_code == 1
-    assert str(place.project) in result.sandbox_notes[0]
-    assert place.run("exit 3").sandbox_notes == ()
+    assert str(shared_place.project) in result.sandbox_notes[0]
+    assert shared_place.run("exit 3").sandbox_notes == ()
 
 
 @pytest.mark.parametrize("directory", ["", "work/..", ".ssh"])
@@ -971,23 +1078,23 @@ for line in sys.stdin:
 """
 
 
-async def test_a_server_that_is_a_program_runs_in_it(place: Place) -> None:
-    (place.project / "server.py").write_text(SERVER)
-    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
-    config = {"command": PYTHON, "args": [str(place.project / "server.py")]}
-    servers = McpServers({"s": config}, place.project, sandbox=sandbox)
+async def test_a_server_that_is_a_program_runs_in_it(shared_place: Place) -> None:
+    (shared_place.project / "server.py").write_text(SERVER)
+    sandbox = Sandbox(make_policy("workspace", shared_place.project), shared_place.here)
+    config = {"command": PYTHON, "args": [str(shared_place.project / "server.py")]}
+    servers = McpServers({"s": config}, shared_place.project, sandbox=sandbox)
     await servers.start()
     try:
         assert servers.problems == []
         tool = servers.tools["s_act"]
-        assert (await call(tool, code=f"open('{place.home}/evil', 'w')")).startswith("refused")
-        assert (await call(tool, code=f"open('{place.home}/.netrc').read()")).startswith("refused")
+        assert (await call(tool, code=f"open('{shared_place.home}/evil', 'w')")).startswith("refused")
+        assert (await call(tool, code=f"open('{shared_place.home}/.netrc').read()")).startswith("refused")
         assert (await call(tool, code="open('made', 'w').write('x')")) == "1"
     finally:
         await servers.close()
         sandbox.close()
-    assert (place.project / "made").read_text() == "x"
-    assert not (place.home / "evil").exists()
+    assert (shared_place.project / "made").read_text() == "x"
+    assert not (shared_place.home / "evil").exists()
 
 
 async def test_a_server_is_not_started_where_it_cannot_be_confined(user: Place) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import socket
 import stat
 import sys
@@ -23,13 +24,13 @@ from indus_nb.extensions.api import ExtensionApi
 from indus_nb.files import keep_private
 from indus_nb.messages import Attachment, TextContent
 from indus_nb.notebook.kernel.describe import describe, listing
+from indus_nb.providers.keys import child_environment
 from indus_nb.redaction import hide
 from indus_nb.render.session_page import export_html
 from indus_nb.resources.settings import load_settings
 from indus_nb.session.dialogs import Select
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.tools.process import child_environment
 from indus_nb.vault import HiddenStream, PutBackError, Vault
 
 PROVIDER_KEY = "sk-ant-REDACTED"
@@ -77,7 +78,8 @@ READS = {
     "export": "export -p; set",
     "declare": "declare -p DB_PASSWORD GITHUB_TOKEN",
     "quoted": "printf '%q\\n' \"$DB_PASSWORD\"",
-    "python": f"{sys.executable} -c 'import os, json; print(dict(os.environ)); print(json.dumps(dict(os.environ)))'",
+    "python": f"{shlex.quote(sys.executable)} -c "
+    "'import os, json; print(dict(os.environ)); print(json.dumps(dict(os.environ)))'",
     "a parent's environment": "tr '\\0' '\\n' < /proc/$PPID/environ",
     "auth.json": "cat ../agent/auth.json",
     "models.json": "cat ../agent/models.json",

@@ -149,7 +149,6 @@ def shown(arguments: list[str], home: Path, cwd: Path, **variables: str) -> str:
         ["-m", "indus_nb", *arguments],
         cwd=str(cwd),
         env={**environment(home), **variables, "TERM": "xterm"},
-        timeout=60,
         echo=False,
     )
     process.expect(pexpect.EOF)
@@ -229,7 +228,6 @@ def test_an_error_of_the_magic_has_no_codes(tmp_path: Path) -> None:
         env=environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     (told,) = (row for row in (done.stdout + done.stderr).split("\n") if "Error: " in row)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
+from living import ending
 from pydantic import BaseModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -241,7 +242,7 @@ def served(delay: float, *, tls: bool) -> Generator[dict[str, str]]:
         agent = Path(directory) / "agent"
         agent.mkdir()
         (agent / "settings.json").write_text(json.dumps({"defaultModel": MODEL}))
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        with ending(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as server:
             assert server.stdout is not None
             port = server.stdout.readline().strip()
             environment["ANTHROPIC_BASE_URL"] = f"http{'s' if tls else ''}://127.0.0.1:{port}"

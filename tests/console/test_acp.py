@@ -194,10 +194,9 @@ def test_cancelling_ends_a_run_whatever_it_is_at(agent: AcpProcess, project: Pat
     gate = Gate()
     messages_api.add(Reply(Text("half ", gate)))
     prompt = say(agent, session, "talk")
-    assert gate.reached.wait(60)
+    wait_until(lambda: "half" in agent.text(session))
     agent.notify("session/cancel", sessionId=session)
     assert agent.response(prompt)["result"] == {"stopReason": "cancelled"}
-    assert "half" in agent.text(session)
     messages_api.add(Reply(ToolUse("bash", {"command": "touch here"})))
     prompt = say(agent, session, "run it")
     request = agent.asked("session/request_permission")
@@ -214,7 +213,7 @@ def test_a_second_prompt_joins_the_run(agent: AcpProcess, project: Path, message
     gate = Gate()
     messages_api.add(Reply(Text("One", gate, ".")), Reply("Two."))
     first = say(agent, session, "first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     second = say(agent, session, "second")
     agent.request("session/list")  # answered behind it
     gate.open()
@@ -230,7 +229,7 @@ def test_what_joins_a_run_that_is_cancelled_is_not_sent_with_the_next_prompt(
     gate = Gate()
     messages_api.add(Reply(Text("One", gate)))
     first = say(agent, session, "first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     second = say(agent, session, "second")
     agent.request("session/list")  # answered behind it
     agent.notify("session/cancel", sessionId=session)
@@ -250,7 +249,7 @@ def test_what_joins_a_run_whose_model_fails_is_an_error_too(
     gate = Gate()
     messages_api.add(Reply(Text("One", gate, SseError("invalid_request_error", "no such thing"))))
     first = say(agent, session, "first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     second = say(agent, session, "second")
     agent.request("session/list")  # answered behind it
     gate.open()
@@ -265,7 +264,7 @@ def test_a_prompt_behind_a_cancellation_is_one_of_its_own(
     gate = Gate()
     messages_api.add(Reply(Text("One", gate)), Reply("Two."))
     first = say(agent, session, "first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     agent.notify("session/cancel", sessionId=session)
     second = say(agent, session, "second")
     assert agent.response(first)["result"] == {"stopReason": "cancelled"}
@@ -280,7 +279,7 @@ def test_an_open_session_that_is_loaded_during_a_run_shows_what_has_arrived_once
     gate = Gate()
     messages_api.add(Reply(Text("Half of it, ", gate, "and the rest.")))
     prompt = say(agent, session, "first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     agent.seen(lambda frame: "Half of it, " in str(frame))
     before = len(agent.updates(session))
     agent.request("session/load", sessionId=session, cwd=str(project), mcpServers=[])
@@ -314,7 +313,7 @@ def test_a_session_that_ends_answers_its_prompt_before_it_is_opened_again(
     gate = Gate()
     messages_api.add(Reply(Text("One", gate)))
     prompt = say(agent, session, "first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     ended = agent.begin(method, sessionId=session)
     loaded = agent.begin("session/load", sessionId=session, cwd=str(project), mcpServers=[])
     answer = agent.response(loaded)
@@ -437,7 +436,7 @@ def test_two_sessions_run_at_the_same_time(
     gate = Gate()
     messages_api.add(Reply(Text("slow", gate)))
     first = say(agent, one, "first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     messages_api.add(Reply("quick"))
     assert agent.response(say(agent, two, "second"))["result"]["stopReason"] == "end_turn"
     gate.open()
@@ -592,7 +591,7 @@ def test_a_client_that_is_killed_leaves_no_process_and_a_whole_session(
     children = psutil.Process(agent.pid).children(recursive=True)
     agent.close_stdin()
     assert agent.wait_for_end() == 0
-    _, alive = psutil.wait_procs(children, 10)
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert alive == []
     (file,) = project.parent.rglob(f"*{session}*.jsonl")
     assert "run it" in file.read_text()

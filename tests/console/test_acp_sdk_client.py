@@ -67,7 +67,7 @@ async def test_a_call_is_allowed_a_run_cancelled_and_the_session_loaded(
         messages_api.add(Reply(Text("Half ", gate, "done.")))
         prompt = agent.prompt(session_id=session.session_id, prompt=[acp.text_block("talk")])
         running = asyncio.ensure_future(prompt)
-        assert await asyncio.to_thread(gate.reached.wait, 60)
+        assert await asyncio.to_thread(gate.reached.wait, 240)
         await agent.cancel(session_id=session.session_id)
         assert (await running).stop_reason == "cancelled"
         gate.open()

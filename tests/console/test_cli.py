@@ -6,12 +6,14 @@ import base64
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from living import ending
 from messages_api import Cut, Gate, HttpError, MessagesApi, Raw, Reply, Text, Thinking, ToolUse
 from openai_api import OpenAIApi
 from pictures import DOT
@@ -131,6 +133,8 @@ def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
         (("--provider", "offline", "--session", "notes.jsonl", "hi"), 1, "notes.jsonl"),
         (("hi",), 1, "ANTHROPIC_API_KEY"),
         (("--model", "claude-haiku-4-5", "hi"), 1, "--provider offline"),
+        (("--provider", "offline", "--max-cost", "0", "hi"), 2, "max_cost is a number above zero"),
+        (("--model", "gemini-3.6-flash", "--api-key", "k", "--max-cost", "1", "hi"), 2, "gemini-3.6-flash is unknown"),
     ],
 )
 def test_a_mistake_gets_one_clear_sentence_and_a_status(
@@ -143,6 +147,23 @@ def test_a_mistake_gets_one_clear_sentence_and_a_status(
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert (tmp_path / "notes.jsonl").read_text() == "these are notes\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "requests", "words"),
+    [
+        (("--max-turns", "2"), 2, "Stopped after 2 turns"),
+        (("--timeout", "3600"), 21, "the last 20 tool calls repeated earlier ones"),
+        (("--max-cost", "0.0001"), 0, "The budget of $0.0001 has no room: $0.0000 are spent"),
+    ],
+)
+def test_a_limit_ends_what_would_go_on_for_ever_with_a_sentence_and_status_1(
+    messages_api: MessagesApi, tmp_path: Path, limit: tuple[str, str], requests: int, words: str
+):
+    messages_api.default = lambda _: Reply(ToolUse("read", {"path": "none.txt"}))
+    done = indusagi("--model", "claude-haiku-4-5", *limit, "look", home=tmp_path, **claude(messages_api))
+    assert (done.returncode, done.stdout, len(messages_api.requests)) == (1, "", requests)
+    assert words in done.stderr
 
 
 def test_a_path_that_is_none_is_neither_shown_at_length_nor_with_what_looks_like_a_key(tmp_path: Path):
@@ -199,13 +220,14 @@ def test_version_is_bare_and_models_are_listed(tmp_path: Path):
     assert "--mode" in indusagi("--help", home=tmp_path).stdout
 
 
-def test_the_diagnosis_says_what_is_set_up_what_this_machine_can_confine_and_what_is_wrong(tmp_path: Path):
+@pytest.mark.parametrize("asked", ["--doctor", "doctor"])
+def test_the_diagnosis_says_what_is_set_up_what_this_machine_can_confine_and_what_is_wrong(tmp_path: Path, asked: str):
     (project := tmp_path / "project").mkdir()
     (project / "AGENTS.md").write_text("Speak of bananas.")
-    done = indusagi("--doctor", "--provider", "offline", home=tmp_path, cwd=project)
+    done = indusagi(asked, "--provider", "offline", home=tmp_path, cwd=project)
     assert done.returncode == 0
     said = dict(line.partition(": ")[::2] for line in done.stdout.splitlines() if not line.startswith("- "))
-    assert said["model"].startswith("offline/offline")
+    assert said["model"].startswith("offline/offline (needs no key)")
     assert (said["project"], said["sandbox"], said["context files"]) == ("ignored, brings AGENTS.md", "off", "none")
     assert "- used: " in done.stdout
     assert f"- {project} is not trusted" in done.stdout.split("\nproblems:")[1]
@@ -252,9 +274,9 @@ def test_an_interrupt_ends_the_run_in_order(messages_api: MessagesApi, tmp_path:
         cwd=tmp_path,
         env=environment(tmp_path, **claude(messages_api)),
     )
-    assert gate.reached.wait(30)
+    assert gate.reached.wait()
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate()
     assert process.returncode == 130
     assert errors == "indusagi: Request was aborted.\n"
     assert [event["type"] for event in events_of(output)[-2:]] == ["agent_end", "agent_settled"]
@@ -303,26 +325,28 @@ def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: P
     read_end, write_end = os.pipe()
     os.close(read_end)
     arguments = ["--list-models"] if mode == "models" else ["--mode", mode, "--provider", "offline", "--no-session"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "indus_nb", *arguments, *(["hello"] if mode in ("json", "text") else [])],
-        stdin=subprocess.PIPE if mode == "rpc" else subprocess.DEVNULL,
-        stdout=write_end,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-        env=environment(tmp_path),
+    with ending(
+        subprocess.Popen(
+            [sys.executable, "-m", "indus_nb", *arguments, *(["hello"] if mode in ("json", "text") else [])],
+            stdin=subprocess.PIPE if mode == "rpc" else subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env=environment(tmp_path),
+        )
     ) as process:
         os.close(write_end)
         if mode == "rpc":
             process.stdin.write(b'{"type": "get_state"}\n')
             process.stdin.flush()
         # A host that reads no more has gone, which is how RPC mode ends; the others owe an answer.
-        assert process.wait(60) == (0 if mode == "rpc" else 1)
+        assert process.wait() == (0 if mode == "rpc" else 1)
         told = b"" if mode == "rpc" else b"indusagi: The output could not be written: Broken pipe.\n"
         assert process.stderr.read() == told
 
 
 def test_an_answer_that_nobody_can_get_is_a_failure(tmp_path: Path):
-    program = f"exec {sys.executable} -m indus_nb --provider offline --no-session hello >&-"
+    program = f"exec {shlex.quote(sys.executable)} -m indus_nb --provider offline --no-session hello >&-"
     done = subprocess.run(
         ["/bin/sh", "-c", program], capture_output=True, cwd=tmp_path, env=environment(tmp_path), check=False
     )
@@ -330,7 +354,7 @@ def test_an_answer_that_nobody_can_get_is_a_failure(tmp_path: Path):
 
 
 def test_standard_descriptors_that_were_closed_are_never_taken_for_a_file_of_ours(tmp_path: Path):
-    program = f"exec {sys.executable} -m indus_nb --provider offline --mode json hello <&- 2>&-"
+    program = f"exec {shlex.quote(sys.executable)} -m indus_nb --provider offline --mode json hello <&- 2>&-"
     done = subprocess.run(
         ["/bin/sh", "-c", program], capture_output=True, cwd=tmp_path, env=environment(tmp_path), check=False
     )

@@ -54,7 +54,7 @@ async def test_a_dead_process_ends_every_wait(claude: RpcClient, messages_api: M
     messages_api.add(Reply(Text("half ", gate)))
     async with claude as client:
         waiting = asyncio.create_task(client.prompt_and_wait("first"))
-        await asyncio.to_thread(gate.reached.wait, 10)
+        await asyncio.to_thread(gate.reached.wait, 240)
         assert client._process is not None
         client._process.kill()
         with pytest.raises(ClientClosedError, match="status -9"):
@@ -150,7 +150,7 @@ async def test_an_abort_cancels_a_lent_tool(claude: RpcClient, messages_api: Mes
     async with claude as client:
         await client.set_host_tools([HostTool(shout(), run)])
         asking = asyncio.create_task(client.prompt_and_wait("shout"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await started.wait()
             await client.abort()
             await cancelled.wait()
@@ -176,7 +176,7 @@ async def test_a_dialog_is_answered_by_the_callback(tmp_path: Path) -> None:
         return {"confirmed": request["title"] == "Sure?"}
 
     async with RpcClient(program=[sys.executable, str(program)], on_dialog=confirm) as client:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await answered.wait()
             state = await client.get_state()
         assert state == {"type": "extension_ui_response", "id": "d", "confirmed": True}
@@ -187,7 +187,7 @@ async def test_a_refused_prompt_leaves_the_run_of_another_alone(claude: RpcClien
     messages_api.add(Reply(Text("Slowly ", gate, "said.")))
     async with claude as agent:
         first = asyncio.create_task(agent.prompt_and_wait("first"))
-        await asyncio.to_thread(gate.reached.wait, 10)
+        await asyncio.to_thread(gate.reached.wait, 240)
         with pytest.raises(CommandFailedError):
             await agent.prompt_and_wait("second")
         gate.open()
@@ -198,7 +198,7 @@ async def test_a_refused_prompt_leaves_the_run_of_another_alone(claude: RpcClien
     "script",
     [
         "import sys; print('no frame', flush=True); sys.stdin.read()",
-        "import subprocess, sys; subprocess.Popen(['sleep', '20']); sys.exit(3)",
+        "import subprocess, sys; subprocess.Popen(['sleep', '200']); sys.exit(3)",
     ],
 )
 async def test_a_client_never_waits_for_a_program_that_cannot_answer(script: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from living import ending
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from rpc_process import RpcProcess, environment
 
@@ -41,7 +42,7 @@ def test_a_client_that_only_prints_deltas_until_agent_end_gets_its_answer(messag
         cwd=tmp_path,
         env=environment(tmp_path, ANTHROPIC_BASE_URL=messages_api.url, ANTHROPIC_API_KEY="sk-test"),
     )
-    with process:
+    with ending(process):
         process.stdin.write('{"type": "prompt", "message": "Hello!"}\n')
         process.stdin.flush()
         printed = ""
@@ -103,7 +104,7 @@ def test_steer_and_abort_are_answered_while_a_run_goes_on(claude: RpcProcess, me
     gate = Gate()
     messages_api.add(Reply(Text("one ", gate)))
     claude.send({"type": "prompt", "message": "talk"})
-    gate.reached.wait(60)
+    gate.reached.wait()
     assert claude.ask("get_state")["data"]["isStreaming"]
     assert claude.ask("steer", message="queued")["success"]
     assert claude.ask("get_state")["data"]["pendingMessageCount"] == 1
@@ -212,7 +213,7 @@ def test_stdin_closing_aborts_and_saves_the_run_and_ends_well(
     gate = Gate()
     messages_api.add(Reply(Text("one two ", gate)))
     claude.send({"type": "prompt", "message": "talk"})
-    gate.reached.wait(60)
+    gate.reached.wait()
     claude.wait(lambda frame: "text_delta" in str(frame))
     claude.close_stdin()
     assert claude.wait_for_end() == 0
@@ -235,7 +236,7 @@ def test_a_signal_ends_the_run_its_children_and_the_process(
     claude.signal(number)
     assert claude.wait_for_end() == status
     assert claude.frames[-1]["type"] == "agent_settled"
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert alive == []
 
 
@@ -272,12 +273,12 @@ def test_a_reader_that_stops_reading_bounds_what_is_held_for_it(messages_api: Me
         env=environment(tmp_path, ANTHROPIC_BASE_URL=messages_api.url, ANTHROPIC_API_KEY="sk-test"),
     )
     os.close(write_end)
-    with process, os.fdopen(read_end, "rb") as frames:
+    with ending(process), os.fdopen(read_end, "rb") as frames:
         process.stdin.write(b'{"type":"prompt","message":"talk"}\n')
         process.stdin.flush()
         first = json.loads(frames.readline())
         assert first["success"]
-        assert gate.reached.wait(30), "deltas are taken in whether anybody reads them or not"
+        assert gate.reached.wait(), "deltas are taken in whether anybody reads them or not"
         held = psutil.Process(process.pid).memory_info().rss
         gate.open()
         text, deltas = "", 0

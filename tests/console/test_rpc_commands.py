@@ -230,7 +230,7 @@ def test_an_aborted_compaction_changes_nothing(claude, messages_api):
     gates = [Gate(), Gate()]
     messages_api.add(*[Reply(Text("The ", gate, "summary.")) for gate in gates])
     claude.send({"id": "c", "type": "compact"})
-    assert gates[0].reached.wait(60)
+    assert gates[0].reached.wait()
     assert data(claude, "get_state")["isCompacting"] is True
     assert claude.ask("abort")["success"]
     answer = claude.answer_to("c")
@@ -330,7 +330,7 @@ def test_a_command_during_a_run_waits_for_its_place_in_the_conversation(claude, 
     gate = Gate()
     messages_api.add(Reply(Text("one ", gate, "two")))
     assert claude.ask("prompt", message="talk")["success"]
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     assert data(claude, "bash", command="echo hidden")["output"] == "hidden\n"
     assert len(data(claude, "get_messages")["messages"]) == 1
     gate.open()

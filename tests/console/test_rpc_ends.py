@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from living import ending
 from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 from rpc_process import RpcProcess, environment
 
@@ -36,7 +37,7 @@ def bring_into(state: str, process: RpcProcess, api: MessagesApi) -> None:
             gate = Gate()
             api.add(Reply(Text("half ", gate)))
             process.ask("prompt", message="talk")
-            assert gate.reached.wait(60)
+            assert gate.reached.wait()
         case "tool":
             api.add(Reply(ToolUse("bash", {"command": "echo begun; sleep 1000"})))
             process.ask("prompt", message="run")
@@ -60,11 +61,11 @@ def bring_into(state: str, process: RpcProcess, api: MessagesApi) -> None:
             gates = [Gate(), Gate()]
             api.add(*[Reply(Text("The ", gate)) for gate in gates])
             process.send({"id": "c", "type": "compact"})
-            assert gates[0].reached.wait(60)
+            assert gates[0].reached.wait()
 
 
 def assert_all_is_well(folder: Path, children: list[psutil.Process], state: str) -> None:
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
     for path in (folder / "sessions").glob("*.jsonl"):
         lines = path.read_bytes().splitlines()
@@ -107,7 +108,7 @@ def test_a_command_that_waited_for_the_session_begins_nothing_at_the_end(
         children = psutil.Process(process.pid).children(recursive=True)
         assert process.wait_for_end() == 0
     assert process.answer_to("a")
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
 
 
@@ -187,7 +188,7 @@ def test_nothing_outlives_a_killed_parent(
         cwd=tmp_path,
         env=environment(tmp_path, **more),
     )
-    with parent:
+    with ending(parent):
         agent = psutil.Process(int(parent.stderr.readline()))
 
         def send(command: dict[str, str], seen: bytes) -> None:
@@ -201,7 +202,7 @@ def test_nothing_outlives_a_killed_parent(
         send(command, seen)
         family = [agent, *agent.children(recursive=True)]
         parent.kill()
-        _, alive = psutil.wait_procs(family, timeout=10)
+        _, alive = psutil.wait_procs(family, timeout=120)
         assert not alive
     for path in (tmp_path / "sessions").glob("*.jsonl"):
         assert all(json.loads(line) for line in path.read_bytes().splitlines())

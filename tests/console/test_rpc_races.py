@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from living import ending
 from messages_api import Gate, HttpError, MessagesApi, Reply, Text
 from rpc_process import RpcProcess, environment
 
@@ -69,7 +70,7 @@ def test_a_queue_that_is_cleared_while_it_is_delivered_ends_the_run_in_order(
     messages_api.add(Reply(Text("One. ", gate)), Reply("Two."))
     claude.ask("set_follow_up_mode", mode="all")
     claude.ask("prompt", message="go")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     claude.send(*({"type": "follow_up", "message": f"number {number}"} for number in range(60)))
     claude.ask("get_state")
     gate.open()
@@ -87,7 +88,7 @@ def test_an_abort_reaches_the_prompt_that_was_waiting_when_it_came(
     gate = Gate()
     messages_api.add(Reply(Text("One. ", gate)), Reply("Two."))
     claude.ask("prompt", message="first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     claude.send({"id": "p", "type": "abort_and_prompt", "message": "second"}, {"id": "a", "type": "abort"})
     assert claude.answer_to("a")["success"]
     assert "aborted" in claude.answer_to("p")["error"]
@@ -98,7 +99,7 @@ def test_of_two_that_abort_and_prompt_the_later_one_is_answered(claude: RpcProce
     gate = Gate()
     messages_api.add(Reply(Text("One. ", gate)), Reply("Last."))
     claude.ask("prompt", message="first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     claude.send(*({"id": name, "type": "abort_and_prompt", "message": name} for name in ("second", "third")))
     assert claude.answer_to("third")["success"]
     assert not claude.answer_to("second")["success"]
@@ -142,12 +143,12 @@ def test_what_was_said_is_saved_even_when_nobody_reads_any_more(
         cwd=tmp_path,
         env=environment(tmp_path, **more),
     )
-    with process:
+    with ending(process):
         process.stdin.write(b'{"type": "prompt", "message": "talk"}\n')
         process.stdin.flush()
-        assert gate.reached.wait(20)
+        assert gate.reached.wait()
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait() == 0
     (path,) = (tmp_path / "sessions").glob("*.jsonl")
     answer = json.loads(path.read_text().splitlines()[-1])["message"]
     assert (answer["role"], answer["stopReason"]) == ("assistant", "aborted")
@@ -180,7 +181,7 @@ def test_what_the_user_runs_while_a_branch_is_summarised_belongs_to_the_new_plac
     gate = Gate()
     messages_api.add(Reply(Text("A summary of it all. ", gate)))
     claude.send({"id": "n", "type": "navigate_tree", "targetId": target, "summarize": True})
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     assert claude.ask("bash", command="echo meanwhile")["success"]
     gate.open()
     assert claude.answer_to("n")["success"]
@@ -198,7 +199,7 @@ def test_a_steering_prompt_joins_the_run_that_goes_on_after_a_compaction(
         Reply(f"Two. {LONG}", usage=full), Reply(Text("A summary. ", gate)), Reply("Three."), Reply("Four.")
     )
     claude.ask("prompt", message=f"second {LONG}")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     claude.ask("follow_up", message="queued")
     claude.send({"id": "s", "type": "prompt", "message": "steered", "streamingBehavior": "steer"})
     gate.open()

@@ -134,7 +134,7 @@ def test_when_its_client_is_killed_the_program_ends_and_so_does_the_code(
     (program,) = psutil.Process(process.pid).children()
     process.kill()
     process.wait()
-    program.wait(timeout=20)
+    program.wait()
     assert kernel.run("print('free')").streams == "free\n"
 
 
@@ -182,6 +182,6 @@ def test_nothing_but_messages_is_written_to_standard_output(kernel: Kernel, worl
     while answers[-1].get("id") != 1:
         answers.append(json.loads(process.stdout.readline()))
     assert answers[-1]["result"]["serverInfo"]["name"] == "indus"
-    rest, _ = process.communicate(timeout=30)
+    rest, _ = process.communicate()
     assert rest == ""
     assert process.returncode == 0

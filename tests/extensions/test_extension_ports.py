@@ -227,7 +227,7 @@ async def test_nothing_of_an_extension_goes_on_once_its_session_has_ended(opened
 
     session = await opened(setup)
     prompt = asyncio.create_task(session.prompt("go"))
-    await asyncio.wait_for(begun.wait(), 20)
+    await asyncio.wait_for(begun.wait(), 120)
     prompt.cancel()
     await asyncio.wait([prompt])
     await session.end()

@@ -205,7 +205,7 @@ async def test_a_dry_run_is_told_to_the_user_alone_and_only_when_he_is_asked(
     (asked,) = user.questions
     assert ("It would print \\u202e" in plain(asked.title)) is not fails
     assert KEY not in asked.title
-    assert asked.title.endswith("\n\nhere")
+    assert asked.title.startswith("Deploy?\n\nhere")
     assert tried == ["here"]
     assert "done" in str(result.content)
     assert "It would print" not in str(messages_api.requests[-1].body)

@@ -65,7 +65,7 @@ def api(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchesApi]:
 
 def wait_until(holds: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 240
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -211,7 +211,7 @@ def test_killed_at_any_moment_nothing_is_sent_twice(
     if moment == "waiting":
         wait_until(lambda: any(path.endswith("msgbatch_01") for _, path in api.calls))
     else:
-        assert reached.wait(30)
+        assert reached.wait()
     os.kill(running.pid, signal.SIGKILL)
     assert running.wait() == -signal.SIGKILL
     gone.set()
@@ -234,7 +234,7 @@ def test_interrupted_with_a_journal_the_batch_goes_on_and_is_collected(api: Batc
     )
     wait_until(lambda: any(path.endswith("msgbatch_01") for _, path in api.calls))
     running.send_signal(signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate()
     assert said.startswith("[None, None, None] 0")
     assert "msgbatch_01" in said
     assert "collects" in said
@@ -252,7 +252,7 @@ def test_interrupted_without_a_journal_it_is_cancelled(api: BatchesApi, home: Pa
     )
     wait_until(lambda: any(path.endswith("msgbatch_01") for _, path in api.calls))
     running.send_signal(signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate()
     assert said == "[0, 1, 2] [None, None, None] 0.0\n"
     assert api.cancelled == ["msgbatch_01"]
 
@@ -278,7 +278,7 @@ def test_on_the_console(api: BatchesApi, home: Path) -> None:
     data = home / "work" / "rows.csv"
     data.write_text("word\na\nb\n")
     command = [sys.executable, "-m", "indus_nb", "map", "rows.csv", "--prompt", "{word}", "--out", "out.csv", "--batch"]
-    subprocess.run(command, cwd=home / "work", check=True, timeout=60)
+    subprocess.run(command, cwd=home / "work", check=True)
     written = (home / "work" / "out.csv").read_text().splitlines()
     assert [line.split(",")[:2] for line in written] == [["word", "answer"], ["a", "<a>"], ["b", "<b>"]]
     assert [len(batch.requests) for batch in api.batches] == [2]

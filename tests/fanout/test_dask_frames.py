@@ -42,7 +42,7 @@ def test_a_frame_gets_answers_in_each_partition_and_keeps_index_and_divisions() 
     assert isinstance(frame, dd.DataFrame)
     assert (frame.npartitions, frame.divisions) == (data.npartitions, data.divisions)
     computed = frame.compute()
-    assert list(computed.columns) == ["word", "other", "answer", "answer_answer", "error", "session"]
+    assert list(computed.columns) == ["word", "other", "answer", "answer_answer", "error"]
     assert (list(computed.index), list(computed["other"])) == (list(range(10, 80, 10)), list(range(7)))
     assert dict(frame.dtypes) == dict(computed.dtypes)
     assert list(computed["answer_answer"].dropna()) == [3, 3, 5, 4, 4, 5]

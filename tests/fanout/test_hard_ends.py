@@ -36,7 +36,7 @@ def test_what_was_cut_off_counts_against_the_budget_of_the_next_call(messages_ap
 
     async def cut_off() -> None:
         running = asyncio.ensure_future(agent.map_async("{item}", [1, 2], journal="j", max_cost=0.05))
-        await asyncio.to_thread(gate.reached.wait, 10)
+        await asyncio.to_thread(gate.reached.wait, 240)
         await asyncio.to_thread(messages_api.wait_for_requests, 2)
         running.cancel()
         await asyncio.wait([running])
@@ -44,7 +44,7 @@ def test_what_was_cut_off_counts_against_the_budget_of_the_next_call(messages_ap
     asyncio.run(cut_off())
     gate.open()
     with Journal("j") as journal:
-        assert 0.04 < journal.cost < 0.05
+        assert 0.04 < journal.cost + journal.unconfirmed < 0.05
     done = agent.map("{item}", [1, 2], journal="j", max_cost=0.05, progress=False)
     assert done.failed == [0, 1]
     assert len(messages_api.requests) == 2
@@ -138,6 +138,6 @@ def test_an_interruption_of_a_terminal_leaves_the_workers_of_a_pool_at_work(
     wait_until(lambda: len([*work.glob("began *")]) == 2)
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does
     (work / "go").touch()
-    said, _ = program.communicate(timeout=60)
+    said, _ = program.communicate()
     assert said == "['<0>', '<1>', None, None, None, None] ()\n"
     assert len(messages_api.requests) == 4

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from living import ending
 
 from indus_nb.errors import UsageError
 from indus_nb.fanout import Done, Journal, key_of
@@ -42,8 +45,8 @@ def test_what_was_added_survives_kill_9_at_any_time(tmp_path: Path) -> None:
     chance = random.Random(3)
     kept = 0
     for _ in range(10):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        with ending(
+            subprocess.Popen([sys.executable, "-c", WRITER], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         ) as writer:
             assert writer.stdout is not None
             for _ in range(chance.randint(1, 40)):
@@ -99,6 +102,85 @@ def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
         )
     assert "Another process writes to the journal" in done.stderr
     assert done.stdout == ""
+
+
+def test_by_a_hard_link_no_second_process_writes_either(tmp_path: Path) -> None:
+    with Journal(tmp_path / "first.jsonl") as journal:
+        os.link(journal.path, tmp_path / "rows.jsonl")
+        done = subprocess.run(
+            [sys.executable, "-c", WRITER], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        )
+    assert "Another process writes to the journal" in done.stderr
+
+
+def test_a_journal_of_others_and_a_link_to_nothing_are_rejected(tmp_path: Path) -> None:
+    path, link = tmp_path / "rows.jsonl", tmp_path / "link.jsonl"
+    path.touch()
+    path.chmod(0o666)
+    with pytest.raises(UsageError, match="Other users can write to the journal"):
+        Journal(path)
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="which is not there"):
+        Journal(link)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def replace_by_a_copy(path: Path) -> None:
+    copy = path.with_name("copy")
+    shutil.copy(path, copy)
+    copy.rename(path)
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def add_half_a_line(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b'{"key": "torn')
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (remove, "had gone"),
+        (Path.unlink, "had gone"),
+        (replace_by_a_copy, "was replaced"),
+        (cut_off, "was cut off by another program"),
+        (add_half_a_line, None),
+    ],
+)
+def test_what_others_do_to_the_file_loses_no_row(
+    tmp_path: Path, change: Callable[[Path], None], problem: str | None
+) -> None:
+    path = tmp_path / "journals" / "rows.jsonl"
+    with Journal(path) as journal:
+        for key, done in (("a", Done(None, "It failed.", 0.25)), ("a", Done(1, cost=0.5)), ("b", Done(2, cost=0.5))):
+            journal.add(key, done)
+        change(path)
+        journal.add("c", Done(3, cost=0.5))
+        journal.add("d", Done(4, cost=0.5))
+        assert [f"{problem} while rows were asked, and was written anew" in text for text in journal.problems] == (
+            [True] if problem else []
+        )
+    with Journal(path) as journal:
+        assert [journal.get(key) for key in "abcd"] == [Done(n, cost=0.5) for n in (1, 2, 3, 4)]
+        assert (journal.cost, journal.times("a")) == (2.25, 2)
+
+
+def test_another_file_in_the_place_of_the_journal_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    with Journal(path) as journal:
+        journal.add("a", Done(1))
+        path.unlink()
+        path.write_text("mine\n")
+        with pytest.raises(OSError, match="another file has taken its place"):
+            journal.add("b", Done(2))
+    assert path.read_text() == "mine\n"
 
 
 def test_a_disk_that_is_full_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

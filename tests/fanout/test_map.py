@@ -69,7 +69,7 @@ def test_a_frame_gets_the_fields_of_the_answers_beside_its_own(messages_api: Mes
     assert done[0] == Size(3, "one")
     assert done.failed == [1]
     frame = done.frame
-    assert list(frame.columns) == ["word", "length", "answer_word", "error", "session"]
+    assert list(frame.columns) == ["word", "length", "answer_word", "error"]
     assert (list(frame.index), list(frame["answer_word"].isna())) == ([10, 20, 30], [False, True, False])
     assert "no such word" in frame["error"][20]
 
@@ -325,7 +325,7 @@ def test_an_interruption_keeps_what_is_done_and_lets_what_was_asked_end(messages
         import _thread
 
         messages_api.wait_for_requests(4)
-        gate.reached.wait(10)
+        gate.reached.wait()
         _thread.interrupt_main()
         opening.start()
 

@@ -88,7 +88,7 @@ class Page:
     def hear(self, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
         """Everything on the way to the wanted message, with it."""
         messages: list[dict[str, Any]] = []
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 240
         while not messages or not wanted(messages[-1]):
             with suppress(queue.Empty):
                 messages.append(self.client.get_iopub_msg(timeout=0.1))

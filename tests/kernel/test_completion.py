@@ -41,7 +41,7 @@ def reply_to_tab(kernel: Kernel, code: str) -> dict[str, Any]:
     client = kernel._client
     message_id = client.complete(before + after, len(before))
     while True:
-        reply = client.get_shell_msg(timeout=20)
+        reply = client.get_shell_msg(timeout=240)
         if reply["parent_header"].get("msg_id") == message_id:
             assert reply["content"]["status"] == "ok"
             return reply["content"]

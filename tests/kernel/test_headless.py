@@ -64,7 +64,6 @@ def call(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
         env={**environment, "PATH": f"{BIN}{os.pathsep}{environment['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
 
@@ -104,7 +103,7 @@ def test_nbclient_keeps_the_transcript_in_the_outputs(directory: Path, monkeypat
     for name, value in private_environment(directory.parent).items():
         monkeypatch.setenv(name, value)
     made = notebook(*GOOD)
-    NotebookClient(made, timeout=60, resources={"metadata": {"path": str(directory)}}).execute()
+    NotebookClient(made, timeout=240, resources={"metadata": {"path": str(directory)}}).execute()
     assert_is_a_transcript([output.data["text/plain"] for output in made.cells[1].outputs])
     assert made.cells[2].outputs[0].text == "done\n"
     assert_has_no_widget(made)
@@ -114,7 +113,7 @@ def test_nbclient_answers_no_question(directory: Path, monkeypatch: pytest.Monke
     for name, value in private_environment(directory.parent).items():
         monkeypatch.setenv(name, value)
     made = notebook(*ASKING)
-    NotebookClient(made, timeout=60, resources={"metadata": {"path": str(directory)}}).execute()
+    NotebookClient(made, timeout=240, resources={"metadata": {"path": str(directory)}}).execute()
     assert_no_user_was_asked(made, directory)
     assert_has_no_widget(made)
 
@@ -124,7 +123,7 @@ def test_nbclient_stops_at_a_cell_that_failed(directory: Path, monkeypatch: pyte
         monkeypatch.setenv(name, value)
     made = notebook(*BAD)
     with pytest.raises(CellExecutionError, match="Unknown provider: nobody"):
-        NotebookClient(made, timeout=60, resources={"metadata": {"path": str(directory)}}).execute()
+        NotebookClient(made, timeout=240, resources={"metadata": {"path": str(directory)}}).execute()
     assert made.cells[1].outputs[0].output_type == "error"
     assert not made.cells[2].outputs
 

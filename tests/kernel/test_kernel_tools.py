@@ -177,7 +177,7 @@ def test_variables_are_listed_without_huge_texts(claude: Kernel, api: MessagesAp
     assert "get_ipython" not in told
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -27,7 +27,7 @@ def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
     return kernel
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -78,10 +78,16 @@ def test_what_it_prints_and_changes_is_told_and_does_not_happen(kernel: Kernel, 
     code = "rows.append(4); fresh = 1; print('drawn', random.random())"
     question = asked(kernel, api, code)
     assert "Preview — not run yet: prints drawn 0.13436424411240122; changes also 3 → 4 items" in question
-    assert "fresh new" in question
+    assert "new variable `fresh`" in question
     assert "drawn" not in json.dumps([request.body["messages"][-1] for request in api.requests])
     found = kernel.run("print(rows, 'fresh' in globals(), random.random())").streams
     assert found == "[1, 2, 3] False 0.13436424411240122\n"
+
+
+def test_the_code_stands_before_what_it_would_do_of_which_six_lines_are_shown(kernel: Kernel, api: MessagesApi) -> None:
+    question = asked(kernel, api, "for n in range(9):\n    print('line', n)")
+    assert question.index("for n in range(9):") < question.index("Preview — not run yet: changes n new; prints:")
+    assert "│     line 1\n│ … 4 lines …\n│     line 6\n│     line 7\n│     line 8" in question
 
 
 def test_a_yes_runs_the_code_itself(kernel: Kernel, api: MessagesApi) -> None:
@@ -156,6 +162,53 @@ def test_what_no_hook_of_python_sees_is_refused_by_the_system(kernel: Kernel, ap
     assert not [*kernel.folder.iterdir()]
 
 
+@pytest.mark.parametrize(
+    ("setup", "code", "told"),
+    [
+        ("", "def helper(): pass\nclass Helper: pass", "not run yet: defines `helper`, `Helper`"),
+        (
+            "numbers = (x for x in [1])",
+            "_ = next(numbers)",
+            "what it changes inside of numbers (a generator) cannot be",
+        ),
+        (
+            "import io; held = open(io.__file__)",
+            "held.close()",
+            "what it changes inside of held (a TextIOWrapper) cannot",
+        ),
+        (
+            "import pandas as pd; df = pd.DataFrame({'a': [1], 'b': 'x'})",
+            "df.values[0] = 5",
+            "in the copy df stayed the same",
+        ),
+        (
+            "df = pd.DataFrame({'a': [1, None]}).convert_dtypes()\ndef clean(d): d['a'].values[:] = 0",
+            "clean(df)",
+            "not run yet: changes df",
+        ),
+        ("df = df.style", "df", "shows a table"),
+        (
+            "import sqlite3; sqlite3.connect('kept.db').execute('create table t (a)')",
+            "INSERT",
+            "stopped at: writes to a",
+        ),
+        (
+            "",
+            "import ctypes; ctypes.CDLL(None).unlink(b'none.txt')",
+            "calls unlink in C, what that does outside cannot be",
+        ),
+        ("", "import json", "prints nothing and changes no variable"),
+    ],
+)
+def test_what_it_cannot_tell_it_does_not_deny(
+    kernel: Kernel, api: MessagesApi, setup: str, code: str, told: str
+) -> None:
+    assert kernel.run(setup, 120).status == "ok"
+    insert = "c = sqlite3.connect('kept.db'); c.execute('insert into t values (1)'); c.commit()"
+    assert told in asked(kernel, api, insert if code == "INSERT" else code)
+    Path(kernel.folder, "kept.db").unlink(missing_ok=True)
+
+
 def test_code_that_does_not_end_has_no_preview_and_leaves_no_process(kernel: Kernel, api: MessagesApi) -> None:
     with other_settings(kernel, preview=True, previewSeconds=3):
         assert "No preview: it takes longer than 3 s." in asked(kernel, api, "while True: pass")
@@ -195,7 +248,7 @@ def test_without_anybody_to_be_asked_no_preview_is_made(kernel: Kernel, api: Mes
     set_notebook(tmp_path, preview=True, previewSeconds=60)
     api.add(Reply(ToolUse("python", {"code": "papers = 1"})), Reply("I see."))
     papermill = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb"]
-    subprocess.run(papermill, cwd=tmp_path / "work", env=environment, check=True, capture_output=True, timeout=120)
+    subprocess.run(papermill, cwd=tmp_path / "work", env=environment, check=True, capture_output=True)
     done = nbformat.read(tmp_path / "work" / "out.ipynb", as_version=4).cells
     shown = "\n".join(output.data["text/plain"] for output in done[2].outputs if "data" in output)
     assert "nobody can be asked" in shown

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
+import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
@@ -128,6 +131,52 @@ async def test_pages_of_other_origins_and_names_of_other_hosts_are_rejected(serv
     assert ask(served, **known, Origin="null") == (403, b"")
 
 
+async def test_connections_without_the_token_take_neither_descriptors_nor_the_place_of_others(
+    tmp_path: Path, world: dict[str, str]
+) -> None:
+    few = "import os, resource\nfew = len(os.listdir('/proc/self/fd')) + 100\n"
+    few += "resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))"
+    with Kernel(tmp_path, world) as kernel, contextlib.ExitStack() as opened:
+        assert kernel.run(f"%load_ext indus_nb\n%agent doctor\n{few}").status == "ok"
+        served = serve(kernel, "%agent serve --approve never")
+        for part in [b"", b"POST /mcp HTTP/1.1\r\nHost: "] * 250:
+            half = opened.enter_context(socket.create_connection(("127.0.0.1", urlsplit(served.url).port), timeout=30))
+            half.sendall(part)
+        cell = kernel.run("import subprocess; subprocess.run(['echo', 'x'], stdout=subprocess.PIPE, check=True)")
+        assert cell.status == "ok", cell.error
+        async with over_http(served.url, served.token) as client:
+            text, failed = await call(client, "python", code="1 + 1")
+        assert (text, failed) == ("2\n", False)
+        half.settimeout(30)
+        assert half.recv(1) == b""
+
+
+async def test_a_new_client_takes_the_place_of_the_session_that_was_idle_longest(served: Served) -> None:
+    def post(message: dict[str, object], **more: str) -> http.client.HTTPResponse:
+        place = urlsplit(served.url)
+        connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
+        headers = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
+        headers |= {"Accept": "application/json, text/event-stream", **more}
+        connection.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", **message}), headers)
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return answer
+
+    def begin() -> http.client.HTTPResponse:
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        return post({"id": 1, "method": "initialize", "params": client})
+
+    async with over_http(served.url, served.token) as client:
+        begun = [await asyncio.to_thread(begin) for _ in range(70)]
+        assert {answer.status for answer in begun} == {200}
+        sessions = [answer.headers["mcp-session-id"] for answer in begun]
+        ping = {"id": 2, "method": "ping"}
+        asked = [await asyncio.to_thread(post, ping, **{"Mcp-Session-Id": sessions[at]}) for at in (0, -1)]
+        assert [answer.status for answer in asked] == [404, 200]
+        assert await call(client, "python", code="1 + 1") == ("2\n", False)
+
+
 async def test_undo_takes_back_what_another_agent_has_changed(served: Served) -> None:
     served.kernel.run("kept = [1, 2]")
     async with over_http(served.url, served.token) as client:
@@ -241,7 +290,7 @@ async def test_calls_come_in_between_those_of_an_agent_that_works_for_a_cell(ser
     api.add(Reply(gate, ToolUse("python", {"code": "order.append('agent')"})), "Done.")
     served.kernel.run("order = []")
     cell = served.kernel.begin("%agent --new --approve never add yourself to the order")
-    await asyncio.to_thread(gate.reached.wait, 20)
+    await asyncio.to_thread(gate.reached.wait, 240)
     async with over_http(served.url, served.token) as client:
         assert await call(client, "python", code="order.append('other'); order") == ("['other']\n", False)
         gate.open()

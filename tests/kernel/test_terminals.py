@@ -40,7 +40,7 @@ class Terminal:
         environment = private_environment(directory.parent)
         environment |= {"TERM": "dumb", "PATH": f"{BIN}{os.pathsep}{environment['PATH']}"}
         self.process = pexpect.spawn(
-            str(BIN / command), arguments, cwd=str(directory), env=environment, encoding="utf-8", timeout=20
+            str(BIN / command), arguments, cwd=str(directory), env=environment, encoding="utf-8", timeout=240
         )
         self._line = 1
 
@@ -151,7 +151,6 @@ def test_a_plain_ipython_without_a_terminal_prints_each_block_once(directory: Pa
         env=private_environment(directory.parent),
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr

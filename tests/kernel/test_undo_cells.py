@@ -94,16 +94,16 @@ def propose(page: NotebookPage, api: MessagesApi, *calls: ToolUse, said: str = "
     page.prompt("go")
     for call in calls:
         if call.name == "propose_cell":
-            page.wait_for(lambda: page.dialogs, 20)
+            page.wait_for(lambda: page.dialogs)
             (dialog,) = page.dialogs
             page.tell("answer", id=dialog, value="Accept")
-            page.wait_for(lambda answered=dialog: answered not in page.dialogs, 20)
+            page.wait_for(lambda answered=dialog: answered not in page.dialogs)
     page.wait_until_idle(said)
 
 
 def undo(page: NotebookPage, command: str, shown: str) -> None:
     page.prompt(command)
-    page.wait_for(lambda: shown in f"{page.text} {page.toasts}", 20)
+    page.wait_for(lambda: shown in f"{page.text} {page.toasts}")
 
 
 def state(kernel: Kernel) -> str:

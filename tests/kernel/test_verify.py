@@ -119,7 +119,8 @@ def test_what_varies_by_itself_is_no_difference() -> None:
         printed("at 2026-01-02 10:11:12, 3.25 ms, 0.30000000001\n"), printed("at 2027-03-04 01:02:03, 9 ms, 0.3")
     )
     assert same == ""
-    assert difference(printed("1200 rows"), printed("1148 rows")) == "-1200 rows\n+1148 rows"
+    assert difference(printed("1200 rows"), printed("1148 rows")) == "- 1200 rows\n+ 1148 rows"
+    assert difference(printed("0.4054"), printed("-0.0466")) == "- 0.4054\n+ -0.0466"
     figure = {"output_type": "display_data", "data": {"image/png": "abc", "text/plain": "<Figure size 640x480>"}}
     other = {"output_type": "display_data", "data": {"image/png": "def", "text/plain": "<Figure size 600x400>"}}
     assert difference([figure], [other]) == ""

@@ -148,18 +148,18 @@ async def _spend(budget: Budget, dollars: float) -> None:
         reservation.spend(dollars)
 
 
-async def test_a_request_that_does_not_say_what_it_cost_counts_as_what_was_reserved() -> None:
+async def test_what_was_reserved_for_a_request_that_does_not_say_what_it_cost_is_held_back() -> None:
     budget = Budget(1.0)
     with pytest.raises(LookupError):
         async with budget.request(0.25):
             raise LookupError
-    assert (budget.spent, budget.left) == (0.25, 0.75)
+    assert (budget.spent, budget.unconfirmed, budget.left) == (0, 0.25, 0.75)
     asking = asyncio.create_task(_forever(budget))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    assert (budget.spent, budget.left) == (0.5, 0.5)
+    assert (budget.spent, budget.unconfirmed, budget.left) == (0, 0.5, 0.5)
 
 
 async def _forever(budget: Budget) -> None:

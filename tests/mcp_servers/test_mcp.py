@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from living import lives
+from living import ending, lives
 from waiting import until
 
 from indus_nb.events import ToolOutput
@@ -86,7 +86,7 @@ def http_server(folder: Path, *flags: str, port: int = 0) -> Iterator[tuple[subp
     environment = {**os.environ, "MCP_PORT": str(port)}
     with (
         (folder / "log").open("ab") as log,
-        subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as process,
+        ending(subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)) as process,
     ):
         try:
             yield process, int(process.stdout.readline())
@@ -357,11 +357,11 @@ asyncio.run(main())
 async def test_no_process_outlives_ours(tmp_path: Path, end: str) -> None:
     code = OWNER.replace("END", repr(end))
     arguments = [sys.executable, "-X", "dev", "-c", code, str(tmp_path), *plain(tmp_path, "--stubborn")["args"]]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as owner:
+    with ending(subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)) as owner:
         if end == "kill":
             await until((tmp_path / "block").exists)
             owner.kill()
-        _, complaints = await asyncio.to_thread(owner.communicate, timeout=20)
+        _, complaints = await asyncio.to_thread(owner.communicate)
     assert "Warning" not in complaints
     assert "Traceback" not in complaints
     pids = (tmp_path / "block").read_text().split() if end == "kill" else starts(tmp_path)

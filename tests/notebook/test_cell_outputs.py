@@ -68,4 +68,4 @@ async def test_a_page_that_was_only_slow_counts_when_it_replies() -> None:
     request = next(message for message in sent if message["kind"] == "request")
     reply = {"kind": "reply", "page": "slow", "id": request["id"], "value": {"gets": "writes"}}
     widget._on_message(None, reply, [])
-    await asyncio.wait_for(late.wait(), 20)
+    await asyncio.wait_for(late.wait(), 120)

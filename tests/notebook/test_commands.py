@@ -62,7 +62,7 @@ async def at_work(session: AgentSession) -> AsyncIterator[None]:
     running = asyncio.Event()
     unsubscribe = session.subscribe(lambda event: running.set() if event.type == "tool_execution_start" else None)
     prompting = asyncio.create_task(session.prompt("run sleep 60"))
-    await asyncio.wait_for(running.wait(), 20)
+    await asyncio.wait_for(running.wait(), 120)
     unsubscribe()
     try:
         yield

@@ -66,6 +66,10 @@ class Run:
         self.feed(MessageUpdate(assistant_message_event=event, growing=self.growing))
         return event.content_index
 
+    def end(self, index: int) -> None:
+        self.update(self.growing.close(index))
+        self.feed(MessageEnd(message=self.growing.finish("stop").message))
+
     def tick(self, seconds: float = 0.1) -> list[str]:
         self.now += seconds
         self.view.draw()
@@ -88,10 +92,10 @@ def test_what_grows_is_in_the_widget_and_what_is_finished_stands_above_it() -> N
     run.update(run.growing.append(index, "Hello"))
     assert run.tick() == ["widget"]
     assert "Hello" in "".join(run.page.blocks.values())
-    run.update(run.growing.close(index))
+    run.end(index)
     assert run.tick() == ["Hello", "widget"]
     assert run.page.blocks == {}
-    assert [text.split(" · ")[0] for text in run.close()] == ["Hello", "Model M"]
+    assert [text.split(" · ")[0] for text in run.close()] == ["Hello", "m-1"]
 
 
 def test_nothing_moves_while_a_question_is_open() -> None:
@@ -99,7 +103,7 @@ def test_nothing_moves_while_a_question_is_open() -> None:
     run.ready()
     index = run.update(run.growing.open_text())
     run.update(run.growing.append(index, "Hello"))
-    run.update(run.growing.close(index))
+    run.end(index)
     run.held = True
     assert run.tick() == ["widget"]
     run.held = False
@@ -172,7 +176,7 @@ def test_a_paragraph_is_in_one_piece_while_it_grows_if_it_is_when_it_is_finished
     pieces = [*run.page.blocks.values()]
     assert len(pieces) == 2
     assert all(re.search(r"<p>One .*</strong> words are bold\.\s*</p>", piece, re.DOTALL) for piece in pieces)
-    run.update(run.growing.close(answer))
+    run.end(answer)
     shown = [text for text in run.tick() if text.startswith("One ")]
     assert [text.count("One ") for text in shown] == [piece.count("One ") for piece in pieces]
 

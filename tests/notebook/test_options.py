@@ -21,7 +21,7 @@ from indus_nb.notebook.magic.request import Command, Request, parse
 from indus_nb.providers.registry import ModelRegistry
 
 PAGE = Path(__file__).parents[2] / "docs" / "notebook.md"
-VALUES = {Kind.VARIABLE: "answer", Kind.DOLLARS: "0.5"}
+VALUES = {Kind.NUMBER: "3", Kind.VARIABLE: "answer", Kind.DOLLARS: "0.5"}
 
 
 def options_table() -> str:

@@ -33,7 +33,7 @@ class Shown:
         self.thread.drive(work, Inbox(), lambda: None)
 
     def wait_for(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 240
         while not condition():
             assert time.monotonic() < deadline, (self.page.text, self.page.shown, self.page.toasts)
             time.sleep(0.01)

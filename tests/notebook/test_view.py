@@ -312,6 +312,33 @@ def test_a_failure_that_is_tried_again_is_a_quiet_line() -> None:
     assert not any("✗" in text for text in run.sheet.texts())
 
 
+LONG_REASON = "The connection to the server was lost in the middle of the answer. " * 3
+
+
+@pytest.mark.parametrize("drawn_before", [False, True])
+def test_an_answer_that_breaks_off_and_is_begun_again_stands_there_once(*, drawn_before: bool) -> None:
+    run = Run()
+    for _ in range(2):
+        run.say("There are two carriers.\n\n" * 40 + "The first one is")
+        if drawn_before:
+            run.view.draw()
+        run.end("error", error=LONG_REASON)
+        if drawn_before:
+            run.view.draw()
+        run.feed(AutoRetryStart(attempt=1, max_attempts=3, delay_ms=2000, error_message=LONG_REASON))
+        run.feed(AgentStart(), TurnStart())
+        run.begin()
+    run.say("There are two carriers.")
+    run.end()
+    run.close()
+    texts = [text for text in run.sheet.texts() if text]
+    heads = [text.split("\n", 1)[0] for text in texts]
+    assert all(re.fullmatch(r"Broken off \(.{1,81}\), and begun again below", head) for head in heads[:2])
+    assert LONG_REASON.strip() in texts[0]
+    assert heads[2] == "There are two carriers."
+    assert len(texts) == 4, "the closing line is the last"
+
+
 def test_a_stop_while_another_attempt_is_waited_for_is_told_as_a_stop() -> None:
     run = Run()
     run.end("error", error="Overloaded")

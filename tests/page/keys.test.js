@@ -81,13 +81,28 @@ test("y and n choose an answer, but not with Ctrl and not while somebody types",
 test("an approval is given by y, its number or Enter, and refused by n", () => {
   const answer = (words, at = NOWHERE) => dialogAction(press(words), APPROVAL, at);
   for (const words of ["y", "1", "Enter"]) assert.deepEqual(answer(words), { type: "choose", value: "once" }, words);
-  for (const words of ["n", "3"]) assert.deepEqual(answer(words), { type: "choose", value: "none" }, words);
+  assert.deepEqual(answer("n"), { type: "choose", value: "none" });
+  assert.equal(answer("3"), null, "no button has that number");
   assert.deepEqual(answer("2"), { type: "choose", value: "rule" });
   assert.equal(answer("Enter", { ...NOWHERE, atBox: false }), null, "it presses the button that has the focus");
   assert.deepEqual(answer("shift+Enter"), { type: "ignore" });
 });
 
-test("a number chooses the option at that place, if there is one", () => {
+test("a number that stands on no button does nothing, also where another question would have one with it", () => {
+  const choices = [APPROVAL.choices[0], APPROVAL.choices[2]];
+  for (const words of ["2", "3"])
+    assert.equal(dialogAction(press(words), { ...APPROVAL, choices }, NOWHERE), null, words);
+});
+
+test("a no that is the first answer is given by n as well", () => {
+  const choices = [APPROVAL.choices[2], { value: "save", kind: "no", key: "2" }];
+  const dialog = { ...APPROVAL, choices, hasDefault: false };
+  assert.deepEqual(dialogAction(press("n"), dialog, NOWHERE), { type: "choose", value: "none" });
+  assert.deepEqual(dialogAction(press("2"), dialog, NOWHERE), { type: "choose", value: "save" });
+  for (const words of ["y", "1", "Enter"]) assert.equal(dialogAction(press(words), dialog, NOWHERE), null, words);
+});
+
+test("a number chooses the option with it, if there is one", () => {
   const choose = (words) => dialogAction(press(words), LIST, NOWHERE);
   assert.deepEqual(choose("2"), { type: "choose", value: "No" });
   for (const words of ["3", "0", "alt+1", "y", "n", "Enter"]) assert.equal(choose(words), null, words);

@@ -221,6 +221,23 @@ async def test_usage_is_there_from_the_start_and_priced_at_the_end(messages_api)
     assert usage.cost.cache_read == pytest.approx(0.0005)
 
 
+@pytest.mark.parametrize(
+    ("usage", "dollars"),
+    [
+        (
+            {"cache_creation_input_tokens": 1000, "cache_creation": {"ephemeral_1h_input_tokens": 400}},
+            (100 * 1 + 20 * 5 + 600 * 1.25 + 400 * 2) / 1e6,
+        ),
+        ({"service_tier": "batch"}, (100 * 1 + 20 * 5) / 2e6),
+        ({"inference_geo": "us"}, (100 * 1 + 20 * 5) * 1.1 / 1e6),
+        ({"server_tool_use": {"web_search_requests": 3}}, (100 * 1 + 20 * 5) / 1e6 + 0.03),
+    ],
+)
+async def test_what_changes_the_price_of_an_answer_is_counted(messages_api, usage, dollars):
+    messages_api.add(Reply("x", usage=usage))
+    assert (await answer()).usage.cost.total == pytest.approx(dollars)
+
+
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
@@ -602,7 +619,7 @@ async def test_cancelling_closes_the_connection_and_leaves_nothing_behind(messag
             told.append(event.type)  # noqa: PERF401 - watched while it grows
 
     task = asyncio.create_task(listen())
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     while "text_delta" not in told:
         await asyncio.sleep(0)
     task.cancel()
@@ -660,7 +677,7 @@ async def test_two_requests_run_side_by_side(messages_api):
     gate = Gate()
     messages_api.add(Reply(Text("slow", gate)), "fast")
     slow = asyncio.create_task(answer())
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     assert (await answer()).text == "fast"
     gate.open()
     assert (await slow).text == "slow"

@@ -124,7 +124,7 @@ async def ask(url: str, idle_timeout: float = 30) -> bytes:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop run until something is so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -168,7 +168,7 @@ async def test_a_redirect_whose_body_is_left_unread_closes_its_connection(served
     server = served(moved, CHUNKED)
     assert await ask(server.url) == b"yes"
     assert server.requests == [1, 1]
-    assert server.connections[0].ended.wait(10)
+    assert server.connections[0].ended.wait()
 
 
 async def test_an_answer_that_is_cut_off_closes_its_connection_at_once(served: Serve) -> None:
@@ -271,7 +271,7 @@ def test_every_event_loop_has_its_own_connections_and_closes_them_at_its_end(ser
         warnings.simplefilter("error")
         for number in range(2):
             assert asyncio.run(ask(server.url)) == b"yes"
-            assert server.connections[number].ended.wait(10)
+            assert server.connections[number].ended.wait()
         gc.collect()
     assert server.requests == [1, 1]
 
@@ -286,7 +286,7 @@ def test_a_loop_that_was_closed_without_a_word_disturbs_no_other(served: Serve) 
         warnings.simplefilter("ignore", ResourceWarning)
         del loop
         gc.collect()
-    assert server.connections[0].ended.wait(10)
+    assert server.connections[0].ended.wait()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -17,6 +17,7 @@ import pytest
 from messages_api import MessagesApi, Reply
 
 from indus_nb.providers.direct import suits
+from indus_nb.providers.failures import transport_sentence
 from indus_nb.providers.http import stream
 
 
@@ -70,6 +71,23 @@ def test_where_a_proxy_is_named_the_library_decides_whom_to_ask(monkeypatch: pyt
     assert not suits("https://example.org/")
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.8.9.10", "model.localhost", "[::1]"])
+async def test_a_server_on_this_machine_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://proxy.invalid:1")
+    family, address = (socket.AF_INET6, "::1") if host == "[::1]" else (socket.AF_INET, "0.0.0.0")
+    with socket.socket(family) as busy:
+        busy.bind((address, 0))  # listens not, so that connections are refused
+        port = busy.getsockname()[1]
+        with pytest.raises(httpx2.ConnectError) as failed:
+            async with stream(f"http://{host}:{port}/v1", {}, headers={}, idle_timeout=30):
+                pass
+    assert "proxy" not in str(failed.value)
+    sentence = transport_sentence(failed.value, f"http://{host}:{port}/v1", 30, reached=False, hint="")
+    assert sentence is not None
+    assert "proxy" not in sentence
+
+
 PROGRAM = """
 import sys
 from indus_nb.start import SessionOptions, open_session
@@ -85,7 +103,7 @@ def test_a_first_answer_needs_neither_the_http_library_nor_pydantic(tmp_path: Pa
     messages_api.add(Reply("Hi."))
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-test"}
     environment |= {"ANTHROPIC_BASE_URL": messages_api.url, "INDUSAGI_CODING_AGENT_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60, env=environment, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env=environment, cwd=tmp_path)
 
 
 async def ask(url: str) -> bytes:

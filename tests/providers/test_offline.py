@@ -87,6 +87,8 @@ async def converse(request: str, *outcomes: ToolResultMessage | str) -> tuple[li
         ("find all files named 'a b.txt' in src", ("find", {"pattern": "a b.txt", "path": "src"})),
         ("search for TODO in src", ("grep", {"pattern": "TODO", "path": "src", "literal": True})),
         ('search for "two words"', ("grep", {"pattern": "two words", "path": ".", "literal": True})),
+        ("list the files in . then compute 6*7.", ("ls", {"path": "."})),
+        ("compute 6*7.", ("bash", {"command": "python3 -c 'print(6*7)'"})),
         ("read README.md", ("read", {"path": "README.md"})),
         ("Read the file `a b.md`.", ("read", {"path": "a b.md"})),
         ("run `ls -la`", ("bash", {"command": "ls -la"})),
@@ -119,6 +121,8 @@ async def test_a_plain_request_becomes_the_call_that_it_means(request_, call):
         "compute (1).real",
         "compute 1 2",
         "run",
+        "run the tests",
+        "run tests",
         "x" * 100_000,
         "then " * 50_000,
     ],
@@ -128,6 +132,40 @@ async def test_anything_else_is_answered_plainly_without_a_call(request_):
     assert answer.tool_calls == []
     assert answer.text.startswith("I am no language model.")
     assert "compute 6*7" in answer.text
+
+
+async def test_without_a_tool_a_sum_is_known_all_the_same():
+    assert (await reply([UserMessage(content="what is 2+2?")], [])).text == "`2+2` is 4."
+    assert "is not defined" in (await reply([UserMessage(content="compute 1/0")], [])).text
+    typed = ToolSpec(
+        "answer", "", {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, True
+    )
+    assert (await reply([UserMessage(content="what is 6*7?")], [typed])).tool_calls[0].arguments == {"n": 42}
+
+
+async def test_where_the_program_that_computes_is_missing_the_result_is_told_without_it():
+    content = [TextContent(text="bash: python3: command not found")]
+    missing = ToolResultMessage(tool_call_id="1", tool_name="bash", content=content, is_error=True)
+    _, report = await converse("compute 6*7", missing)
+    assert report.endswith("Without that program: `6*7` is 42.")
+
+
+async def test_what_comes_along_is_counted_and_not_explained():
+    diff = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x\n+y\n+z\n"
+    request = f'<file name="/w/README.md">\n# Title\n\nTwo words\n</file>\n\n{diff}\n\nwrite a message'
+    text = (await reply([UserMessage(content=request)], TOOLS)).text
+    assert "- `/w/README.md`: 3 lines, 4 words, beginning with `# Title`" in text
+    assert "- `a.py`: changed, 2 lines more and 1 less" in text
+    assert "I am no language model." in text
+
+
+async def test_a_request_about_what_was_said_is_told_that_nothing_is_remembered():
+    said = await reply([UserMessage(content="hello")], TOOLS)
+    assert "last message alone" not in said.text
+    assert (
+        "last message alone"
+        in (await reply([UserMessage(content="hello"), said, UserMessage(content="shorter")], TOOLS)).text
+    )
 
 
 async def test_without_the_right_tool_the_shell_does_it():

@@ -236,6 +236,21 @@ async def test_tokens_are_counted_as_each_server_tells_of_them(server, usage, to
     assert (counts.input, counts.output, counts.cache_read, counts.cache_write) == tokens
 
 
+@pytest.mark.parametrize(
+    ("provider", "usage", "dollars"),
+    [
+        ("openrouter", {"cost": 0.0123}, 0.0123),
+        ("openrouter", {"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}}, 0.021),
+        ("openrouter", {"cost": 0}, 0),
+        ("openrouter", {"cost": {"total": 1}}, 0.00007),
+        ("local", {"cost": 5}, 0.00007),
+    ],
+)
+async def test_openrouter_says_itself_what_an_answer_cost(server, provider, usage, dollars):
+    server.add(counted(prompt_tokens=10, completion_tokens=5, **usage))
+    assert (await answer(model_at(server, provider=provider))).usage.cost.total == pytest.approx(dollars)
+
+
 @pytest.mark.parametrize("accident", [Cut(), End()])
 async def test_an_answer_that_is_whole_survives_the_loss_of_its_counts(server, accident):
     server.add(Reply("Hello", delta("stop"), accident))

@@ -15,6 +15,8 @@ from indus_nb.notebook.view import blocks
 from indus_nb.render import markup
 from indus_nb.render.markdown import rendition
 from indus_nb.render.markup import markdown_html
+from indus_nb.tools import describe_call
+from indus_nb.tools.agents import agents_tool
 
 STYLES = {*markup.STYLES.values()}
 
@@ -320,6 +322,14 @@ def test_code_that_is_made_to_keep_a_lexer_busy_does_not(info: str) -> None:
             assert Auditor(shown).text.split() == (part * (length // len(part))).split()
 
 
+def test_a_difference_is_coloured_as_code_within_its_lines() -> None:
+    shown = markup.coloured_diff("1 of 2 · new\n 7 x = 1\n-8 def f(): pass\n+8 def g(): pass\n+9 \n", "python")
+    assert Auditor(shown).text == "1 of 2 · new\n 7 x = 1\n-8 def f(): pass\n+8 def g(): pass\n+9 \n"
+    assert shown.count("<b>def</b>") == 2
+    assert "<b>1 of 2 · new</b>" in shown
+    assert [shown.count(markup.STYLES[style]) for style in ("added", "removed")] == [1, 1]
+
+
 def test_a_call_shows_its_main_argument_in_the_title_and_the_others_below() -> None:
     call = blocks.Call(
         "grep", {"pattern": "x+", "path": "src", "limit": 5}, state="done", output="a:1: x", seconds=0.25
@@ -389,3 +399,11 @@ def test_tasks_have_boxes() -> None:
 @pytest.mark.parametrize("piece", ["\\(", "\\[", "\\[\n", "> \\[\n", "\\[ a\n"])
 def test_formulas_that_never_end_are_looked_for_once(piece: str) -> None:
     assert grows_with(1_000, lambda length: markdown_html(piece * length)) < 2.5
+
+
+def test_the_card_of_agents_lists_their_tasks() -> None:
+    arguments = {"tasks": [{"title": "Read", "prompt": "Read all.\nTwice."}, {"title": "Count", "prompt": "Count."}]}
+    described = describe_call("agents", arguments, {"agents": agents_tool(None, [])})
+    shown = blocks.call(blocks.Call("agents", arguments, state="done", described=described))["text/plain"]
+    assert "1. Read:\n    Read all.\n    Twice.\n  2. Count: Count." in shown
+    assert "{" not in shown

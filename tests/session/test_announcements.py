@@ -295,7 +295,7 @@ async def test_a_slow_subscriber_gets_entries_in_the_order_of_the_file(
     session.subscribe(slowly)
     known = {entry.id for entry in session.store.entries}
     prompting = asyncio.create_task(session.prompt("a"))
-    assert await asyncio.to_thread(gate.reached.wait, 60)
+    assert await asyncio.to_thread(gate.reached.wait, 240)
     for number in range(5):
         session.store.append("custom", custom_type="note", data=number)
         await asyncio.sleep(0)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from living import ending
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
-from rpc_process import RpcProcess, environment
+from rpc_process import RpcProcess, environment, indusagi
 
 from indus_nb.errors import SessionFileError
 from indus_nb.events import SessionSaveFailed
@@ -62,7 +63,7 @@ def answer_on_a_full_disk(claude: RpcProcess, messages_api: MessagesApi, tmp_pat
     gate = Gate()
     messages_api.add(Reply(Text("The answer. ", gate)))
     claude.ask("prompt", message="first")
-    assert gate.reached.wait(60)
+    assert gate.reached.wait()
     fill_the_disk(claude.pid, session_file(tmp_path))
     gate.open()
 
@@ -98,19 +99,21 @@ def test_a_prompt_whose_answer_is_not_saved_does_not_end_well(
 ) -> None:
     gate = Gate()
     messages_api.add(Reply(Text("The answer. ", gate)))
-    with subprocess.Popen(
-        [sys.executable, "-m", "indus_nb", "--mode", mode, *ARGUMENTS, "first"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment(tmp_path, **more),
+    with ending(
+        subprocess.Popen(
+            [sys.executable, "-m", "indus_nb", "--mode", mode, *ARGUMENTS, "first"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=environment(tmp_path, **more),
+        )
     ) as process:
-        assert gate.reached.wait(60)
+        assert gate.reached.wait()
         fill_the_disk(process.pid, session_file(tmp_path))
         gate.open()
-        shown, complaints = process.communicate(timeout=60)
+        shown, complaints = process.communicate()
     assert process.returncode == 1
     assert "The answer." in shown
     assert "kept in memory" in (complaints if mode == "text" else shown)
@@ -248,3 +251,97 @@ def test_a_notebook_shows_that_an_answer_was_not_saved() -> None:
     transcript = Transcript("a model")
     transcript.feed(SessionSaveFailed(error="The disk is full. What was said is kept in memory.", unsaved=1))
     assert "Not saved: The disk is full." in str(transcript.blocks)
+
+
+# Where nothing can ever be written
+
+
+def place_below_a_file(tmp_path: Path) -> Path:
+    """A directory that not even root can make."""
+    (tmp_path / "file").touch()
+    return tmp_path / "file" / "sessions"
+
+
+KEPT = "This session is kept in memory only and ends with its program, for its file cannot be made: "
+
+
+@pytest.mark.parametrize("mode", ["text", "json"])
+def test_a_prompt_is_answered_where_no_session_can_be_saved(tmp_path: Path, mode: str) -> None:
+    place = place_below_a_file(tmp_path)
+    done = indusagi(
+        *("--provider", "offline", "--mode", mode, "compute 6*7", "compute 7*7"),
+        home=tmp_path,
+        INDUSAGI_CODING_AGENT_SESSION_DIR=str(place),
+    )
+    assert done.returncode == 0
+    assert "49" in done.stdout
+    [line] = [line for line in (done.stderr + done.stdout).splitlines() if KEPT in line]
+    assert line.count(str(place)) == 1
+    assert all(remedy in line for remedy in ("HOME", "INDUSAGI_CODING_AGENT_SESSION_DIR", "--no-session"))
+
+
+def test_over_rpc_one_event_says_that_nothing_is_saved_and_the_session_goes_on(tmp_path: Path) -> None:
+    more = {"INDUSAGI_CODING_AGENT_SESSION_DIR": str(place_below_a_file(tmp_path))}
+    with RpcProcess("--provider", "offline", home=tmp_path, more=more) as agent:
+        agent.ask("set_session_name", name="sums")
+        for prompt in ("compute 6*7", "compute 7*7"):
+            agent.ask("prompt", message=prompt)
+            agent.wait("agent_settled")
+        assert agent.ask("get_state")["data"].get("sessionFile") is None
+        assert len(agent.ask("get_messages")["data"]["messages"]) >= 4
+        assert any(problem.startswith(KEPT) for problem in agent.ask("get_commands")["data"]["problems"])
+        agent.close_stdin()
+        assert agent.wait_for_end() == 0
+        [failed] = [frame for frame in agent.frames if frame.get("type") == "session_save_failed"]
+        assert failed["error"].startswith(KEPT)
+
+
+def test_in_python_it_is_logged_and_stands_among_the_problems(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with open_session(SessionOptions(provider="offline", session_dir=place_below_a_file(tmp_path))) as session:
+        assert "42" in session.run("compute 6*7")
+        assert "49" in session.run("compute 7*7")
+        assert [problem for problem in session.problems if problem.startswith(KEPT)]
+    assert session.save_problem is None
+    [record] = [record for record in caplog.records if KEPT in record.message]
+    assert record.levelno == logging.WARNING
+
+
+AS_ANOTHER_USER = """
+import os
+from indus_nb import SessionOptions, open_session
+
+def ask(**options):
+    with open_session(SessionOptions(provider="offline", **options)) as session:
+        print(session.run("hello"))
+
+ask(no_session=True)  # imports what the other user may not be able to read
+os.setgroups([])
+os.setgid(54321)
+os.setuid(54321)
+ask()
+"""
+PLACES = ["read-only", "of another user", "shared, with sessions of another user", "of nobody"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.parametrize("place", PLACES)
+def test_another_user_is_answered_where_they_may_not_write(tmp_path: Path, place: str) -> None:
+    agent = tmp_path / "agent"
+    (agent / "sessions").mkdir(parents=True)
+    if place == "shared, with sessions of another user":
+        agent.chmod(0o1777)
+    (agent / "sessions").chmod(0o700 if place != "read-only" else 0o555)
+    if place == "read-only":
+        os.chown(agent / "sessions", 54321, 54321)
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o755)
+    (tmp_path / "program.py").write_text(AS_ANOTHER_USER)
+    home = "/" if place == "of nobody" else str(tmp_path)
+    world = {**environment(tmp_path), "HOME": home, "INDUSAGI_CODING_AGENT_DIR": str(agent)}
+    if place == "of nobody":
+        del world["INDUSAGI_CODING_AGENT_DIR"]
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")], cwd="/", env=world, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.count("I am no language model")) == (0, 2), done.stderr
+    assert done.stderr.count(KEPT) == 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -278,7 +280,7 @@ async def test_a_second_prompt_needs_to_say_how_it_joins(open_: Open, messages_a
     messages_api.add(Reply(Text("one", gate)), Reply("steered"))
     session = open_()
     prompting = asyncio.create_task(session.prompt("talk"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     with pytest.raises(SessionBusyError, match="streamingBehavior"):
         await session.prompt("more")
     await session.prompt("more", streaming_behavior="steer")
@@ -334,7 +336,7 @@ async def test_follow_ups_wait_until_the_model_is_done_and_come_one_at_a_time(op
     messages_api.add(Reply(Text("one", gate)), Reply("two"), Reply("three"))
     session = open_()
     prompting = asyncio.create_task(session.prompt("a"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.follow_up("b")
     await session.follow_up("c")
     gate.open()
@@ -348,7 +350,7 @@ async def test_mode_all_delivers_the_whole_queue(open_: Open, messages_api: Mess
     session = open_()
     session.follow_up_queue.mode = "all"
     prompting = asyncio.create_task(session.prompt("a"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.follow_up("b")
     await session.follow_up("c")
     gate.open()
@@ -375,7 +377,7 @@ async def test_an_abort_keeps_the_queues_for_the_next_run(open_: Open, messages_
     messages_api.add(Reply(Text("one", gate)), Reply("fresh"), Reply("more"))
     session = open_()
     prompting = asyncio.create_task(session.prompt("a"))
-    await asyncio.to_thread(gate.reached.wait, 10)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.steer("queued steer")
     await session.follow_up("queued follow")
     await session.abort()
@@ -415,7 +417,7 @@ async def test_neighbouring_reads_run_side_by_side_and_effects_alone_and_in_orde
     looks_done: list[int] = []
     session.equipment.tools = {"look": tool("look", look, read_only=True), "act": tool("act", act)}
     session.equipment.active = list(session.equipment.tools)
-    await asyncio.wait_for(session.prompt("go"), 10)
+    await asyncio.wait_for(session.prompt("go"), 120)
     assert overlaps == []
     assert len(looks_done) == 3
 
@@ -554,8 +556,8 @@ async def compacting(open_: Open, messages_api: MessagesApi, *later: Reply) -> A
     await session.prompt("one")
     await session.prompt("two")
     task = asyncio.create_task(session.compact())
-    await asyncio.to_thread(gate.reached.wait, 10)
-    async with asyncio.timeout(20):
+    await asyncio.to_thread(gate.reached.wait, 240)
+    async with asyncio.timeout(120):
         yield session, task, gate
     gate.open()
 
@@ -586,3 +588,24 @@ async def test_what_the_user_runs_during_a_compaction_is_kept(open_: Open, messa
         await task
         assert session.messages[-1].role == "bashExecution"
         assert session.store.context().messages() == session.messages
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_files_with_long_output_end_with_a_session_that_is_not_saved_else_after_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool
+) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    old, young, other = (place / f"indusagi-{name}.log" for name in ("bash-" + "0" * 16, "bash-" + "1" * 16, "mine"))
+    for path in (old, young, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    options = SessionOptions(provider="offline", no_session=not saved, session_dir=tmp_path / "sessions")
+    with open_session(options) as session:
+        session.run("run `seq 100000`")
+        assert {young, other} < {*place.iterdir()}
+        assert old not in place.iterdir()
+        assert len([*place.iterdir()]) == 3
+    assert len([*place.iterdir()]) == (3 if saved else 2)

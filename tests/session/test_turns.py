@@ -42,7 +42,7 @@ def kinds(events: list[SessionEvent], *wanted: str) -> list[str]:
 
 
 async def reached(gate: Gate) -> None:
-    assert await asyncio.to_thread(gate.reached.wait, 60)
+    assert await asyncio.to_thread(gate.reached.wait, 240)
 
 
 async def test_an_activity_begins_only_when_nothing_goes_on() -> None:

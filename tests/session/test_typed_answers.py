@@ -223,7 +223,7 @@ async def test_what_the_user_says_meanwhile_is_heard_before_the_answer_counts(op
     )
     session = open_()
     asking = asyncio.create_task(session.ask("how many?", result=int))
-    await asyncio.to_thread(gate.reached.wait)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.steer("count twice")
     gate.open()
     assert await asking == 2
@@ -235,7 +235,7 @@ async def test_an_abort_ends_it_as_any_run(open_: Open, server: OpenAIApi) -> No
     server.add(Reply(Text("Let me", gate)), Reply("Hello."))
     session = open_()
     asking = asyncio.create_task(session.ask("how many?", result=int))
-    await asyncio.to_thread(gate.reached.wait)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.abort()
     gate.open()
     with pytest.raises(RunFailedError) as caught:
@@ -326,7 +326,7 @@ async def test_a_chosen_model_of_another_provider_goes_on_with_the_tool(open_: O
     server.add(Reply(ToolUse("ls", {}), gate), Reply(ToolUse("answer", GOOD)))
     session = open_()
     asking = asyncio.create_task(session.ask("which invoice?", result=Invoice))
-    await asyncio.to_thread(gate.reached.wait)
+    await asyncio.to_thread(gate.reached.wait, 240)
     await session.set_model(session.registry.find(MODELS["completions"]))
     gate.open()
     assert await asking == Invoice(**GOOD)

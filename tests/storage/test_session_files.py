@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from living import ending
 
 from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
 from indus_nb.messages import UserMessage, parse_message
@@ -52,14 +53,16 @@ def names(directory: Path) -> list[str]:
 
 def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=True, capture_output=True, text=True)
 
 
 # The lock
 
 
 def test_a_second_process_is_kept_out_and_told_by_whom(path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+    with ending(
+        subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    ) as owner:
         assert owner.stdin is not None
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"open\n"
@@ -69,17 +72,19 @@ def test_a_second_process_is_kept_out_and_told_by_whom(path: Path) -> None:
         assert caught.value.owner.startswith("python")
         assert contents(SessionStore.read(path)) == ["one", "from the other process"]
         owner.stdin.close()
-        assert owner.wait(30) == 0
+        assert owner.wait() == 0
     with SessionStore.open(path) as store:
         assert contents(store) == ["one", "from the other process"]
 
 
 def test_the_lock_of_a_killed_owner_is_taken_over(path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+    with ending(
+        subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    ) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"open\n"
         os.kill(owner.pid, signal.SIGKILL)
-        owner.wait(30)
+        owner.wait()
     assert names(path.parent) == [".session.jsonl.lock", "session.jsonl"]
     with SessionStore.open(path) as store:
         store.append_message(UserMessage(content="three"))
@@ -192,12 +197,12 @@ print(os.read(reading, 1000).decode(), flush=True)
 print((Path(sys.argv[1]).parent / ".session.jsonl.lock").exists(), flush=True)
 os._exit(0)
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    with ending(
+        subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     ) as owner:
         assert owner.stdout is not None
         refusal, still_locked = owner.stdout.read().splitlines()
-        owner.wait(30)
+        owner.wait()
         assert "belongs to the parent" in refusal
         assert still_locked == "True"
         SessionStore.open(path).close()  # while the child still runs
@@ -415,22 +420,25 @@ store = SessionStore.open(Path(sys.argv[1]))
 while True:
     print(store.append_message(UserMessage(content="z" * 3000)), flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True) as writer:
+    with ending(subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)) as writer:
         assert writer.stdout is not None
         reported = [writer.stdout.readline().strip() for _ in range(200)]
         os.kill(writer.pid, signal.SIGKILL)
         reported += [line.strip() for line in writer.stdout if line.endswith("\n")]
-        writer.wait(30)
+        writer.wait()
     with SessionStore.open(path) as store:
         assert {entry.id for entry in store.entries} >= set(reported)
 
 
-def test_an_unwritable_place_is_named(tmp_path: Path) -> None:
+def test_where_no_file_can_be_made_the_store_stays_in_memory_and_names_the_place(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     store = SessionStore.create(tmp_path, tmp_path / "taken" / "sessions")
+    store.append_message(UserMessage(content="hi"))
+    assert len(store.entries) == 1
+    assert store.path is None
+    assert "taken" in str(store.kept_in_memory)
     with pytest.raises(SessionFileError, match="taken"):
-        store.append_message(UserMessage(content="hi"))
-    assert list(store.entries) == []
+        store.copy(tmp_path, tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "a file"
 
 

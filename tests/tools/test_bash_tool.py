@@ -6,6 +6,8 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -144,7 +146,7 @@ async def test_a_background_process_that_holds_the_pipe_does_not_hold_up_the_res
 
 
 async def test_a_background_process_that_floods_the_pipe_does_not_hold_up_the_result(tmp_path: Path) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         result = await Shell().run("yes & echo $! > a.pid", cwd=tmp_path)
     assert result.exit_code == 0
     # Its pipe is closed now, which ends it.
@@ -322,3 +324,14 @@ def test_a_sequence_without_end_swallows_nothing_and_is_not_kept_for_ever() -> N
         shown += len(plain.feed(b"\x1b]" + b"x" * 10_000))
         assert fed - shown < 100_000  # what is kept is looked at again with each feed
     assert shown + len(plain.feed(b"", final=True)) > 2_900_000
+
+
+def test_a_command_may_hold_letters_that_the_locale_lacks(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, pathlib; from indus_nb.tools import Shell; "
+        "print(ascii(asyncio.run(Shell().run('printf %s gr\\xfc\\xdfe', cwd=pathlib.Path.cwd())).output))"
+    )
+    posix = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    world = {**os.environ, **posix, "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=world, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("'gr\\xfc\\xdfe'\n", "")

@@ -315,7 +315,7 @@ async def test_a_job_that_ends_during_a_run_is_told_when_that_would_end_and_the_
         Reply(ToolUse("bash", {"command": WAITS})), Reply(Text("I wait", gate, " a little.")), Reply("Seen.")
     )
     prompting = asyncio.create_task(session.prompt("go"))
-    await asyncio.to_thread(gate.reached.wait, 20)
+    await asyncio.to_thread(gate.reached.wait, 240)
     (tmp_path / "go").touch()
     jobs = session.settings.jobs
     assert jobs is not None

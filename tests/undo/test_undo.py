@@ -49,6 +49,142 @@ def test_an_array_below_a_column_is_taken_back_though_the_column_has_moved_since
     assert list(names["names"]) == ["b", "b", "c"]
 
 
+FRAME = "import pandas as pd; df = pd.DataFrame({'a': [1, None, 3], 'b': [True, None, False]}).convert_dtypes()"
+
+
+@pytest.mark.parametrize(
+    ("setup", "code"),
+    [
+        (FRAME, "df['a'].values[:] = 0"),
+        (FRAME, "v = df['a'].values; v[v.isna()] = 0"),
+        (FRAME, "df['b'].values[2] = True"),
+        (f"{FRAME}; s = df['a'].astype('Float64')", "s.values[0] = 9.5"),
+        (f"{FRAME}; s = pd.Series(list('uvu'), dtype='category')", "s.values[0] = 'v'"),
+        (f"{FRAME}\ndef clean(df): df['a'].values[df['a'].isna()] = 0", "clean(df)"),
+        (f"{FRAME}; df = pd.DataFrame({{'x': [1.5, 2.5]}})", "df['x'].array[0] = 9"),
+        (f"{FRAME}; i = pd.Index([1, 2]); i.get_loc(2)", "v = i.values; v.flags.writeable = True; v[0] = 3"),
+    ],
+)
+def test_what_is_written_below_the_columns_of_frames_is_taken_back(setup: str, code: str) -> None:
+    names = namespace(setup)
+
+    def look() -> str:
+        return repr([names[name] for name in ("df", "s", "i") if name in names])
+
+    before = look()
+    change = changed(names, code)
+    after = look()
+    assert after != before
+    assert {"df", "s", "i"} & change.names
+    change.undo()
+    assert look() == before
+    change.redo()
+    assert look() == after
+    change.undo()
+    if "i" in names:
+        assert (names["i"].get_loc(2), names["i"].get_loc(1)) == (1, 0)
+
+
+META = (
+    "class Meta(type):\n    known = []\n    def __init__(cls, *_): Meta.known.append(1)\nclass A(metaclass=Meta): pass"
+)
+COLOR = "import enum\nclass Color(enum.Enum): RED = [1]\nred = Color.RED"
+POINT = "from typing import NamedTuple\nclass Point(NamedTuple): x: int\nPoint.seen = []; p = Point(1)"
+
+
+@pytest.mark.parametrize(
+    ("setup", "code", "look"),
+    [
+        (META, "class B(A): pass", "Meta.known"),
+        (COLOR, "red.value.append(2)", "Color.RED.value"),
+        (COLOR, "red._value_ = 5", "Color.RED.value"),
+        (POINT, "p.seen.append(1)", "Point.seen"),
+        ("def f(x: int): 'Old.'", "f.__name__ = 'g'; f.__doc__ = 'New.'", "f.__name__, f.__doc__"),
+        ("def f(x: int): 'Old.'", "f.__annotations__['x'] = str", "f.__annotations__"),
+        ("class A: 'Old.'", "A.__doc__ = 'New.'; A.__qualname__ = A.__name__ = 'B'", "A.__doc__, repr(A)"),
+        ("class A: x: int = 1", "A.__annotations__['y'] = int; A.__module__ = 'm'", "A.__annotations__, A.__module__"),
+        ("import types; d = {1: [2]}; view = types.MappingProxyType(d)", "view[1].append(3)", "d"),
+        ("import types; d = types.MappingProxyType({1: [2]})", "d[1].append(3)", "dict(d)"),
+        ("class A: rows = []\nheld = vars(A)", "held['rows'].append(1)", "A.rows"),
+        ("rows = [[1]]; d = dict(a=rows).values()", "next(iter(d)).append(2)", "rows"),
+        ("import io; a = io.BytesIO(b'abc'); b = a", "b.write(b'x')", "a.getvalue(), b.tell()"),
+        ("import io; a = io.StringIO('abc'); b = [a]", "b[0].write('x')", "a.getvalue(), a.tell()"),
+        ("import array; a = array.array('i', [1, 2]); b = a", "b.append(3)", "list(a), list(b)"),
+        ("e = ValueError([1], 2)", "e.args[0].append(2); e.args = (3, 4); e.__cause__ = e", "e.args, e.__cause__ is e"),
+        ("import ast; tree = ast.parse('x = 1')", "tree.body.clear(); tree.more = 1", "ast.dump(tree), vars(tree)"),
+        ("import decimal; c = decimal.Context(prec=3)", "c.prec = 9", "c.prec"),
+        ("import logging; log = logging.getLogger('mine')", "log.setLevel(10)", "log.level, log.isEnabledFor(10)"),
+        (
+            "import logging",
+            "logging.getLogger().addHandler(logging.NullHandler())",
+            "len(logging.getLogger().handlers)",
+        ),
+        ("import sys", "sys.setrecursionlimit(sys.getrecursionlimit() + 100)", "sys.getrecursionlimit()"),
+        ("rows = []; gen = (rows.append(i) for i in range(3))", "next(gen)", "rows"),
+        ("rows = []; it = map(rows.append, [1, 2])", "next(it)", "rows"),
+        ("import numpy as np; a = np.zeros(3); flat = a.flat", "flat[:] = 1", "a.tolist()"),
+        ("import numpy as np; a = np.zeros(2, [('x', int)])", "a.dtype.names = ('y',)", "a.dtype.names"),
+    ],
+)
+def test_every_kind_of_change_is_taken_back(setup: str, code: str, look: str) -> None:
+    names = namespace(setup)
+    before = repr(eval(look, names))
+    change = changed(names, code)
+    after = repr(eval(look, names))
+    assert after != before
+    for _ in range(2):
+        change.undo()
+        assert repr(eval(look, names)) == before
+        change.redo()
+        assert repr(eval(look, names)) == after
+    change.undo()
+
+
+def test_what_cannot_be_put_back_is_named_and_the_rest_is() -> None:
+    names = namespace("import io, numpy as np; held = io.BytesIO(b'a'); grown = np.zeros(2); rows = []")
+    change = changed(names, "held.close(); grown.resize(5, refcheck=False); rows.append(1)")
+    assert change.left_out == {"held": "it is closed", "grown": "it was resized in its place"}
+    assert "grown 2 → 5 (cannot be undone: it was resized in its place)" in change.summary
+    assert "held changed (cannot be undone: it is closed)" in change.summary
+    change.undo()
+    assert names["rows"] == []
+
+
+def test_all_names_of_what_has_no_way_back_are_named() -> None:
+    names = namespace("numbers = iter([1, 2]); also = numbers; held = [numbers]; more = [held]")
+    assert forecast(names, "next(numbers), held, more").keys() == {"numbers", "also", "held", "more"}
+
+
+def test_what_the_user_writes_below_the_columns_is_not_overwritten() -> None:
+    names = namespace(FRAME)
+    change = changed(names, "df.loc[0, 'a'] = 7")
+    exec("df['a'].values[2] = 99", names)
+    assert change.touched() == {"df"}
+    change.undo(over=["df"])
+    assert names["df"]["a"][0] == 1
+    exec("df['a'].values[0] = 55", names)
+    assert change.touched() == {"df"}
+
+
+def test_columns_that_are_too_large_to_remember_are_named_and_the_rest_of_the_frame_is_kept() -> None:
+    names = namespace("import pandas as pd; df = pd.DataFrame({'a': pd.array(range(300_000), 'Int64')})")
+    code = "df['b'] = 1"
+    assert forecast(names, code, Budget(30, 1 << 20)) == {"df": "2 MB"}
+    change = changed(names, code, Budget(30, 1 << 20))
+    assert change.left_out == {"df": "2 MB"}
+    change.undo()
+    assert [*names["df"]] == ["a"]
+
+
+def test_what_the_user_does_to_what_the_code_put_into_an_object_is_noticed() -> None:
+    names = namespace("rows = []; other = [1]")
+    change = changed(names, "rows.append([1]); rows.append(other)")
+    names["other"].append("mine")
+    assert not change.touched()
+    names["rows"][0].append("mine")
+    assert change.touched() == {"rows"}
+
+
 def test_what_a_library_does_to_warnings_when_it_is_imported_stays_as_the_library_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +270,29 @@ def test_what_has_no_way_back_is_named_before_and_the_rest_is_taken_back() -> No
     assert change.left_out == {"numbers": "a list_iterator"}
     change.undo()
     assert names["rows"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("numbers = 1; print(numbers)", set()),
+        ("numbers, rows = 1, 2", set()),
+        ("rows = numbers; numbers = 1", {"numbers"}),
+        ("if rows: numbers = 1\nprint(numbers)", {"numbers"}),
+        ("def f(): return numbers\nf(); numbers = 1", {"numbers"}),
+    ],
+)
+def test_what_is_bound_anew_before_it_is_used_is_not_changed_inside(code: str, named: set[str]) -> None:
+    names = namespace("numbers = iter([1, 2]); rows = [1]")
+    assert forecast(names, code).keys() == named
+    assert "rows 1 → 2 items" in changed(names, "rows = [1, 2]").summary
+
+
+def test_the_numbers_that_a_library_counts_its_own_parts_by_are_no_obstacle() -> None:
+    names = namespace("from matplotlib.figure import Figure; fig = Figure(); ax = fig.subplots()")
+    assert forecast(names, "ax.set_title('one'); fig", Budget(5)) == {}
+    exec("import itertools; ids = itertools.count()", names)
+    assert forecast(names, "next(ids)") == {"ids": "a count"}
 
 
 def test_what_is_beyond_the_budget_is_named_and_small_things_are_kept() -> None:

@@ -375,7 +375,7 @@ class AcpSession:
                 self._say("agent_thought_chunk", plain(f"An extension failed on {event.event}: {event.error}\n"))
             case SessionSaveFailed():
                 self._say("agent_thought_chunk", f"{event.error}\n")
-                for prompt in self._prompts:
+                for prompt in self._prompts if self.session.store.path else ():  # else it goes on in memory
                     prompt.problem = event.error
             case ToolExecutionStart():
                 self.update(self._calls.started(event.tool_call_id, event.tool_name, event.args))

@@ -138,9 +138,9 @@ def _shown(question: Question) -> Iterator[str]:
 
     yield literal(question.heading)
     yield from map(literal, question.warnings)
-    if question.outcome:
-        yield fenced(question.outcome)
     if question.diff:
         yield fenced(question.diff, "diff")
     elif question.body.strip():
         yield fenced(question.body.strip("\n"), question.language)
+    if question.outcome:
+        yield fenced(question.outcome)

@@ -57,6 +57,9 @@ class ProposedCell(BaseModel):
     replace: int | str | None = Field(default=None, description="As outside the list")
 
 
+_LEXERS: dict[CellType, str] = {"code": "python", "markdown": "markdown"}
+
+
 @dataclass(slots=True)
 class FinishedCell:
     """A code cell with outputs in the form of the notebook format."""
@@ -86,8 +89,8 @@ class _New:
         return numbered_diff("", self.source)
 
     def question(self) -> Question:
-        language = "python" if self.type == "code" else "markdown"
-        return Question(f"Insert this {self.type} cell {self.where}?", [], body=self.source, language=language)
+        heading = f"Insert this {self.type} cell {self.where}?"
+        return Question(heading, [], body=self.source, language=_LEXERS[self.type])
 
     def outcome(self, *, done: bool) -> str:
         return f"Inserted {self.where}" if self.named and done else "Inserted below"
@@ -119,7 +122,9 @@ class _Change:
         return plain(clean_text(numbered)) or self.difference
 
     def question(self) -> Question:
-        return Question(f"Change cell {self.place}?", [], body=self.difference, diff=self.numbered())
+        return Question(
+            f"Change cell {self.place}?", [], body=self.difference, diff=self.numbered(), language=_LEXERS[self.type]
+        )
 
     def outcome(self, *, done: bool) -> str:
         return f"Changed cell {self.place}" if done else f"Inserted the new version of cell {self.place} below"
@@ -453,14 +458,15 @@ def _question(plans: Sequence[_New | _Change]) -> Question:
     """What the user is asked, without the answers."""
     if len(plans) == 1:
         return plans[0].question()
-    headings = [f"@@ {number} of {len(plans)} · {plan.heading()} @@" for number, plan in enumerate(plans, 1)]
+    headings = [f"{number} of {len(plans)} · {plan.heading()}" for number, plan in enumerate(plans, 1)]
     body, diff = (
         "\n\n".join(f"{heading}\n{text}" for heading, text in zip(headings, texts, strict=True))
         for texts in ([plan.shown() for plan in plans], [plan.numbered() for plan in plans])
     )
     if len(body) > 2 * _MAX_PROPOSAL_CHARACTERS:
         raise ToolError("That is too long for one question to the user. Propose fewer cells at a time.")
-    return Question(f"Put these {len(plans)} cells into the notebook?", [], body=body, diff=diff)
+    language = "python" if all(plan.type == "code" for plan in plans) else ""
+    return Question(f"Put these {len(plans)} cells into the notebook?", [], body=body, diff=diff, language=language)
 
 
 def _details(plans: Sequence[_New | _Change], outcome: str) -> JsonObject:

@@ -245,7 +245,7 @@ def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, An
     if before == after:
         return ""
     lines = [*difflib.unified_diff(before, after, lineterm="", n=0)][2:]
-    lines = [line for line in lines if not line.startswith("@@")]
+    lines = [f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@")]  # -0.4 would be a number
     more = len(lines) - _MAX_DIFFERENCE_LINES
     return "\n".join([*lines[:_MAX_DIFFERENCE_LINES], *([f"… {more} more lines"] if more > 0 else [])])
 

@@ -11,12 +11,19 @@ import dataclasses
 import fnmatch
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple, cast
 
 from indus_nb import textcut
-from indus_nb.notebook.kernel.known_classes import has_known_zone, has_odd_labels, is_a, is_of_a_library, library_of
+from indus_nb.notebook.kernel.known_classes import (
+    has_known_zone,
+    has_odd_labels,
+    has_plain_attrs,
+    is_a,
+    is_of_a_library,
+    library_of,
+)
 from indus_nb.redaction import hide, is_secret_cell, is_secret_name, labelled_secrets
 
 MAX_TEXT_CHARACTERS = 20_000
@@ -67,27 +74,12 @@ _WITH_SHAPE = frozenset(
 )
 """Libraries whose objects know shape and type of their values without computing."""
 _OF_LIBRARIES = _WITH_SHAPE | {"matplotlib", "PIL", "plotly"}
-_LOOKED_AT = frozenset(
-    {
-        "__array_finalize__",
-        "__array_function__",
-        "__array_ufunc__",
-        "__array_wrap__",
-        "__getattr__",
-        "__getattribute__",
-        "__getitem__",
-        "__iter__",
-        "__len__",
-        "column",
-        "columns",
-        "dpi",
-        "dtype",
-    }
-    | {"dtypes", "estimated_size", "get_size_inches", "iloc", "index", "isna", "item", "items", "itertuples", "max"}
-    | {"memory_usage", "min", "mode", "name", "nbytes", "null_count", "rows", "schema", "shape", "size", "slice"}
-    | {"to_pylist", "tolist", "type"}
-)
-"""What is asked of their objects."""
+_MADE_BY = frozenset({"__new__", "__init__", "__init_subclass__", "__set_name__", "__class_getitem__", "__reduce__"})
+"""What makes a class or an object, or saves it; it is there already when it is looked at."""
+_OF_EVERY_CLASS = frozenset(vars(type("_", (), {}))) | {
+    *("__annotations__", "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__"),
+    *("__orig_bases__", "__parameters__", "__slots__", "__qualname__"),
+}
 _PLAIN_REPR = (bool, int, float, complex, type(None), range, slice, type(...), type(NotImplemented))
 _INFORMATIVE_REPR = frozenset({"datetime", "decimal", "fractions", "uuid", "pathlib", "pathlib._local", "zoneinfo"})
 
@@ -292,14 +284,22 @@ def _type_name(value: object) -> str:
 
 
 def _families(value: object) -> set[tuple[str, str]]:
-    """Library and name of the value's class and its bases; of none that the user gave other ways to be looked at."""
+    """Library and name of the value's class and its bases; of none that the user gave other ways to be looked at.
+
+    That is a class that puts something in the place of what its library's has, or a special method to it.
+    """
     bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(type(value))
-    for base in bases:
-        if library_of(base) in _OF_LIBRARIES:
-            break
-        if not _LOOKED_AT.isdisjoint(type.__dict__["__dict__"].__get__(base)):
+    own = list(takewhile(lambda base: library_of(base) not in _OF_LIBRARIES, bases))
+    if len(own) < len(bases) and (own or not has_plain_attrs(value)):
+        given = {name for base in own for name in type.__dict__["__dict__"].__get__(base)} - _OF_EVERY_CLASS - _MADE_BY
+        known = {name for base in bases[len(own) :] for name in type.__dict__["__dict__"].__get__(base)}
+        if given & known or any(map(_is_special, given)) or not has_plain_attrs(value):
             return set()
     return {(library_of(base), _class_name(base)) for base in bases}
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 def _known(value: Any, name: str) -> Any:

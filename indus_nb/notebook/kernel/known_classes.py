@@ -11,6 +11,7 @@ from typing import Any, cast
 _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 _ZONES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil"})
 _MAX_LABELS = 2_000_000
+_MAX_NESTING = 10
 
 
 def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
@@ -65,6 +66,24 @@ def has_odd_labels(value: Any) -> bool:
     categories = [held for dtype in dtypes if (held := getattr(dtype, "categories", None)) is not None]
     names = [_own(value, "name"), *(name for index in indexes for name in index.names)]
     return any(map(_is_odd_index, (*indexes, *categories))) or not all(map(_is_label, names))
+
+
+def has_plain_attrs(value: Any) -> bool:
+    """Whether what hangs on data of pandas' is plain: all that is made of the data gets a deep copy of it."""
+    if is_of_a_library(type(value)):
+        value = whole(value)
+    held: Any = _own(value, "__dict__")
+    attrs: Any = cast("dict[str, Any]", held).get("_attrs") if type(held) is dict else None
+    return attrs is None or _is_plain_part(attrs, _MAX_NESTING)
+
+
+def _is_plain_part(part: Any, depth: int) -> bool:
+    kind = cast("type[object]", type(part))
+    if kind is dict:
+        return depth > 0 and all(_is_plain_part(each, depth - 1) for pair in part.items() for each in pair)
+    if kind in (list, tuple, set, frozenset):
+        return depth > 0 and all(_is_plain_part(each, depth - 1) for each in part)
+    return _is_label_class(kind) and has_known_zone(part)
 
 
 def whole(value: Any) -> Any:

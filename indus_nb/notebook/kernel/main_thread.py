@@ -100,7 +100,10 @@ class Job:
             work: What is to be done.
             seconds: How long its code may run; ``None`` for as long as it takes.
         """
+        from indus_nb.limits.budget import spending  # a user's cells are watched before anything is asked
+
         self.work = work
+        self._budget = spending()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.state = JobState.WAITING
         self.ended_by: Literal["user", "time", "agent"] | None = None
@@ -191,10 +194,12 @@ class Job:
     async def _whole(self, ended: Callable[[], None], interrupted: Callable[[], bool]) -> None:
         error: BaseException | None = None
         self.threads_before = {thread.ident or 0 for thread in threading.enumerate()}
+        from indus_nb.limits.budget import code_spends_from
+
         token = _current_job.set(self)
         running.append(self)
         try:
-            with self.interrupts.routed():
+            with code_spends_from(self._budget), self.interrupts.routed():
                 try:
                     if self._start():
                         # Only now is no interrupt missed: one that comes later is raised here.

@@ -12,26 +12,33 @@ import contextlib
 import errno
 import getpass
 import logging
+import re
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from indus_nb import textcut
+from indus_nb.notebook.kernel.effects import touched
 from indus_nb.notebook.kernel.execution import Execution, Routes
 from indus_nb.notebook.kernel.main_thread import Job, MainThread
 from indus_nb.preview import Copy, Report, Stop, obstacle, working_thread
 from indus_nb.redaction import hide_known, labelled_secrets
 from indus_nb.tools.tool import ToolError
 from indus_nb.undo import Budget, Checkpoint, take
+from indus_nb.undo.checkpoint import is_users
 from indus_nb.undo.reach import names_in_source
 
 _PAUSES = (0.01, 0.025, 0.05, 0.0)
 """Between looks whether a thread of a library has ended its work, as parts of the time that a preview may take."""
 _BUDGET = (0.3, 256 << 20)
+_REFUSED_BY_SQLITE = (8, 10, 14)
+"""SQLITE_READONLY, SQLITE_IOERR, SQLITE_CANTOPEN."""
 _MAX_LINES = 12
 _MAX_LINE_CHARACTERS = 160
 _MAX_FILES = 5
 _BEGINNING = "Preview \N{EM DASH} not run yet: "
+_WITHOUT_TEXT = re.compile(r"<.* at 0x[0-9a-f]+>")
+"""How an object is printed that has no text of its own."""
 _CHARTS = ("application/vnd.plotly", "application/vnd.vega", "application/vnd.bokeh", "application/vnd.holoviews")
 
 
@@ -155,6 +162,7 @@ class _Trial:
         self._code = code
         self._run: _Run | None = None
         self._checkpoint: Checkpoint | None = None
+        self._suspected: list[str] = []
 
     def run(self, stop: Stop) -> None:
         """Run it, with what leads out of the kernel replaced."""
@@ -179,6 +187,9 @@ class _Trial:
         with contextlib.suppress(Exception):
             budget = Budget(*_BUDGET)
             transform = self._shell.transform_cell
+            users = {name: value for name, value in self._shell.user_ns.items() if is_users(name)}
+            found = touched(execution.code, users, transform)
+            self._suspected = [*found.deleted, *found.overwritten, *found.changed]
             self._checkpoint = take(self._shell.user_ns, execution.code, budget, transform=transform)
 
     def report(self) -> Report:
@@ -192,8 +203,20 @@ class _Trial:
                 report.how, report.why = _ended_by(run.error)
         if self._checkpoint is not None:
             with contextlib.suppress(Exception):
-                report.changed = self._checkpoint.close().summary
+                change = self._checkpoint.close()
+                report.changed = change.outcome
+                report.otherwise = _otherwise(change.left_out, self._suspected)
         return report
+
+
+def _otherwise(left_out: Mapping[str, str], suspected: Sequence[str]) -> str:
+    """What is said of variables where nothing was seen to change, without a word against the question's own."""
+    if left_out:
+        named = ", ".join(f"{name} ({why})" for name, why in sorted(left_out.items())[:_MAX_FILES])
+        return f"what it changes inside of {named} cannot be told"
+    if suspected:
+        return f"in the copy {', '.join(suspected[:_MAX_FILES])} stayed the same"
+    return "changes no variable"
 
 
 class _Run(Execution):
@@ -236,6 +259,11 @@ def _picture(bundle: Mapping[str, Any]) -> str:
         return "a figure"
     if any(kind.startswith(_CHARTS) for kind in kinds):
         return "a chart"
+    html, plain = (str(bundle.get(kind, "")) for kind in ("text/html", "text/plain"))
+    if "<script" in html:
+        return "a chart"
+    if html and _WITHOUT_TEXT.fullmatch(plain):
+        return "a table" if "<table" in html else "a display"
     return "a widget" if any(kind.startswith("application/vnd.jupyter.widget") for kind in kinds) else ""
 
 
@@ -286,16 +314,24 @@ def _ended_by(error: BaseException) -> tuple[Any, str]:
         return "stopped", "needs more memory than a preview may have"
     if isinstance(error, OSError) and error.errno in refused:
         return "stopped", said
+    if any(getattr(each, "sqlite_errorcode", 0) & 0xFF in _REFUSED_BY_SQLITE for each in _chain(error)):
+        return "stopped", f"writes to a database, or uses one that was open before ({said})"
     return "failed", said
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def lines(report: Report) -> str:
     r"""Return a report as the user reads it.
 
-    >>> lines(Report(printed="42\n", changed="x 5 → 6", files=["writes out.csv"]))
+    >>> lines(Report(printed="42\n", changed="changes x 5 → 6", files=["writes out.csv"]))
     'Preview — not run yet: prints 42; changes x 5 → 6; writes out.csv'
-    >>> lines(Report(changed="sales changed, x 5 → 6"))
-    'Preview — not run yet: changes sales, x 5 → 6'
+    >>> lines(Report(otherwise="what it changes inside of numbers (a generator) cannot be told"))
+    'Preview — not run yet: prints nothing; what it changes inside of numbers (a generator) cannot be told'
     >>> print(lines(Report("failed", "KeyError: 'a'", printed="one  \ntwo\n", shown=["a figure"])))
     Preview — not run yet: shows a figure; raises KeyError: 'a'; prints:
         one
@@ -317,8 +353,7 @@ def lines(report: Report) -> str:
     if len(printed) == 1 and printed[0].strip():
         parts.append(f"prints {printed[0].strip()}")
     if report.changed:
-        changed = ", ".join(part.removesuffix(" changed") for part in report.changed.split(", "))
-        parts.append(f"changes {textcut.one_line(changed, 2 * _MAX_LINE_CHARACTERS)}")
+        parts.append(textcut.one_line(report.changed, 2 * _MAX_LINE_CHARACTERS))
     done = report.files[:_MAX_FILES]
     parts += [textcut.one_line(what, _MAX_LINE_CHARACTERS) for what in done]
     if len(report.files) > len(done):
@@ -328,9 +363,17 @@ def lines(report: Report) -> str:
         parts += [
             f"shows {what}" if number == 1 else f"shows {what} ({number} times)" for what, number in counted.items()
         ]
+    if report.calls:
+        called = ", ".join(dict.fromkeys(report.calls[:_MAX_FILES]))
+        parts.append(
+            textcut.one_line(f"calls {called} in C, what that does outside cannot be told", _MAX_LINE_CHARACTERS)
+        )
     if report.how != "done":
         verb = "stopped at:" if report.how == "stopped" else "raises"
         parts.append(f"{verb} {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}")
     if len(printed) > 1:
         return "\n".join([f"{_BEGINNING}{'; '.join([*parts, 'prints:'])}", *(f"    {line}" for line in printed)])
-    return f"{_BEGINNING}{'; '.join(parts) or 'prints nothing and changes no variable'}"
+    if parts:
+        return f"{_BEGINNING}{'; '.join(parts)}"
+    together = " and " if report.otherwise == Report.otherwise else "; "
+    return f"{_BEGINNING}prints nothing{together}{textcut.one_line(report.otherwise, 2 * _MAX_LINE_CHARACTERS)}"

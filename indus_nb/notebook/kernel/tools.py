@@ -290,7 +290,7 @@ class UserKernel:
         outlook = self.steps.outlook(code, self._touched_by(code))
         unable, large = outlook.unable, outlook.large
         taken_back = not unable and not found.perhaps_any and (self._settings.notebook.undo or found.warning() is None)
-        if looks := self._only_looks(code):
+        if looks := self.only_looks(code):
             self._looks.add(code)
         return Approval(
             "Run this code in your kernel?",
@@ -305,7 +305,8 @@ class UserKernel:
             also={f"keep {large} for undo": partial(self.steps.keep_large, code)} if large else {},
         )
 
-    def _only_looks(self, code: str) -> bool:
+    def only_looks(self, code: str) -> bool:
+        """Return whether code does nothing but look at variables, for all that is known now."""
         return only_looks(code, self._shell.user_ns, self._shell.transform_cell)
 
     def before_code(self, call: str, code: str) -> None:
@@ -320,7 +321,7 @@ class UserKernel:
         """
         if code in self._looks:
             self._looks.discard(code)
-            if not self._only_looks(code):  # what ran meanwhile has made something else of a name
+            if not self.only_looks(code):  # what ran meanwhile has made something else of a name
                 raise ToolError("What this code looks at has changed since it was checked. Nothing ran; call it again.")
         first: list[str] = []
         with contextlib.suppress(Exception):  # an object of the user's that fails: nothing is known ahead then

@@ -249,11 +249,14 @@ OPTIONS = (
     Option(
         "max-cost",
         "max_cost",
-        "stop when this cell has cost so many US dollars",
+        "send no request that could make this cell cost more US dollars",
         "USD",
         Kind.DOLLARS,
-        manual="stop before the next request once this cell has cost so many US dollars",
+        manual="send no request that could make this cell cost more US dollars; what its code asks is counted too "
+        "([limits.md](limits.md))",
     ),
+    Option("max-turns", "max_turns", "stop after so many answers of the model", "N", Kind.NUMBER),
+    Option("timeout", "timeout", "stop after so many seconds", "SECONDS", Kind.NUMBER),
     Option("no-wait", "wait", "let the agent work on while other cells run", sets=False),
 )
 
@@ -395,6 +398,8 @@ MAP_OPTIONS = (
     Option("result", "result", "answer with values: int, Invoice, list[str] …", "TYPE", Kind.TYPE),
     *(option for option in OPTIONS if option.name in _ALSO_OF_MAP),
     Option("max-cost", "max_cost", "US dollars for all of it, what the journal says included", "USD", Kind.DOLLARS),
+    Option("max-turns", "max_turns", "how many answers a row may have (50)", "N", Kind.NUMBER),
+    Option("timeout", "timeout", "how many seconds a row may take", "SECONDS", Kind.NUMBER),
     Option("tools", "tools", "the tools that rows may use; none unless they are named", "NAMES", Kind.TOOLS),
     Option("parallel", "parallel", "how many rows are asked at once (8)", "N", Kind.NUMBER),
     Option("rpm", "rpm", "how many requests may begin in a minute", "N", Kind.NUMBER),

@@ -28,7 +28,7 @@ from indus_nb.notebook.magic.options import (
 _MAP = re.compile(r"\s*map(?=\s|$)")
 _OVER = re.compile(r"\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')\s+over\s+(?P<data>.+)", re.DOTALL)
 _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
-_EITHER = ("output", "result", "max_cost")
+_EITHER = ("output", "result", "max_cost", "max_turns", "timeout")
 """The options of a prompt that stand in front of ``map`` or behind it."""
 _CHOOSES = (
     "provider",
@@ -85,6 +85,8 @@ class Request:
         text: The prompt; it may be empty.
         images: Paths or names of variables.
         max_cost: In US dollars, above zero.
+        max_turns: How many answers the model may give.
+        timeout: In seconds.
         output: An identifier.
         result: The type of the answer, as an expression.
         values: Whether to put values of variables into the lines of a cell, too.
@@ -108,6 +110,8 @@ class Request:
     images: tuple[str, ...] = ()
     wait: bool = True
     max_cost: float | None = None
+    max_turns: int | None = None
+    timeout: float | None = None
     output: str | None = None
     result: str | None = None
     values: bool = False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from indus_nb import textcut
 from indus_nb.doctor import diagnosis
 from indus_nb.errors import ModelNotFoundError, SessionBusyError, UsageError
+from indus_nb.limits.words import cost_in_words
 from indus_nb.messages import ThinkingLevel, text_of
 from indus_nb.notebook import actions
 from indus_nb.notebook.magic.request import Command
@@ -293,7 +294,7 @@ def _stats(session: AgentSession) -> Shown:
         ("tool calls", f"{stats.tool_calls:,}"),
         ("tokens in", f"{tokens.input + tokens.cache_read + tokens.cache_write:,} ({tokens.cache_read:,} from cache)"),
         ("tokens out", f"{tokens.output:,}"),
-        ("cost", f"${stats.cost:.4f}"),
+        ("cost", cost_in_words(stats.cost, unpriced=bool(stats.cost_unknown))),
     ]
     if (usage := session.context_usage()) is not None:
         filled = "unknown" if usage.tokens is None else f"{usage.tokens:,}"

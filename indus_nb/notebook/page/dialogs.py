@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -17,11 +16,24 @@ from functools import partial
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.view.output import free_line
 from indus_nb.render.markup import plain
-from indus_nb.session.dialogs import Answer, Cancel, Confirm, Dialog, Editor, Input, Notify, Select, Ui, UiFrame
+from indus_nb.session.dialogs import (
+    Answer,
+    Cancel,
+    Confirm,
+    Dialog,
+    DialogChanged,
+    Editor,
+    Input,
+    Notify,
+    Select,
+    Ui,
+    UiFrame,
+)
 from indus_nb.session.questions import Question
-from indus_nb.textcut import counted
+from indus_nb.terminal import read_through
+from indus_nb.textcut import middle_lines
 
-_ROWS_OF_ANSWERS = 9
+_LINES_OF_OUTCOME = 6
 
 
 class CellDialogs:
@@ -48,6 +60,8 @@ class CellDialogs:
         self._show_notice = show_notice
         self._asks = False
         self._undecided: list[UiFrame] = []
+        self._incomplete: set[str] = set()
+        """Dialogs that are not asked outside of the page before their outcome is known: ``input()`` cannot change."""
         self._over: set[str] = set()
         self._detach: Callable[[], None] | None = None
 
@@ -57,7 +71,7 @@ class CellDialogs:
         With ``asks`` also dialogs.
         """
         self._asks = asks
-        self._detach = self._ui.attach(self._show, asks=asks)
+        self._detach = self._ui.attach(self._show, asks=asks, amends=True)
 
     def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
         """Return the dialogs that may be shown here now.
@@ -91,14 +105,24 @@ class CellDialogs:
     def _show_outside(self, frame: UiFrame) -> None:
         match frame:
             case Select() | Confirm() | Input() | Editor():
-                if self._inbox is None:
-                    self._thread.call(partial(self._ui.answer, frame.id, None))
+                question = self._ui.question(frame.id)
+                if question is not None and question.outcome_pending and self._inbox is not None:
+                    self._incomplete.add(frame.id)
                 else:
-                    self._inbox.put(partial(self._ask, frame))
+                    self._ask_outside(frame)
+            case DialogChanged() if frame.dialog.id in self._incomplete:
+                self._incomplete.discard(frame.dialog.id)
+                self._ask_outside(frame.dialog)
             case Cancel():
                 self._over.add(frame.target_id)
             case _:
                 pass  # status lines and widgets belong to a panel
+
+    def _ask_outside(self, frame: Dialog) -> None:
+        if self._inbox is None:
+            self._thread.call(partial(self._ui.answer, frame.id, None))
+        else:
+            self._inbox.put(partial(self._ask, frame))
 
     def _ask(self, frame: Dialog) -> None:
         if frame.id in self._over:
@@ -123,7 +147,7 @@ def _answer(frame: Dialog) -> Answer:
         case Select():
             return _choose(frame)
         case Confirm():
-            shown = _read_through("\n".join(filter(None, (frame.title, frame.message))))
+            shown = read_through("\n".join(filter(None, (frame.title, frame.message))), input)
             return shown is not None and input(f"{shown}[y/N] ").strip().lower() in ("y", "yes")
         case Input():
             hint = f" ({plain(frame.placeholder)})" if frame.placeholder else ""
@@ -133,7 +157,7 @@ def _answer(frame: Dialog) -> Answer:
 
 
 def _choose(frame: Select) -> str | None:
-    shown = _read_through(frame.title)
+    shown = read_through(frame.title, input)
     if shown is None:
         return None
     listed = "\n".join(f"  {number}  {_one_line(option)}" for number, option in enumerate(frame.options, 1))
@@ -150,8 +174,9 @@ def _choose(frame: Select) -> str | None:
 def _decide(question: Question) -> tuple[str | None, str]:
     """Ask a question that is made of parts; returns the option that was chosen, and why."""
     warnings = [f"⚠ {warning}" for warning in question.warnings]
-    parts = ["\n".join([question.heading, *warnings]), question.outcome, question.diff or question.body]
-    shown = _read_through("\n\n".join(filter(None, parts)))
+    outcome = middle_lines(question.outcome, _LINES_OF_OUTCOME, "… {left} lines …")
+    parts = ["\n".join([question.heading, *warnings]), question.diff or question.body, outcome]
+    shown = read_through("\n\n".join(filter(None, parts)), input)
     if shown is None:
         return None, ""
     choices = question.choices
@@ -176,34 +201,6 @@ def _decide(question: Question) -> tuple[str | None, str]:
 
 def _one_line(text: str) -> str:
     return "\\n".join(plain(text).split("\n"))
-
-
-def _read_through(text: str) -> str | None:
-    """Show a text page by page, each line of it marked, so that none can pass for one of ours.
-
-    What it returns is the last page, to be shown with the question below it; ``None`` if the user stopped before that.
-    """
-    columns, rows = shutil.get_terminal_size()
-    lines = [piece for line in plain(text).split("\n") for piece in _pieces(line, max(columns - 4, 20))]
-    at_once = max(rows - _ROWS_OF_ANSWERS, 10)
-    while len(lines) > at_once:
-        page, lines = lines[:at_once], lines[at_once:]
-        prompt = f"-- {counted(len(lines), 'more line')}: Enter shows what is left, anything else dismisses: "
-        if input(f"{_joined(page)}{prompt}").strip():
-            return None
-    return _joined(lines)
-
-
-def _pieces(line: str, width: int) -> list[str]:
-    """A line as rows of a terminal, those after the first marked as such."""
-    if not line.isascii():
-        width //= 2  # some characters are two columns wide
-    first, rest = line[:width], line[width:]
-    return [f"│ {first}", *(f"┆ {rest[at : at + width]}" for at in range(0, len(rest), width))]
-
-
-def _joined(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _write(frame: Editor) -> str | None:

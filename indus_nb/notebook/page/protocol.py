@@ -371,12 +371,12 @@ class DialogLayout(TypedDict):
     warnings: list[str]
     names: list[str]
     """Words of the warnings that are code."""
-    outcome: str
-    """What would happen, if that was found out."""
     html: str
     """What is asked about, as sanitised HTML."""
     lines: int
     """How many lines that has."""
+    outcome: str | None
+    """What would happen, if that was found out; `null` as long as it may be."""
     choices: list[ShownChoice]
     """Enter gives the first one."""
     reason: bool

@@ -12,16 +12,16 @@ def layout(question: Question | None) -> DialogLayout | None:
     if question is None:
         return None
     if question.diff:
-        html = markup.coloured_diff(question.diff)
+        html = markup.coloured_diff(question.diff, question.language)
     else:
         html = markup.highlighted(question.body, question.language or "text")
     return DialogLayout(
         heading=question.heading,
         warnings=[*question.warnings],
         names=[*question.names],
-        outcome=question.outcome,
         html=markup.page(html) if question.body or question.diff else "",
         lines=(question.diff or question.body).rstrip("\n").count("\n") + 1,
+        outcome=None if question.outcome_pending else question.outcome,
         choices=[
             ShownChoice(value=choice.option, label=choice.label or choice.option, kind=choice.kind)
             for choice in question.choices

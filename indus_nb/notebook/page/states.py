@@ -196,6 +196,8 @@ class PanelState(CellState, total=False):
     """Whether all that goes on is code of the agent's that became a job: a message begins a run, and joins none."""
     kernel: bool
     """Whether it lives in a kernel that it knows, with variables, cells that ran and steps that can be undone."""
+    log: bool
+    """Whether it shows calls of other programs, to whom the user says nothing here."""
     closed: bool
     """Whether the panel was closed: no message follows. Not all front ends remove what showed it."""
     sessions: list[SessionRow]

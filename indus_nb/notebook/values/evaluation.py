@@ -30,6 +30,7 @@ from typing import Any, cast
 from indus_nb.notebook.kernel.known_classes import (
     has_known_zone,
     has_odd_labels,
+    has_plain_attrs,
     is_a,
     is_of_a_library,
     library_of,
@@ -216,7 +217,10 @@ def _is_known(value: object) -> bool:
     if library_of(kind) not in _LIBRARIES or not is_of_a_library(kind):
         return False
     bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
-    return any(type.__dict__["__name__"].__get__(base) in _CLASSES and library_of(base) in _LIBRARIES for base in bases)
+    holds_data = (
+        type.__dict__["__name__"].__get__(base) in _CLASSES and library_of(base) in _LIBRARIES for base in bases
+    )
+    return any(holds_data) and has_plain_attrs(value)
 
 
 def _computable(value: Any) -> Any:

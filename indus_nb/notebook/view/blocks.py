@@ -13,7 +13,7 @@ from typing import Any
 
 from indus_nb.files import without_home
 from indus_nb.images import thumbnail
-from indus_nb.messages import ImageContent, Usage
+from indus_nb.messages import Cost, ImageContent, Usage
 from indus_nb.render import markdown, markup
 from indus_nb.render.cards import (
     Call,
@@ -263,14 +263,25 @@ def usage(
     if read or total.output:
         cached = f" ({total.cache_read:,} from cache)" if total.cache_read else ""
         parts.append(f"{read:,} tokens in{cached}, {total.output:,} out")
-    if total.cost.total:
-        parts.append(dollars(total.cost.total))
+    if cost := paid(total.cost):
+        parts.append(cost)
     parts.append(duration(seconds))
     if conversation:
         parts.append(conversation)
     if ending:
         parts.append(ending)
     return _line(" · ".join(parts), "usage")
+
+
+def paid(cost: Cost) -> str:
+    """Return a cost as it is shown; empty where nothing was paid.
+
+    >>> paid(Cost(total=0.25)), paid(Cost(unknown=True)), paid(Cost())
+    ('$0.2500', 'cost unknown', '')
+    """
+    if cost.unknown:
+        return f"{dollars(cost.total)} and an unknown cost" if cost.total else "cost unknown"
+    return dollars(cost.total) if cost.total else ""
 
 
 def dollars(cost: float) -> str:

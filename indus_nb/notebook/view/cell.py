@@ -52,6 +52,8 @@ class StaticDrawing:
         if drawn.version != block.version or block.finished:
             drawn.version = block.version
             match block:
+                case Block(instead=instead) if instead is not None:
+                    self._draw_instead(instead, drawn)
                 case Prose():
                     self._draw_prose(block, drawn)
                 case Card():
@@ -74,6 +76,19 @@ class StaticDrawing:
         if self._rows is not None:
             self._rows.end()
             self._rows.settle()
+
+    def _draw_instead(self, bundle: MimeBundle, drawn: _Drawn) -> None:
+        """Draw what stands in the place of a part of an answer, of which some may be drawn."""
+        self.end_row()
+        before = [*drawn.before, *([drawn.display] if drawn.display is not None else [])]
+        if self._rows is not None:
+            for display in before:
+                display.update(NOTHING, final=False)
+            self._vacate(before)
+        elif bundle and before:  # it stands there for good
+            bundle = blocks.notice(bundle["text/plain"].split("\n", 1)[0])
+        if bundle:
+            self.show(bundle, final=True)
 
     def _draw_card(self, card: Card, drawn: _Drawn) -> None:
         if not card.finished:
@@ -199,12 +214,12 @@ class StaticDrawing:
         if not is_short:
             self.end_row()
         if block.thinking:
-            bundle = blocks.thinking(text, growing=not block.finished)
+            bundle = blocks.thinking(text, growing=not (block.ended or block.finished))
         else:
             whole, drawn.rest = markup.split_answer(text)
             while whole:
                 if whole.strip():
-                    self._put(drawn, blocks.answer(whole), final=True)
+                    drawn.before.append(self._put(drawn, blocks.answer(whole), final=True))
                     drawn.display = None
                 whole, drawn.rest = markup.split_answer(drawn.rest)
             if not drawn.rest.strip():
@@ -227,11 +242,13 @@ class StaticDrawing:
 class _Drawn:
     """How far a block is drawn: ``pieces_read`` counts the pieces, of which ``rest`` is what its display shows.
 
-    ``outputs`` are the displays of what a call shows; ``None`` stands for what its code has cleared.
+    ``before`` are those of a text before its last one. ``outputs`` are the displays of what a call shows, ``None`` for
+    what its code has cleared.
     """
 
     version: int = -1
     display: Display | None = None
+    before: list[Display] = field(default_factory=list[Display])
     pieces_read: int = 0
     rest: str = ""
     outputs: list[tuple[Display, Output | None]] = field(default_factory=list[tuple[Display, Output | None]])

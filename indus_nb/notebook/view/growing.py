@@ -44,6 +44,10 @@ class LiveDrawing:
             return
         drawn.version = block.version
         match block:
+            case Block(instead=instead) if instead is not None:
+                self._forget(block, drawn)
+                if instead:
+                    self._live.put(block.key, instead["text/html"])
             case Prose(thinking=False):
                 self._draw_answer(block, drawn)
             case Prose():
@@ -61,7 +65,9 @@ class LiveDrawing:
 
     def drop(self, block: Block) -> None:
         """Remove a block."""
-        drawn = self._drawn.pop(block.key, _Growing())
+        self._forget(block, self._drawn.pop(block.key, _Growing()))
+
+    def _forget(self, block: Block, drawn: _Growing) -> None:
         self._live.drop(block.key)
         for number in range(drawn.pieces + 1):
             self._live.drop(f"{block.key}.{number}")
@@ -80,7 +86,9 @@ class LiveDrawing:
     def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
         drawn.rest += drawn.read(block)
         if drawn.rest.strip():
-            self._live.put(block.key, blocks.thinking(drawn.rest, growing=not block.finished)["text/html"])
+            self._live.put(
+                block.key, blocks.thinking(drawn.rest, growing=not (block.ended or block.finished))["text/html"]
+            )
         if block.finished:
             drawn.rest = ""
 
@@ -131,7 +139,7 @@ def live_state(transcript: Transcript, spent_before: float) -> RunState:
 def _counts(usage: Usage, spent_before: float) -> RunState:
     read = usage.input + usage.cache_read + usage.cache_write
     tokens = f"{read:,} in · {usage.output:,} out" if read or usage.output else ""
-    cost = blocks.dollars(usage.cost.total) if usage.cost.total else ""
+    cost = blocks.paid(usage.cost)
     if spent_before:
         cost = " · ".join(filter(None, (cost, f"session {blocks.dollars(spent_before + usage.cost.total)}")))
     return {"tokens": tokens, "cost": cost}

@@ -24,18 +24,21 @@ class Block:
     """A part of a transcript.
 
     ``version`` grows with every change. A ``finished`` one will not change any more, but a card may still fold.
+    ``instead`` is shown in its place since its answer was begun again; nothing is, if that is empty.
     """
 
     key: str
     version: int = 0
     finished: bool = False
+    instead: MimeBundle | None = None
 
 
 @dataclass
 class Prose(Block):
-    """A text of the model's, or its reasoning, in the pieces in which it came."""
+    """A text of the model's, or its reasoning, in the pieces in which it came, until it has ``ended``."""
 
     thinking: bool = False
+    ended: bool = False
     pieces: list[str] = field(default_factory=list[str])
 
 

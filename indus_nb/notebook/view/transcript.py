@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
+from indus_nb import textcut
 from indus_nb.events import (
     AgentStart,
     AutoRetryEnd,
@@ -82,6 +84,7 @@ Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
 BlockT = TypeVar("BlockT", bound=Block)
 _MAX_SEPARATE_BLOCKS = 30
 _MAX_NOTICE_CHARACTERS = 10_000
+_MAX_REASON_CHARACTERS = 80
 _NOT_ASKED = "Nothing was asked of the model."
 _STOPPED = "Stopped. What was said and done so far is kept."
 
@@ -174,6 +177,7 @@ class Transcript:
                 self.waiting_since = self.clock()
                 self.note = None
             case MessageStart(message=AssistantMessage()):
+                self._end_failed()
                 self._prose.clear()
                 self._writing.clear()
             case MessageEnd():
@@ -292,7 +296,9 @@ class Transcript:
                 block = self._add(Prose(self._key(), thinking=isinstance(event, ThinkingStart)))
                 self._prose[event.content_index] = block
             case TextEnd() | ThinkingEnd():
-                self._finish(self._prose[event.content_index])
+                block = self._prose[event.content_index]
+                block.ended = True  # and it is finished with its answer, which may still be begun again
+                block.version += 1
             case ToolCallStart():
                 self._writing[event.content_index] = self._card(event.id, event.tool_name, {})
                 self.waiting_since = None
@@ -326,11 +332,37 @@ class Transcript:
         self.waiting_since = self._grew_at = None
         self.model = message.model or self.model
         self.usage = self.usage + message.usage
+        if message.stop_reason == "error":
+            return  # it may be begun again, in its place
         for block in self._prose.values():
             self._finish(block)
-        if message.stop_reason in ("error", "aborted"):
-            for card in self._writing.values():
+        if message.stop_reason == "aborted":
+            self._end_failed()
+
+    def _end_failed(self) -> None:
+        """Finish an answer that failed and stays."""
+        for block in self._prose.values():
+            if not block.finished:
+                self._finish(block)
+        for card in self._writing.values():
+            if card.call.state in ("writing", "waiting"):
                 self._end_card(card, "not run")
+
+    def _withdraw(self, why: str) -> None:
+        """Show an answer that is begun again as one line, which unfolds, or as a notice if nothing was said."""
+        said = [block for block in self._prose.values() if "".join(block.pieces).strip()]
+        parts = sorted((*self._prose.items(), *self._writing.items()), key=itemgetter(0))
+        short = textcut.one_line(why, _MAX_REASON_CHARACTERS)
+        if not said:
+            self.add_notice(f"The model failed ({short}). Trying again …")
+        for _, block in parts:
+            block.instead = {}
+            if said and block is said[0]:
+                text = "\n\n".join("".join(each.pieces) for each in said)
+                block.instead = blocks.folded(f"Broken off ({short}), and begun again below", f"{text}\n\n{why}")
+            if block is self._newest:
+                self._newest = None
+            self._finish(block)
 
     def _show_message(self, message: Message) -> None:
         """Add a message that is no part of the model's turn: of the user, an extension, a summary, a command."""
@@ -496,11 +528,12 @@ class Transcript:
                 self.note = (
                     f"trying again in {event.delay_ms / 1000:g} s (attempt {event.attempt} of {event.max_attempts})"
                 )
-                self.add_notice(f"The model failed ({event.error_message or 'no reason given'}). Trying again …")
+                self._withdraw(event.error_message or "no reason given")
             case AutoRetryEnd():
                 self.note = None
                 self._stopped = self._last is None  # nothing was answered since the wait began
             case CompactionStart():
+                self._end_failed()
                 self._failed, self._last = self._last, None
                 self.note = "summarising the conversation"
                 if event.reason != "manual":

@@ -1,5 +1,182 @@
 // Made from src/*.js by tests/bundle.py, where the comments are. Do not edit.
 
+// src/keys.js
+function belongsToFrontEnd(key, atRoot) {
+  if (key.key === "Enter" && key.shiftKey && atRoot) return true;
+  const isShortcut = (key.ctrlKey || key.metaKey) && !key.altKey && key.key !== "Enter";
+  return isShortcut && (/^s$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
+}
+
+function dialogAction(key, dialog, { typing, scrolling, atBox }) {
+  if (key.key === "Escape") return { type: "close" };
+  if (key.key === "Enter" && typing) return submits(key, dialog.method) ? { type: "submit" } : null;
+  if (key.key === "Enter" && key.shiftKey) return { type: "ignore" }; // which runs cells, and presses nothing
+  if (typing || isChord(key)) return null;
+  const chosen = choiceOf(key.key, dialog, atBox);
+  if (chosen) return { type: "choose", value: chosen.value };
+  const step = LIST_STEPS[key.key];
+  return step === undefined || scrolling || dialog.choices.length === 0 ? null : { type: "move", step };
+}
+
+const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
+
+function choiceOf(key, { choices, hasDefault }, atBox) {
+  if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
+  const letter = key.toLowerCase();
+  const labelled = choices.find((choice) => choice.key === letter);
+  return labelled ?? (letter === "y" && hasDefault ? choices[0] : undefined);
+}
+
+function isChord(key) {
+  return key.ctrlKey || key.metaKey || key.altKey;
+}
+
+function submits(key, method) {
+  return method === "editor" ? key.ctrlKey || key.metaKey : !isChord(key) && !key.shiftKey;
+}
+
+function composerAction(key, { open, busy, recalling, empty, complete }) {
+  if (key.key === "Escape") return open ? "close" : null;
+  if (key.key === "Enter" && key.altKey) return delivery(busy, "followUp");
+  if (isChord(key) || key.shiftKey) return null;
+  const completion = open ? COMPLETION_KEYS[key.key] : undefined;
+  if (completion && !(key.key === "Enter" && complete)) return completion;
+  if (key.key === "Enter") return delivery(busy, "steer");
+  return historyAction(key.key, { recalling, empty });
+}
+
+const COMPLETION_KEYS = { ArrowDown: "next", ArrowUp: "previous", Tab: "accept", Enter: "accept" };
+
+function delivery(busy, whenBusy) {
+  return busy ? whenBusy : "send";
+}
+
+function historyAction(key, { recalling, empty }) {
+  if (key === "ArrowDown" && recalling) return "newer";
+  return key === "ArrowUp" && (recalling || empty) ? "older" : null;
+}
+
+function listTarget(key, { at, length, inRow }) {
+  if (key === "ArrowDown") return at + 1;
+  if (key === "ArrowUp") return Math.max(-1, at - 1);
+  if (key === "Home" && inRow) return 0;
+  if (key === "End" && inRow) return length - 1;
+  return null;
+}
+
+// src/focus.js
+const TYPING_FIELDS = "input, textarea, select, [contenteditable]:not([contenteditable=false]), .cm-content";
+
+function focusedElement() {
+  let node = document.activeElement;
+  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+  return node;
+}
+
+function isTypingField(node) {
+  return node instanceof Element && node.matches(TYPING_FIELDS);
+}
+
+function focusQuietly(node) {
+  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
+}
+
+const ANSWERS = /^([1-9yn]|Enter)$/i;
+const TYPING_PAUSE_MS = 1500;
+
+let keyAt = 0;
+let lostAt = 0;
+let watchesKeys = false;
+let holder = null;
+
+function watchKeys() {
+  if (watchesKeys) return;
+  watchesKeys = true;
+  const note = (event) => {
+    const [target] = event.composedPath();
+    const isLost = target === document.body || (target instanceof Element && target.matches(".ia-root"));
+    if (!isLost) keyAt = Date.now();
+    else if (ANSWERS.test(event.key) && !isChord(event)) lostAt = Date.now();
+    else holder?.typeOn(event);
+  };
+  document.addEventListener("keydown", note, { capture: true, passive: true });
+}
+
+function forgetKey() {
+  keyAt = 0;
+}
+
+function isQuiet() {
+  return Date.now() - keyAt >= TYPING_PAUSE_MS;
+}
+
+function wasEarly() {
+  return Date.now() - lostAt < TYPING_PAUSE_MS;
+}
+
+function isEmptyField(field) {
+  return "value" in field ? field.value === "" : field.textContent === "";
+}
+
+class FocusMemory {
+  constructor() {
+    this.focused = null;
+    this.before = null;
+    this.cell = null;
+    this.holding = undefined;
+  }
+
+  enter(node, root) {
+    this.focused = node instanceof HTMLElement ? node : null;
+    this.cell = root.closest(".jp-Cell");
+  }
+
+  forget() {
+    this.focused = this.before = null;
+  }
+
+  hold(root) {
+    focusQuietly(root);
+    holder = this;
+    clearTimeout(this.holding);
+    this.holding = setTimeout(() => this.giveBack(), TYPING_PAUSE_MS);
+  }
+
+  typeOn(event) {
+    if (event.key.length === 1 && !isChord(event) && isTypingField(this.before)) this.giveBack();
+  }
+
+  giveBack() {
+    clearTimeout(this.holding);
+    if (holder === this) holder = null;
+    const active = focusedElement();
+    const isHeld = active === document.body || Boolean(active?.matches(".ia-root"));
+    if (isHeld && this.before?.isConnected) this.leave();
+  }
+
+  leave() {
+    const node = this.before?.isConnected ? this.before : this.cell;
+    this.before = null;
+    focusQuietly(node);
+  }
+
+  restore(root) {
+    const { focused } = this;
+    if (!focused || focused.isConnected || isTypingField(focusedElement())) return;
+    const key = focused.dataset.k;
+    const keyed = [...root.querySelectorAll("[data-k]")].filter((each) => each instanceof HTMLElement);
+    const node = key ? keyed.find((each) => each.dataset.k === key) : root;
+    if (!node || ("disabled" in node && node.disabled)) return;
+    focusQuietly(node);
+    if (isTextField(focused) && isTextField(node) && focused.selectionStart !== null)
+      node.setSelectionRange(focused.selectionStart, focused.selectionEnd);
+  }
+}
+
+function isTextField(node) {
+  return node instanceof HTMLInputElement || node instanceof HTMLTextAreaElement;
+}
+
 // src/dom.js
 function h(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -328,84 +505,9 @@ function bringToFront(element) {
   tab.dispatchEvent(new PointerEvent("pointerup", at));
 }
 
-// src/focus.js
-const TYPING_FIELDS = "input, textarea, select, [contenteditable]:not([contenteditable=false]), .cm-content";
-
-function focusedElement() {
-  let node = document.activeElement;
-  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-  return node;
-}
-
-function isTypingField(node) {
-  return node instanceof Element && node.matches(TYPING_FIELDS);
-}
-
-function focusQuietly(node) {
-  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
-}
-
-let keyAt = 0;
-let watchesKeys = false;
-
-function watchKeys() {
-  if (watchesKeys) return;
-  watchesKeys = true;
-  const note = () => {
-    keyAt = Date.now();
-  };
-  document.addEventListener("keydown", note, { capture: true, passive: true });
-}
-
-function isQuietFor(ms) {
-  return Date.now() - keyAt >= ms;
-}
-
-function isEmptyField(field) {
-  return "value" in field ? field.value === "" : field.textContent === "";
-}
-
-class FocusMemory {
-  constructor() {
-    this.focused = null;
-    this.before = null;
-    this.cell = null;
-  }
-
-  enter(node, root) {
-    this.focused = node instanceof HTMLElement ? node : null;
-    this.cell = root.closest(".jp-Cell");
-  }
-
-  forget() {
-    this.focused = this.before = null;
-  }
-
-  leave() {
-    const node = this.before?.isConnected ? this.before : this.cell;
-    this.before = null;
-    focusQuietly(node);
-  }
-
-  restore(root) {
-    const { focused } = this;
-    if (!focused || focused.isConnected || isTypingField(focusedElement())) return;
-    const key = focused.dataset.k;
-    const keyed = [...root.querySelectorAll("[data-k]")].filter((each) => each instanceof HTMLElement);
-    const node = key ? keyed.find((each) => each.dataset.k === key) : root;
-    if (!node || ("disabled" in node && node.disabled)) return;
-    focusQuietly(node);
-    if (isTextField(focused) && isTextField(node) && focused.selectionStart !== null)
-      node.setSelectionRange(focused.selectionStart, focused.selectionEnd);
-  }
-}
-
-function isTextField(node) {
-  return node instanceof HTMLInputElement || node instanceof HTMLTextAreaElement;
-}
-
 // src/copying.js
 const SAID_MS = 1500;
+const COPIES_ANSWER = ":scope > .ia-copy-answer";
 const BLOCKS_OF_CODE = ".indus-answer pre, .indus-call .indus-code";
 
 function offerCopies(block, key, store) {
@@ -414,7 +516,13 @@ function offerCopies(block, key, store) {
     addButton(code, "ia-copy", "Copy", (button) => copy(text().replace(/\n$/, ""), code, button));
   }
   const answer = store.kind === "panel" ? block.querySelector(".indus-answer") : null;
-  if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+  if (answer && store.mirror.blocks.has(pieceAfter(key, 1))) block.querySelector(COPIES_ANSWER)?.remove();
+  else if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+}
+
+function pieceAfter(key, step) {
+  const [answer, number] = key.split(".");
+  return `${answer}.${Number(number) + step}`;
 }
 
 function addButton(parent, style, title, act) {
@@ -434,7 +542,7 @@ function copyAnswer({ block, text }, roots) {
   const nodes = [...roots].flatMap((root) => [...root.querySelectorAll(".ia-block")]);
   const node = nodes.find((each) => each instanceof HTMLElement && each.dataset.block === block);
   if (!node) return;
-  const button = node.querySelector(".ia-copy-answer");
+  const button = node.querySelector(COPIES_ANSWER);
   copy(text, node, button instanceof HTMLButtonElement ? button : null);
 }
 
@@ -562,6 +670,8 @@ class BlockList {
     block.html = html;
     for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
     offerCopies(block.node, key, this.store);
+    const before = this.shown.get(pieceAfter(key, -1));
+    if (before) offerCopies(before.node, pieceAfter(key, -1), this.store);
     this.typesetSoon(block);
   }
 
@@ -627,6 +737,9 @@ class BlockList {
 }
 
 // src/dialog_parts.js
+const OUTCOME_LINES = 6;
+const PENDING = "Preview \u2014 being tried in a copy of the kernel \u2026";
+
 function choicesOf(frame, layout) {
   if (frame.method === "confirm")
     return [
@@ -675,15 +788,34 @@ function headingOf(frame, layout, id) {
 }
 
 function cautionsOf(layout) {
-  const lines = (layout?.warnings ?? []).map((warning) => {
+  return (layout?.warnings ?? []).map((warning) => {
     const words = markWords(warning, layout?.names ?? []).map(({ text, marked }) =>
       marked ? h("code", { text }) : text,
     );
     const icon = h("span", { class: "ia-caution-icon", "aria-hidden": "true", text: "⚠" });
     return h("div", { class: "ia-caution", role: "note" }, icon, h("span", {}, ...words));
   });
-  if (layout?.outcome) lines.push(h("div", { class: "ia-outcome", role: "note", text: layout.outcome }));
-  return lines;
+}
+
+function outcomeOf(layout) {
+  const node = h("div", { class: "ia-outcome", role: "note", "aria-live": "polite" });
+  showOutcome(node, layout);
+  return node;
+}
+
+function showOutcome(node, layout) {
+  const lines = (layout?.outcome === null ? PENDING : (layout?.outcome ?? "")).split("\n");
+  const left = lines.length - OUTCOME_LINES;
+  const shown = left > 1 ? lines.slice(0, OUTCOME_LINES) : lines;
+  node.replaceChildren(...withCode(shown.join("\n")));
+  node.hidden = lines.join("") === "";
+  if (left <= 1) return;
+  const rest = h("div", {}, ...withCode(lines.slice(OUTCOME_LINES).join("\n")));
+  node.append(h("details", {}, h("summary", { text: `${left} more lines` }), rest));
+}
+
+function withCode(text) {
+  return text.split("\u0060").map((part, index) => (index % 2 === 1 ? h("code", { text: part }) : part));
 }
 
 function detailsOf(frame, layout) {
@@ -729,69 +861,64 @@ function secondsUntil(until) {
   return Math.max(0, Math.ceil((until - Date.now()) / 1000));
 }
 
-// src/keys.js
-function belongsToFrontEnd(key, atRoot) {
-  if (key.key === "Enter" && key.shiftKey && atRoot) return true;
-  const isShortcut = (key.ctrlKey || key.metaKey) && !key.altKey && key.key !== "Enter";
-  return isShortcut && (/^s$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
+// src/dialog_answers.js
+function controlsOf(frame, layout, answers, answer) {
+  if (frame.method === "input" || frame.method === "editor") {
+    const field = fieldOf(frame, answers);
+    const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
+    send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
+    return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
+  }
+  const choices = choicesOf(frame, layout).map((choice, index) => {
+    const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
+    const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
+    const { label } = choice;
+    return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
+  });
+  const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
+  const refusal = choices.find(({ kind }) => kind === "no");
+  const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
+  const folds = [];
+  if (again.length > 0) {
+    const list = h("div", { class: "ia-again", hidden: true }, ...again);
+    folds.push(list);
+    nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
+  }
+  if (refusal && layout?.reason) {
+    const why = reasonRow(frame.id, answers, (reason) => answer(refusal.value, reason));
+    folds.push(why);
+    nodes.push(foldButton(frame.id, "No, because …", "", why));
+  }
+  if (!refusal) nodes.push(cancelButton(frame.id, answer));
+  return { rows: [row(...nodes), ...folds], first: nodes[0], choices };
 }
 
-function dialogAction(key, dialog, { typing, scrolling, atBox }) {
-  if (key.key === "Escape") return { type: "close" };
-  if (key.key === "Enter" && typing) return submits(key, dialog.method) ? { type: "submit" } : null;
-  if (key.key === "Enter" && key.shiftKey) return { type: "ignore" }; // which runs cells, and presses nothing
-  if (typing || isChord(key)) return null;
-  const chosen = choiceOf(key.key, dialog, atBox);
-  if (chosen) return { type: "choose", value: chosen.value };
-  const step = LIST_STEPS[key.key];
-  return step === undefined || scrolling || dialog.choices.length === 0 ? null : { type: "move", step };
+function reasonRow(id, answers, send) {
+  const field = h("input", {
+    class: "ia-field ia-reason",
+    "data-k": `${id} reason`,
+    "aria-label": "Why not?",
+    placeholder: "Why not? The model reads it.",
+    value: answers.get(id) ?? "",
+    oninput: () => answers.set(id, field.value),
+  });
+  const button = choiceButton(id, "Send", "", "", () => send(field.value));
+  return h("div", { class: "ia-why", hidden: !answers.has(id) }, field, button);
 }
 
-const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
-
-function choiceOf(key, { method, choices, hasDefault }, atBox) {
-  if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
-  if (/^[1-9]$/.test(key)) return method === "select" ? choices[Number(key) - 1] : undefined;
-  const letter = key.toLowerCase();
-  if (letter === "y" && (hasDefault || method === "confirm")) return choices.find(({ kind }) => kind === "yes");
-  return letter === "n" && (hasDefault || method === "confirm") ? choices.find(({ kind }) => kind === "no") : undefined;
-}
-
-function isChord(key) {
-  return key.ctrlKey || key.metaKey || key.altKey;
-}
-
-function submits(key, method) {
-  return method === "editor" ? key.ctrlKey || key.metaKey : !isChord(key) && !key.shiftKey;
-}
-
-function composerAction(key, { open, busy, recalling, empty, complete }) {
-  if (key.key === "Escape") return open ? "close" : null;
-  if (key.key === "Enter" && key.altKey) return delivery(busy, "followUp");
-  if (isChord(key) || key.shiftKey) return null;
-  const completion = open ? COMPLETION_KEYS[key.key] : undefined;
-  if (completion && !(key.key === "Enter" && complete)) return completion;
-  if (key.key === "Enter") return delivery(busy, "steer");
-  return historyAction(key.key, { recalling, empty });
-}
-
-const COMPLETION_KEYS = { ArrowDown: "next", ArrowUp: "previous", Tab: "accept", Enter: "accept" };
-
-function delivery(busy, whenBusy) {
-  return busy ? whenBusy : "send";
-}
-
-function historyAction(key, { recalling, empty }) {
-  if (key === "ArrowDown" && recalling) return "newer";
-  return key === "ArrowUp" && (recalling || empty) ? "older" : null;
-}
-
-function listTarget(key, { at, length, inRow }) {
-  if (key === "ArrowDown") return at + 1;
-  if (key === "ArrowUp") return Math.max(-1, at - 1);
-  if (key === "Home" && inRow) return 0;
-  if (key === "End" && inRow) return length - 1;
-  return null;
+function fieldOf(frame, answers) {
+  const isLine = frame.method === "input";
+  const prefill = frame.method === "editor" ? frame.prefill : null;
+  const field = h(isLine ? "input" : "textarea", {
+    class: "ia-field",
+    "data-k": `${frame.id} field`,
+    "aria-label": String(frame.title ?? ""),
+    placeholder: frame.method === "input" ? frame.placeholder : null,
+    rows: isLine ? null : 6,
+    value: answers.get(frame.id) ?? prefill ?? "",
+    oninput: () => answers.set(frame.id, field.value),
+  });
+  return field;
 }
 
 // src/reading.js
@@ -870,6 +997,7 @@ class Reading {
 // src/dialogs.js
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
+const EARLY = "That key came too early to count: press it again.";
 
 class Dialogs {
   constructor(store, view) {
@@ -893,13 +1021,23 @@ class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
+    if (first && this.shown) this.amend(this.shown, first.layout);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
+  }
+
+  amend(shown, layout) {
+    if (layout?.outcome === shown.layout?.outcome) return;
+    shown.layout = layout;
+    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
+    showOutcome(shown.outcome, layout);
+    this.view.reveal();
   }
 
   forget() {
     clearTimeout(this.shown?.timer);
     clearTimeout(this.shown?.press);
+    clearTimeout(this.shown?.again);
     this.shown?.reading?.stop();
     this.shown = null;
     this.sight.disconnect();
@@ -925,22 +1063,27 @@ class Dialogs {
   open({ frame, until, layout }, hadFocus) {
     const { id } = frame;
     const answer = (value, reason) => {
-      if (this.takes(value)) this.store.answer(id, value, reason);
+      if (!this.takes(value)) return;
+      forgetKey();
+      this.store.answer(id, value, reason);
     };
     const name = uniqueId();
     const left = h("span", { class: "ia-left", "aria-hidden": "true" });
     const more = h("span", { class: "ia-more" });
-    const { rows, first, choices } = this.controls(frame, layout, answer);
+    const early = h("span", { class: "ia-early", role: "status" });
+    const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
     const details = detailsOf(frame, layout);
     const heading = headingOf(frame, layout, name);
+    const outcome = outcomeOf(layout);
     const box = h(
       "div",
       { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
       heading,
       ...cautionsOf(layout),
       details?.node ?? null,
+      outcome,
       ...rows,
-      h("div", { class: "ia-actions" }, h("span", { class: "ia-space" }), more, left),
+      h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
     if (until !== null) {
       const text = `It answers itself in ${secondsUntil(until)} seconds.`;
@@ -949,6 +1092,7 @@ class Dialogs {
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
+    box.addEventListener("click", (event) => keepEarlyClick(event, shown), { capture: true });
     const isRead = choices.length === 0 || !details;
     const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
@@ -961,12 +1105,14 @@ class Dialogs {
     };
     const timer = setTimeout(arm, ARM_DELAY_MS);
     const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, first, choices, reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, outcome, layout, first, choices },
+      ...{ reading, arm, timer },
+      ...{ armed: false, keysFrom: 0, clicksFrom: 0, before: focusedElement(), press: undefined, again: undefined },
     };
     this.shown = shown;
     if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
     else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
+    if (wasEarly()) shown.again = setTimeout(() => setText(early, EARLY), countsIn(shown));
     this.view.reveal();
   }
 
@@ -996,78 +1142,19 @@ class Dialogs {
     }
   }
 
-  controls(frame, layout, answer) {
-    if (frame.method === "input" || frame.method === "editor") {
-      const field = this.field(frame);
-      const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
-      send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
-      return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
-    }
-    const choices = choicesOf(frame, layout).map((choice, index) => {
-      const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
-      const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
-      const { label } = choice;
-      return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
-    });
-    const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
-    const refusal = choices.find(({ kind }) => kind === "no");
-    const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
-    const folds = [];
-    if (again.length > 0) {
-      const list = h("div", { class: "ia-again", hidden: true }, ...again);
-      folds.push(list);
-      nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
-    }
-    if (refusal && layout?.reason) {
-      const why = this.reasonRow(frame.id, (reason) => answer(refusal.value, reason));
-      folds.push(why);
-      nodes.push(foldButton(frame.id, "No, because …", "", why));
-    }
-    if (!refusal) nodes.push(cancelButton(frame.id, answer));
-    return { rows: [row(...nodes), ...folds], first: nodes[0], choices };
-  }
-
-  reasonRow(id, send) {
-    const field = h("input", {
-      class: "ia-field ia-reason",
-      "data-k": `${id} reason`,
-      "aria-label": "Why not?",
-      placeholder: "Why not? The model reads it.",
-      value: this.store.answers.get(id) ?? "",
-      oninput: () => this.store.answers.set(id, field.value),
-    });
-    const button = choiceButton(id, "Send", "", "", () => send(field.value));
-    return h("div", { class: "ia-why", hidden: !this.store.answers.has(id) }, field, button);
-  }
-
-  field(frame) {
-    const { answers } = this.store;
-    const isLine = frame.method === "input";
-    const prefill = frame.method === "editor" ? frame.prefill : null;
-    const field = h(isLine ? "input" : "textarea", {
-      class: "ia-field",
-      "data-k": `${frame.id} field`,
-      "aria-label": String(frame.title ?? ""),
-      placeholder: frame.method === "input" ? frame.placeholder : null,
-      rows: isLine ? null : 6,
-      value: answers.get(frame.id) ?? prefill ?? "",
-      oninput: () => answers.set(frame.id, field.value),
-    });
-    return field;
-  }
-
   handleKey(event, frame, answer) {
     const { shown } = this;
     if (!shown) return;
     const { target } = event;
     const took = target === shown.box;
-    const isEarly = this.holdBack(shown, took);
-    if (!shown.armed || event.repeat || event.isComposing) return;
-    const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
-    const hasDefault = shown.box.querySelector(".ia-default") !== null;
-    const at = { typing: isTypingField(target), scrolling, atBox: took || scrolling };
-    const action = dialogAction(event, { method: frame.method, choices: shown.choices, hasDefault }, at);
-    if (!action) return;
+    const isEarly = this.holdBack(shown, took) || !shown.armed;
+    if (event.repeat || event.isComposing) return;
+    const action = actionOf(event, frame, shown);
+    const isLost = isEarly && action?.type === "choose" && shown.box.contains(focusedElement());
+    clearTimeout(shown.again);
+    setText(shown.early, "");
+    if (isLost) shown.again = setTimeout(() => setText(shown.early, EARLY), countsIn(shown));
+    if (!action || !shown.armed) return;
     event.preventDefault();
     if (action.type === "close") this.close(target, answer);
     else if (action.type === "submit") this.submit(/** @type {HTMLInputElement} */ (target));
@@ -1133,6 +1220,22 @@ class Dialogs {
     }
     nextOption(box, step)?.focus();
   }
+}
+
+function actionOf(event, { method }, { box, choices }) {
+  const { target } = event;
+  const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
+  const hasDefault = box.querySelector(".ia-default") !== null;
+  const at = { typing: isTypingField(target), scrolling, atBox: target === box || scrolling };
+  return dialogAction(event, { method, choices, hasDefault }, at);
+}
+
+function countsIn({ keysFrom }) {
+  return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
+}
+
+function keepEarlyClick(event, { clicksFrom }) {
+  if (event.detail > 0 && Date.now() < clicksFrom) event.stopPropagation();
 }
 
 // src/status.js
@@ -1254,7 +1357,6 @@ function replaceText(node, text) {
 
 // src/view.js
 const TICK_MS = 500;
-const TYPING_PAUSE_MS = 1500; // after a key, in which the next one is under way
 
 const NEXT_VIEW_MS = 200;
 const NEAR_END_PX = 48;
@@ -1306,7 +1408,7 @@ class View {
     if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
     const isOurs = !active || active === document.body || this.root.contains(active);
     if (isTypingField(active) && !isEmptyField(active)) return false;
-    if (!isQuietFor(TYPING_PAUSE_MS) && (isTypingField(active) || !this.root.contains(active))) return false;
+    if (!isQuiet() && (isTypingField(active) || !this.root.contains(active))) return false;
     if (isOurs) return true;
     return Boolean(this.root.closest(this.reach)?.contains(active));
   }
@@ -1377,8 +1479,10 @@ class CellView extends View {
   }
 
   focusRest() {
-    if (this.store.focus.before?.isConnected) this.store.focus.leave();
-    else this.root.focus({ preventScroll: true });
+    const { focus, state } = this.store;
+    if (state.busy && !state.background) focus.hold(this.root);
+    else if (focus.before?.isConnected) focus.leave();
+    else focusQuietly(this.root);
   }
 
   remove() {
@@ -1907,18 +2011,26 @@ class EmptyState {
   }
 
   show() {
-    const { approve, busy, examples = [], kernel } = this.store.state;
+    const { approve, busy, examples = [], kernel, log } = this.store.state;
     const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
     this.node.hidden = said || Boolean(busy) || !this.store.complete;
-    const shown = JSON.stringify([examples, approve, kernel]);
+    const shown = JSON.stringify([examples, approve, kernel, log]);
     if (this.node.hidden || shown === this.shown) return;
     this.shown = shown;
+    if (log) {
+      this.node.replaceChildren("What other programs call is shown here.", this.approval(approve));
+      return;
+    }
     const keys = kernel ? KEYS_WITH_KERNEL : KEYS_WITHOUT_KERNEL;
     this.node.replaceChildren(
       h("div", { class: "ia-examples" }, ...examples.map((text) => this.example(text))),
       h("dl", { class: "ia-keys" }, ...keys.flatMap(([key, text]) => [h("dt", { text: key }), h("dd", { text })])),
-      h("div", { class: "ia-approval", text: approvalWords(approve).long }),
+      this.approval(approve),
     );
+  }
+
+  approval(approve) {
+    return h("div", { class: "ia-approval", text: approvalWords(approve).long });
   }
 
   example(text) {
@@ -2073,6 +2185,7 @@ class Header {
       this.percent.textContent = text;
       this.context.title = title;
     }
+    this.name.readOnly = state.log === true;
     if (focusedElement() !== this.name) this.name.value = session?.name ?? "";
     this.showModels(models, current ?? null);
     this.showLevels(levels, level ?? "");
@@ -2404,6 +2517,7 @@ class PanelView extends View {
 
   show(changes) {
     super.show(changes);
+    this.root.classList.toggle("ia-log", this.store.state.log === true);
     if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context", "kernel"))
       this.header.show();
     if (changes.has("jobs")) this.jobs.show();
@@ -2489,7 +2603,7 @@ class PanelView extends View {
   }
 
   focusRest() {
-    focusQuietly(this.composer.field);
+    focusQuietly(this.store.state.log ? this.scroller : this.composer.field);
   }
 }
 

@@ -414,6 +414,8 @@ export interface PanelState extends CellState {
   code_only?: boolean;
   /** Whether it lives in a kernel that it knows, with variables, cells that ran and steps that can be undone. */
   kernel?: boolean;
+  /** Whether it shows calls of other programs, to whom the user says nothing here. */
+  log?: boolean;
   /** Whether the panel was closed: no message follows. Not all front ends remove what showed it. */
   closed?: boolean;
   sessions?: SessionRow[];
@@ -557,12 +559,12 @@ export interface DialogLayout {
   warnings: string[];
   /** Words of the warnings that are code. */
   names: string[];
-  /** What would happen, if that was found out. */
-  outcome: string;
   /** What is asked about, as sanitised HTML. */
   html: string;
   /** How many lines that has. */
   lines: number;
+  /** What would happen, if that was found out; `null` as long as it may be. */
+  outcome: string | null;
   /** Enter gives the first one. */
   choices: ShownChoice[];
   /** Whether a no may come with a reason. */

@@ -14,7 +14,7 @@
  * the browser looks at each element whose content it may leave out.
  */
 
-import { offerCopies } from "./copying.js";
+import { offerCopies, pieceAfter } from "./copying.js";
 import { h, isOwn, markOwn, morph } from "./dom.js";
 
 /** @import { Changes } from "./changes.js" */
@@ -150,6 +150,8 @@ export class BlockList {
     block.html = html;
     for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
     offerCopies(block.node, key, this.store);
+    const before = this.shown.get(pieceAfter(key, -1));
+    if (before) offerCopies(before.node, pieceAfter(key, -1), this.store);
     this.typesetSoon(block);
   }
 

@@ -4,6 +4,7 @@
  * Contract: what scrolls, and what stands for the view while the next one is made, is the business of `following.js`.
  */
 
+import { focusQuietly } from "./focus.js";
 import { View } from "./view.js";
 
 /** @import { Changes } from "./changes.js" */
@@ -65,8 +66,10 @@ export class CellView extends View {
 
   /** @override */
   focusRest() {
-    if (this.store.focus.before?.isConnected) this.store.focus.leave();
-    else this.root.focus({ preventScroll: true });
+    const { focus, state } = this.store;
+    if (state.busy && !state.background) focus.hold(this.root);
+    else if (focus.before?.isConnected) focus.leave();
+    else focusQuietly(this.root);
   }
 
   /** @override */

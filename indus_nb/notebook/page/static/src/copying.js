@@ -13,10 +13,11 @@ import { focusedElement } from "./focus.js";
 /** @import { Store } from "./store.js" */
 
 const SAID_MS = 1500;
+const COPIES_ANSWER = ":scope > .ia-copy-answer";
 const BLOCKS_OF_CODE = ".indus-answer pre, .indus-call .indus-code";
 
 /**
- * Give each block of code of a block its button, and in a panel the answer, too.
+ * Give each block of code of a block its button, and in a panel the answer, too: of its pieces the last one has it.
  *
  * @param {HTMLElement} block
  * @param {string} key
@@ -28,7 +29,19 @@ export function offerCopies(block, key, store) {
     addButton(code, "ia-copy", "Copy", (button) => copy(text().replace(/\n$/, ""), code, button));
   }
   const answer = store.kind === "panel" ? block.querySelector(".indus-answer") : null;
-  if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+  if (answer && store.mirror.blocks.has(pieceAfter(key, 1))) block.querySelector(COPIES_ANSWER)?.remove();
+  else if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+}
+
+/**
+ * The key of the piece of the same answer so many pieces after one.
+ *
+ * @param {string} key such as `b3.0`
+ * @param {number} step
+ */
+export function pieceAfter(key, step) {
+  const [answer, number] = key.split(".");
+  return `${answer}.${Number(number) + step}`;
 }
 
 /**
@@ -60,7 +73,7 @@ export function copyAnswer({ block, text }, roots) {
   const nodes = [...roots].flatMap((root) => [...root.querySelectorAll(".ia-block")]);
   const node = nodes.find((each) => each instanceof HTMLElement && each.dataset.block === block);
   if (!node) return;
-  const button = node.querySelector(".ia-copy-answer");
+  const button = node.querySelector(COPIES_ANSWER);
   copy(text, node, button instanceof HTMLButtonElement ? button : null);
 }
 

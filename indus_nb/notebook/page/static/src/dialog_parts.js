@@ -12,6 +12,9 @@ import { diffLines, markWords, splitTitle } from "./text.js";
 
 /** @import { DialogLayout, PageDialog } from "../protocol.d.ts" */
 
+const OUTCOME_LINES = 6;
+const PENDING = "Preview \u2014 being tried in a copy of the kernel \u2026";
+
 /** An answer that a button gives; `key` is the key for it.
  * @typedef {{ value: string | boolean, label: string, kind: "yes" | "again" | "no", key: string }} Choice
  */
@@ -96,20 +99,55 @@ export function headingOf(frame, layout, id) {
 }
 
 /**
- * What the user should know before an answer: a line for each warning, and what would happen.
+ * What the user should know before an answer: a line for each warning.
  *
  * @param {DialogLayout | null} layout
  */
 export function cautionsOf(layout) {
-  const lines = (layout?.warnings ?? []).map((warning) => {
+  return (layout?.warnings ?? []).map((warning) => {
     const words = markWords(warning, layout?.names ?? []).map(({ text, marked }) =>
       marked ? h("code", { text }) : text,
     );
     const icon = h("span", { class: "ia-caution-icon", "aria-hidden": "true", text: "⚠" });
     return h("div", { class: "ia-caution", role: "note" }, icon, h("span", {}, ...words));
   });
-  if (layout?.outcome) lines.push(h("div", { class: "ia-outcome", role: "note", text: layout.outcome }));
-  return lines;
+}
+
+/**
+ * The element for what would happen, which may be found out later.
+ *
+ * @param {DialogLayout | null} layout
+ */
+export function outcomeOf(layout) {
+  const node = h("div", { class: "ia-outcome", role: "note", "aria-live": "polite" });
+  showOutcome(node, layout);
+  return node;
+}
+
+/**
+ * Show what would happen; of many lines the first ones, and the others folded.
+ *
+ * @param {HTMLElement} node
+ * @param {DialogLayout | null} layout
+ */
+export function showOutcome(node, layout) {
+  const lines = (layout?.outcome === null ? PENDING : (layout?.outcome ?? "")).split("\n");
+  const left = lines.length - OUTCOME_LINES;
+  const shown = left > 1 ? lines.slice(0, OUTCOME_LINES) : lines;
+  node.replaceChildren(...withCode(shown.join("\n")));
+  node.hidden = lines.join("") === "";
+  if (left <= 1) return;
+  const rest = h("div", {}, ...withCode(lines.slice(OUTCOME_LINES).join("\n")));
+  node.append(h("details", {}, h("summary", { text: `${left} more lines` }), rest));
+}
+
+/**
+ * A text whose names of variables and files, between backticks, are code.
+ *
+ * @param {string} text
+ */
+function withCode(text) {
+  return text.split("\u0060").map((part, index) => (index % 2 === 1 ? h("code", { text: part }) : part));
 }
 
 /**

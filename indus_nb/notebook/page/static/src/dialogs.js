@@ -5,37 +5,26 @@
  * clicks that are under way then were not meant for it. It takes the focus only where its view allows that, which is
  * where no key was pressed for a while, and never onto a button. As long as it has the focus because it took it, no key
  * counts in the first `TAKEN_DELAY_MS`, and a key gives an answer only if no other one follows within `ARM_DELAY_MS`:
- * whoever goes on to type was not meant. Nothing but a no is taken before a text was seen to its end.
+ * whoever goes on to type was not meant. Once a key would count again, a line says that one did not; and an answer has the next dialog take the
+ * focus at once. Nothing but a no is taken before a text was seen to its end.
  */
 
 import { noteWaiting } from "./asking.js";
-import {
-  cancelButton,
-  cautionsOf,
-  choiceButton,
-  choicesOf,
-  detailsOf,
-  foldButton,
-  headingOf,
-  nextOption,
-  row,
-  secondsUntil,
-} from "./dialog_parts.js";
+import { controlsOf } from "./dialog_answers.js";
+import { cautionsOf, detailsOf, headingOf, nextOption, outcomeOf, secondsUntil, showOutcome } from "./dialog_parts.js";
 import { h, setText, uniqueId } from "./dom.js";
-import { focusedElement, focusQuietly, isTypingField } from "./focus.js";
+import { focusedElement, focusQuietly, forgetKey, isTypingField, wasEarly } from "./focus.js";
 import { dialogAction } from "./keys.js";
 import { Reading } from "./reading.js";
 
-/** @import { DialogLayout, Editor, Input, PageDialog } from "../protocol.d.ts" */
-/** @import { Choice } from "./dialog_parts.js" */
+/** @import { DialogLayout, PageDialog } from "../protocol.d.ts" */
+/** @import { Answer, Offered } from "./dialog_answers.js" */
 /** @import { Store } from "./store.js" */
 /** @import { View } from "./view.js" */
 
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
-
-/** @typedef {(value: string | boolean | null, reason?: string) => void} Answer */
-/** @typedef {Choice & { button: HTMLButtonElement }} Offered */
+const EARLY = "That key came too early to count: press it again.";
 
 /** The dialog that is shown.
  * @typedef {object} Shown
@@ -44,6 +33,10 @@ const TAKEN_DELAY_MS = 500;
  * @property {HTMLElement} box
  * @property {HTMLElement} left
  * @property {HTMLElement} more
+ * @property {HTMLElement} early
+ * @property {HTMLElement} outcome
+ * @property {DialogLayout | null} layout
+ * @property {number} clicksFrom when clicks count: what was found out late has moved the buttons, in ms since 1970
  * @property {HTMLElement | undefined} first the control that comes first
  * @property {Offered[]} choices
  * @property {Reading | null} reading
@@ -52,6 +45,7 @@ const TAKEN_DELAY_MS = 500;
  * @property {Element | null} before the element that had the focus when it was opened; `null` once it took the focus
  * @property {ReturnType<typeof setTimeout> | undefined} timer
  * @property {ReturnType<typeof setTimeout> | undefined} press of an answer that a key gives
+ * @property {ReturnType<typeof setTimeout> | undefined} again of the line that says to press a key again
  * @property {() => void} arm
  */
 
@@ -82,14 +76,30 @@ export class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
+    if (first && this.shown) this.amend(this.shown, first.layout);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
+  }
+
+  /**
+   * Show what was found out while the dialog was open.
+   *
+   * @param {Shown} shown
+   * @param {DialogLayout | null} layout
+   */
+  amend(shown, layout) {
+    if (layout?.outcome === shown.layout?.outcome) return;
+    shown.layout = layout;
+    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
+    showOutcome(shown.outcome, layout);
+    this.view.reveal();
   }
 
   /** Stop what waits for the dialog that is shown. */
   forget() {
     clearTimeout(this.shown?.timer);
     clearTimeout(this.shown?.press);
+    clearTimeout(this.shown?.again);
     this.shown?.reading?.stop();
     this.shown = null;
     this.sight.disconnect();
@@ -125,22 +135,27 @@ export class Dialogs {
     const { id } = frame;
     /** @type {Answer} */
     const answer = (value, reason) => {
-      if (this.takes(value)) this.store.answer(id, value, reason);
+      if (!this.takes(value)) return;
+      forgetKey();
+      this.store.answer(id, value, reason);
     };
     const name = uniqueId();
     const left = h("span", { class: "ia-left", "aria-hidden": "true" });
     const more = h("span", { class: "ia-more" });
-    const { rows, first, choices } = this.controls(frame, layout, answer);
+    const early = h("span", { class: "ia-early", role: "status" });
+    const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
     const details = detailsOf(frame, layout);
     const heading = headingOf(frame, layout, name);
+    const outcome = outcomeOf(layout);
     const box = h(
       "div",
       { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
       heading,
       ...cautionsOf(layout),
       details?.node ?? null,
+      outcome,
       ...rows,
-      h("div", { class: "ia-actions" }, h("span", { class: "ia-space" }), more, left),
+      h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
     if (until !== null) {
       const text = `It answers itself in ${secondsUntil(until)} seconds.`;
@@ -149,6 +164,7 @@ export class Dialogs {
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
+    box.addEventListener("click", (event) => keepEarlyClick(event, shown), { capture: true });
     const isRead = choices.length === 0 || !details;
     const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
@@ -162,12 +178,14 @@ export class Dialogs {
     const timer = setTimeout(arm, ARM_DELAY_MS);
     /** @type {Shown} */
     const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, first, choices, reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, outcome, layout, first, choices },
+      ...{ reading, arm, timer },
+      ...{ armed: false, keysFrom: 0, clicksFrom: 0, before: focusedElement(), press: undefined, again: undefined },
     };
     this.shown = shown;
     if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
     else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
+    if (wasEarly()) shown.again = setTimeout(() => setText(early, EARLY), countsIn(shown));
     this.view.reveal();
   }
 
@@ -208,79 +226,6 @@ export class Dialogs {
   }
 
   /**
-   * @param {PageDialog} frame
-   * @param {DialogLayout | null} layout
-   * @param {Answer} answer
-   * @returns {{ rows: HTMLElement[], first: HTMLElement | undefined, choices: Offered[] }}
-   */
-  controls(frame, layout, answer) {
-    if (frame.method === "input" || frame.method === "editor") {
-      const field = this.field(frame);
-      const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
-      send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
-      return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
-    }
-    const choices = choicesOf(frame, layout).map((choice, index) => {
-      const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
-      const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
-      const { label } = choice;
-      return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
-    });
-    const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
-    const refusal = choices.find(({ kind }) => kind === "no");
-    const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
-    const folds = [];
-    if (again.length > 0) {
-      const list = h("div", { class: "ia-again", hidden: true }, ...again);
-      folds.push(list);
-      nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
-    }
-    if (refusal && layout?.reason) {
-      const why = this.reasonRow(frame.id, (reason) => answer(refusal.value, reason));
-      folds.push(why);
-      nodes.push(foldButton(frame.id, "No, because …", "", why));
-    }
-    if (!refusal) nodes.push(cancelButton(frame.id, answer));
-    return { rows: [row(...nodes), ...folds], first: nodes[0], choices };
-  }
-
-  /**
-   * A field for the reason of a no, which opens in place.
-   *
-   * @param {string} id
-   * @param {(reason: string) => void} send
-   */
-  reasonRow(id, send) {
-    const field = h("input", {
-      class: "ia-field ia-reason",
-      "data-k": `${id} reason`,
-      "aria-label": "Why not?",
-      placeholder: "Why not? The model reads it.",
-      value: this.store.answers.get(id) ?? "",
-      oninput: () => this.store.answers.set(id, field.value),
-    });
-    const button = choiceButton(id, "Send", "", "", () => send(field.value));
-    return h("div", { class: "ia-why", hidden: !this.store.answers.has(id) }, field, button);
-  }
-
-  /** @param {Input | Editor} frame */
-  field(frame) {
-    const { answers } = this.store;
-    const isLine = frame.method === "input";
-    const prefill = frame.method === "editor" ? frame.prefill : null;
-    const field = h(isLine ? "input" : "textarea", {
-      class: "ia-field",
-      "data-k": `${frame.id} field`,
-      "aria-label": String(frame.title ?? ""),
-      placeholder: frame.method === "input" ? frame.placeholder : null,
-      rows: isLine ? null : 6,
-      value: answers.get(frame.id) ?? prefill ?? "",
-      oninput: () => answers.set(frame.id, field.value),
-    });
-    return field;
-  }
-
-  /**
    * @param {KeyboardEvent} event
    * @param {PageDialog} frame
    * @param {Answer} answer
@@ -290,13 +235,14 @@ export class Dialogs {
     if (!shown) return;
     const { target } = event;
     const took = target === shown.box;
-    const isEarly = this.holdBack(shown, took);
-    if (!shown.armed || event.repeat || event.isComposing) return;
-    const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
-    const hasDefault = shown.box.querySelector(".ia-default") !== null;
-    const at = { typing: isTypingField(target), scrolling, atBox: took || scrolling };
-    const action = dialogAction(event, { method: frame.method, choices: shown.choices, hasDefault }, at);
-    if (!action) return;
+    const isEarly = this.holdBack(shown, took) || !shown.armed;
+    if (event.repeat || event.isComposing) return;
+    const action = actionOf(event, frame, shown);
+    const isLost = isEarly && action?.type === "choose" && shown.box.contains(focusedElement());
+    clearTimeout(shown.again);
+    setText(shown.early, "");
+    if (isLost) shown.again = setTimeout(() => setText(shown.early, EARLY), countsIn(shown));
+    if (!action || !shown.armed) return;
     event.preventDefault();
     if (action.type === "close") this.close(target, answer);
     else if (action.type === "submit") this.submit(/** @type {HTMLInputElement} */ (target));
@@ -392,4 +338,38 @@ export class Dialogs {
     }
     nextOption(box, step)?.focus();
   }
+}
+
+/**
+ * What a key does in the dialog that is shown.
+ *
+ * @param {KeyboardEvent} event
+ * @param {PageDialog} frame
+ * @param {Shown} shown
+ */
+function actionOf(event, { method }, { box, choices }) {
+  const { target } = event;
+  const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
+  const hasDefault = box.querySelector(".ia-default") !== null;
+  const at = { typing: isTypingField(target), scrolling, atBox: target === box || scrolling };
+  return dialogAction(event, { method, choices, hasDefault }, at);
+}
+
+/**
+ * In how many ms a key counts, if none is pressed before.
+ *
+ * @param {Shown} shown
+ */
+function countsIn({ keysFrom }) {
+  return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
+}
+
+/**
+ * Keep a click with the mouse from a button that has just moved under it.
+ *
+ * @param {MouseEvent} event
+ * @param {Shown} shown
+ */
+function keepEarlyClick(event, { clicksFrom }) {
+  if (event.detail > 0 && Date.now() < clicksFrom) event.stopPropagation();
 }

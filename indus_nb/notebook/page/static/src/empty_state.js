@@ -36,18 +36,27 @@ export class EmptyState {
   }
 
   show() {
-    const { approve, busy, examples = [], kernel } = this.store.state;
+    const { approve, busy, examples = [], kernel, log } = this.store.state;
     const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
     this.node.hidden = said || Boolean(busy) || !this.store.complete;
-    const shown = JSON.stringify([examples, approve, kernel]);
+    const shown = JSON.stringify([examples, approve, kernel, log]);
     if (this.node.hidden || shown === this.shown) return;
     this.shown = shown;
+    if (log) {
+      this.node.replaceChildren("What other programs call is shown here.", this.approval(approve));
+      return;
+    }
     const keys = kernel ? KEYS_WITH_KERNEL : KEYS_WITHOUT_KERNEL;
     this.node.replaceChildren(
       h("div", { class: "ia-examples" }, ...examples.map((text) => this.example(text))),
       h("dl", { class: "ia-keys" }, ...keys.flatMap(([key, text]) => [h("dt", { text: key }), h("dd", { text })])),
-      h("div", { class: "ia-approval", text: approvalWords(approve).long }),
+      this.approval(approve),
     );
+  }
+
+  /** @param {string | undefined} approve */
+  approval(approve) {
+    return h("div", { class: "ia-approval", text: approvalWords(approve).long });
   }
 
   /** @param {string} text */

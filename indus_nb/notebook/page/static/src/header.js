@@ -180,6 +180,7 @@ export class Header {
       this.percent.textContent = text;
       this.context.title = title;
     }
+    this.name.readOnly = state.log === true;
     if (focusedElement() !== this.name) this.name.value = session?.name ?? "";
     this.showModels(models, current ?? null);
     this.showLevels(levels, level ?? "");

@@ -63,22 +63,25 @@ export function dialogAction(key, dialog, { typing, scrolling, atBox }) {
 const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
 /**
- * The answer that a key gives: by its own key, its place, y or n for the first yes or no, Enter for the default.
+ * The answer that a key gives: the one whose button is labelled with it, Enter and y for the default.
  *
  * @param {string} key
  * @param {DialogKeys} dialog
  * @param {boolean} atBox
  */
-function choiceOf(key, { method, choices, hasDefault }, atBox) {
+function choiceOf(key, { choices, hasDefault }, atBox) {
   if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
-  if (/^[1-9]$/.test(key)) return method === "select" ? choices[Number(key) - 1] : undefined;
   const letter = key.toLowerCase();
-  if (letter === "y" && (hasDefault || method === "confirm")) return choices.find(({ kind }) => kind === "yes");
-  return letter === "n" && (hasDefault || method === "confirm") ? choices.find(({ kind }) => kind === "no") : undefined;
+  const labelled = choices.find((choice) => choice.key === letter);
+  return labelled ?? (letter === "y" && hasDefault ? choices[0] : undefined);
 }
 
-/** @param {Key} key */
-function isChord(key) {
+/**
+ * Whether a key is pressed together with one that makes a command of it.
+ *
+ * @param {Key} key
+ */
+export function isChord(key) {
   return key.ctrlKey || key.metaKey || key.altKey;
 }
 

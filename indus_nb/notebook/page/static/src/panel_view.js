@@ -66,6 +66,7 @@ export class PanelView extends View {
    */
   show(changes) {
     super.show(changes);
+    this.root.classList.toggle("ia-log", this.store.state.log === true);
     if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context", "kernel"))
       this.header.show();
     if (changes.has("jobs")) this.jobs.show();
@@ -167,6 +168,6 @@ export class PanelView extends View {
 
   /** @override */
   focusRest() {
-    focusQuietly(this.composer.field);
+    focusQuietly(this.store.state.log ? this.scroller : this.composer.field);
   }
 }

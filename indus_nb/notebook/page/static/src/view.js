@@ -10,7 +10,7 @@ import { bringToFront } from "./asking.js";
 import { BlockList } from "./blocks.js";
 import { Dialogs } from "./dialogs.js";
 import { h, setText } from "./dom.js";
-import { focusedElement, isEmptyField, isQuietFor, isTypingField, watchKeys } from "./focus.js";
+import { focusedElement, isEmptyField, isQuiet, isTypingField, watchKeys } from "./focus.js";
 import { belongsToFrontEnd } from "./keys.js";
 import { Footer, StatusLines } from "./status.js";
 
@@ -18,7 +18,6 @@ import { Footer, StatusLines } from "./status.js";
 /** @import { Store } from "./store.js" */
 
 const TICK_MS = 500;
-const TYPING_PAUSE_MS = 1500; // after a key, in which the next one is under way
 
 /** How long after a view is removed the next one of its widget may come. */
 export const NEXT_VIEW_MS = 200;
@@ -82,7 +81,7 @@ export class View {
     if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
     const isOurs = !active || active === document.body || this.root.contains(active);
     if (isTypingField(active) && !isEmptyField(active)) return false;
-    if (!isQuietFor(TYPING_PAUSE_MS) && (isTypingField(active) || !this.root.contains(active))) return false;
+    if (!isQuiet() && (isTypingField(active) || !this.root.contains(active))) return false;
     if (isOurs) return true;
     return Boolean(this.root.closest(this.reach)?.contains(active));
   }

@@ -1,0 +1,25 @@
+"""Costs as sentences to users have them."""
+
+from __future__ import annotations
+
+
+def cost_in_words(dollars: float, unconfirmed: float = 0.0, *, unpriced: bool = False) -> str:
+    """Return a cost as it is shown.
+
+    >>> cost_in_words(0.25), cost_in_words(0.25, 0.061), cost_in_words(0, unpriced=True)
+    ('$0.2500', '$0.2500, perhaps up to $0.0610 more', 'cost unknown')
+    >>> cost_in_words(0.25, unpriced=True)
+    '$0.2500 and an unknown cost'
+
+    Args:
+        dollars: What is known of it, in US dollars.
+        unconfirmed: What may come on top.
+        unpriced: Whether a price is unknown, so that some of it is not in ``dollars``.
+
+    Returns:
+        The words.
+    """
+    if unpriced:
+        # Of requests of other models, or what servers have said themselves.
+        return f"${dollars:.4f} and an unknown cost" if dollars else "cost unknown"
+    return f"${dollars:.4f}" + (f", perhaps up to ${unconfirmed:.4f} more" if unconfirmed else "")

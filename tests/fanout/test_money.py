@@ -1,0 +1,92 @@
+"""What rows cost: prices that are unknown, requests that broke off, and journals that vanish."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from messages_api import Cut, HttpError, MessagesApi, Recorded, Reply, Text
+
+from indus_nb import agent
+from indus_nb.errors import UsageError
+from indus_nb.providers.catalog import model_with_id
+
+pytestmark = pytest.mark.usefixtures("in_work")
+
+
+def test_rows_that_no_journal_holds_are_named_once(messages_api: MessagesApi, tmp_path: Path) -> None:
+    journal = tmp_path / "rows.jsonl"
+
+    def answer(_: Recorded) -> Reply:
+        journal.unlink(missing_ok=True)
+        journal.write_text("mine\n")
+        return Reply("fine")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    done = agent.map("{item}", range(20), journal=journal, parallel=4)
+    answered = len(done) - len(done.failed)
+    assert 1 <= answered < 20
+    told = [problem for problem in done.problems if "journal" in problem]
+    assert len(told) == 1
+    assert "another file has taken its place" in told[0]
+    assert f"{answered} row" in told[0]
+    assert journal.read_text() == "mine\n"
+
+
+def test_a_limit_in_money_without_a_price_is_refused_and_a_price_of_nothing_said_aloud_is_one(
+    messages_api: MessagesApi, home: Path
+) -> None:
+    def models(**cost: Any) -> None:
+        model = {"id": "claude-new-9", "api": "anthropic-messages", **cost}
+        config = {"providers": {"mine": {"baseUrl": messages_api.url, "apiKey": "k", "models": [model]}}}
+        (home / "agent" / "models.json").write_text(json.dumps(config))
+
+    messages_api.default = Reply("fine", usage={"input_tokens": 900_000})
+    models()
+    with pytest.raises(UsageError, match="The price of mine/claude-new-9 is unknown") as refused:
+        agent.map("x {item}", range(30), max_cost=0.01, model="mine/claude-new-9")
+    assert '`"cost": 0` says that it is free' in str(refused.value)
+    assert messages_api.requests == []
+    assert agent.map("x {item}", [1], model="mine/claude-new-9").summary == "1 row, 1 answered, cost unknown"
+    for cost in (0, {"input": 0, "output": 0}):
+        models(cost=cost)
+        done = agent.map("x {item}", [1], max_cost=0.01, model="mine/claude-new-9")
+        assert done.summary == "1 row, 1 answered, $0.0000"
+    for cost in ({"input": 1}, {}, None):
+        models(cost=cost)
+        with pytest.raises(UsageError, match="is unknown"):
+            agent.map("x {item}", [1], max_cost=0.01, model="mine/claude-new-9")
+    for name in ("gemini-3.6-flash", "deepseek-v4-pro", "openrouter/auto", "openai/gpt-oss-120b"):
+        provider = {"g": "google", "d": "deepseek"}.get(name[0], "openrouter")
+        assert not model_with_id(name, provider).cost.known
+    assert model_with_id("offline", "offline").cost.known
+
+
+def test_what_a_request_that_broke_off_may_have_cost_is_shown_beside_what_it_has_cost(
+    messages_api: MessagesApi,
+) -> None:
+    messages_api.add(Reply(Text("half ", Cut())))
+    messages_api.default = Reply("whole")
+    done = agent.map("{item}", range(4), parallel=1, max_cost=0.05)
+    assert done.failed == []
+    assert 5 * 0.0001 < done.cost < 0.002
+    assert done.cost_unconfirmed == pytest.approx(4096 * 5e-6, rel=0.01)
+    assert done.summary.endswith(f"${done.cost:.4f}, perhaps up to ${done.cost_unconfirmed:.4f} more")
+
+
+def test_a_notebook_shows_how_it_went_the_first_rows_and_why_others_failed(messages_api: MessagesApi) -> None:
+    pages = {"<b>7</b>": HttpError(400, "invalid_request_error", "not <seven>")}
+    messages_api.default = lambda request: pages.get(request.texts[-1], Reply("<i>fine</i>"))  # type: ignore[assignment]
+    done = agent.map("{item}", [*range(30), "<b>7</b>"])
+    page = done._repr_html_()
+    assert "31 rows, 30 answered, 1 failed" in page
+    assert page.count("<tr>") == 1 + 5
+    assert "&lt;i&gt;fine" in page
+    assert "<i>" not in page
+    assert "not &lt;seven&gt;" in page
+    assert "retry()" in page
+    assert "session" not in page
+    assert list(done.frame.columns) == ["item", "answer", "error"]
+    assert done.rows[0].session is not None

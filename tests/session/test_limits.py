@@ -1,0 +1,134 @@
+"""Where a run ends that would go on for ever: turns, time, money, and calls that bring nothing new."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from messages_api import Gate, MessagesApi, Page, Recorded, Reply, Text, ToolUse
+
+from indus_nb import agent
+from indus_nb.errors import RunFailedError, UsageError
+from indus_nb.messages import CustomMessage, ToolResultMessage, text_of
+from indus_nb.session.session import AgentSession
+from indus_nb.start import SessionOptions, open_session
+
+
+def opened(home: Path, **options: Any) -> AgentSession:
+    (home / "work/notes.txt").write_text("notes")
+    return open_session(SessionOptions(cwd=home / "work", model="claude-haiku-4-5", tools=["read"], **options))
+
+
+def loops(paths: Callable[[int], str]) -> Callable[[Recorded], Reply]:
+    numbers = count(1)
+    return lambda _: Reply(ToolUse("read", {"path": paths(next(numbers))}))
+
+
+@pytest.mark.parametrize(
+    ("options", "paths", "requests", "sentence"),
+    [
+        ({"max_turns": 3}, lambda number: f"{number}.txt", 3, "Stopped after 3 turns, as many as this prompt may take"),
+        ({}, lambda _: "notes.txt", 21, "the last 20 tool calls repeated earlier ones and had the same results"),
+        ({}, lambda number: ("notes.txt", "b.txt")[number % 2], 22, "the last 20 tool calls repeated earlier ones"),
+        ({"max_cost": 0.015}, lambda number: f"{number}.txt", None, "The budget of $0.015 has no room"),
+    ],
+)
+async def test_a_run_that_would_go_on_for_ever_ends_with_a_sentence_and_goes_on_when_it_is_prompted_again(
+    home: Path,
+    messages_api: MessagesApi,
+    options: dict[str, Any],
+    paths: Callable[[int], str],
+    requests: int | None,
+    sentence: str,
+) -> None:
+    messages_api.default = loops(paths)
+    with opened(home, **options) as session:
+        await session.prompt("look")
+        with pytest.raises(RunFailedError) as failed:
+            session.answer_or_raise()
+        assert sentence in str(failed.value)
+        assert requests in (None, len(messages_api.requests))
+        notes = [message for message in session.messages if isinstance(message, CustomMessage)]
+        assert len(notes) == ("repeated" in sentence)
+        assert session.state.payer.budget.spent <= options.get("max_cost", 1)
+        if "max_cost" not in options:
+            messages_api.default = lambda _: Reply("There it is.")
+            assert await session.ask("go on") == "There it is."
+
+
+async def test_a_poll_whose_results_differ_goes_on(home: Path, messages_api: MessagesApi) -> None:
+    answers = loops(lambda number: f"{number % 30}.txt")
+    messages_api.default = lambda request: answers(request) if len(messages_api.requests) < 30 else Reply("done")
+    with opened(home) as session:
+        assert await session.ask("look") == "done"
+
+
+async def test_a_prompt_that_takes_too_long_ends_and_keeps_what_arrived(home: Path, messages_api: MessagesApi) -> None:
+    messages_api.add(Reply(Text("So far, ", Gate(), "and on")))
+    with opened(home, timeout=0.3) as session:
+        await asyncio.wait_for(session.prompt("look"), 20)
+        assert session.last_text == "So far, "
+        with pytest.raises(RunFailedError, match=r"Stopped after 0.3 s, the time that this prompt may take"):
+            session.answer_or_raise()
+
+
+@pytest.mark.parametrize("option", ["max_cost", "max_turns", "timeout"])
+def test_a_limit_that_is_none_is_rejected_before_anything(home: Path, option: str) -> None:
+    with pytest.raises(UsageError, match=f"{option} is a number above zero"):
+        opened(home, **{option: 0})
+
+
+async def test_where_a_limit_is_tight_the_server_counts_what_a_request_has(
+    home: Path, messages_api: MessagesApi
+) -> None:
+    messages_api.add(Page(json.dumps({"input_tokens": 8000}), "application/json"), Reply("Counted."))
+    with opened(home, max_cost=0.03, system_prompt="word " * 8000) as session:
+        assert await session.ask("look") == "Counted."
+    assert [request.path for request in messages_api.requests] == ["/v1/messages/count_tokens", "/v1/messages"]
+
+
+async def test_a_prompt_within_a_limit_in_money_needs_a_price(home: Path, messages_api: MessagesApi) -> None:
+    options = SessionOptions(cwd=home / "work", model="anthropic/claude-new-9", max_cost=1)
+    with (
+        open_session(options) as session,
+        pytest.raises(UsageError, match="price of anthropic/claude-new-9 is unknown"),
+    ):
+        await session.prompt("hello")
+    assert messages_api.requests == []
+
+
+async def test_what_a_tool_asks_models_is_charged_to_the_run_and_counted_in_its_session(
+    home: Path, messages_api: MessagesApi
+) -> None:
+    @agent.tool
+    def summarise(rows: int) -> str:
+        """Summarise rows."""
+        done = agent.map("row {item}", range(rows), model="claude-haiku-4-5", progress=False)
+        return done.summary
+
+    messages_api.default = lambda _: Reply("fine")
+    messages_api.add(Reply(ToolUse("summarise", {"rows": 3})))
+    usual = SessionOptions(
+        cwd=home / "work", model="claude-haiku-4-5", tools=["summarise"], more_tools=["summarise"], max_cost=5
+    )
+    try:
+        with open_session(usual) as session:
+            await session.ask("go")
+            assert len(messages_api.requests) == 5
+            assert session.stats().cost == pytest.approx(session.state.payer.budget.spent)
+            assert session.stats().tokens.input == 500
+        messages_api.requests.clear()
+        messages_api.add(Reply(ToolUse("summarise", {"rows": 50})))
+        with open_session(replace(usual, max_cost=0.0235)) as session:
+            await session.prompt("go")
+            assert 0.001 < session.state.payer.budget.spent <= 0.0235
+            result = next(message for message in session.messages if isinstance(message, ToolResultMessage))
+            assert "failed" in text_of(result.content)
+    finally:
+        agent.forget()
