@@ -140,7 +140,11 @@ class Abort(Command):
 
 
 class NewSession(Command):
-    """Replace the session by a new, empty one in a file of its own."""
+    """Replace the session by a new, empty one in a file of its own.
+
+    A run is aborted first. What waited in its queues is not delivered: `dropped` of `session_replaced` names it, also
+    after `fork`, `clone` and `switch_session`.
+    """
 
     type: Literal["new_session"] = "new_session"
     parent_session: str | None = None

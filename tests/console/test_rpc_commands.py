@@ -200,6 +200,20 @@ def test_a_prompt_is_answered_with_what_becomes_of_it(claude, messages_api):
     assert data(claude, "abort_and_prompt", message="again") == {"disposition": "started"}
 
 
+def test_what_waited_in_queues_is_told_when_another_session_takes_the_place(claude, messages_api):
+    gate = Gate()
+    messages_api.add(Reply(Text("One", gate)))
+    data(claude, "prompt", message="go")
+    assert gate.reached.wait(60)
+    data(claude, "follow_up", message="that")
+    data(claude, "steer", message="this")
+    assert data(claude, "new_session") == {"cancelled": False}
+    assert claude.wait("session_replaced")["dropped"] == ["this", "that"]
+    gate.open()
+    data(claude, "new_session")
+    assert "dropped" not in claude.wait("session_replaced")
+
+
 def test_a_tree_that_is_too_deep_for_parsers_is_asked_for_as_a_list(start, tmp_path):
     head = {
         "type": "session",
