@@ -388,6 +388,9 @@ class SessionReplaced(Event):
     session_file: str | None
     """``None`` for a session that is never saved; a new one's file appears with its first message."""
 
+    dropped: list[str] | None = None
+    """The messages that waited in queues of the one before, and that nobody is told any more."""
+
 
 class BranchMoved(Event):
     """The session continues from another entry, ``leaf_id``; ``None`` stands for the place before its first entry."""

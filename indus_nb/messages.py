@@ -16,6 +16,7 @@ from indus_nb.wire import JsonObject, WireModel, from_json
 if TYPE_CHECKING:
     from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidatorFunctionWrapHandler
 
+REFUSED = "The model refused to answer."
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -295,6 +296,11 @@ class AssistantMessage(WireModel):
     timestamp: int = Field(default_factory=now_ms)
 
     @property
+    def refused(self) -> bool:
+        """Whether the model declined to answer, in the words that providers give it."""
+        return self.stop_reason == "error" and (self.error_message or "").startswith(REFUSED)
+
+    @property
     def text(self) -> str:
         """All text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextContent))
@@ -412,10 +418,11 @@ def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
     """The messages that a provider is sent.
 
     Shell commands, summaries and extensions' messages become user messages. Answers that failed or were aborted are
-    left out. Every tool call is followed by a result: one that never came (the process died) is replaced by a note.
+    left out. Every tool call is followed by one result: one that never came (the process died) is replaced by a note,
+    and results of calls with the same id belong to them in their order.
     """
     shown: list[ModelMessage] = []
-    unanswered: dict[str, ToolCall] = {}
+    unanswered: list[ToolCall] = []  # in order: a server may give several the same id
 
     def answer_missing() -> None:
         shown.extend(
@@ -425,13 +432,15 @@ def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
                 content=[TextContent(text="No result was recorded: the run ended before this call did.")],
                 is_error=True,
             )
-            for call in unanswered.values()
+            for call in unanswered
         )
         unanswered.clear()
 
     for message in messages:
         if isinstance(message, ToolResultMessage):
-            if unanswered.pop(message.tool_call_id, None):
+            answered = next((call for call in unanswered if call.id == message.tool_call_id), None)
+            if answered is not None:
+                unanswered = [call for call in unanswered if call is not answered]
                 shown.append(message)
             continue
         answer_missing()
@@ -439,7 +448,7 @@ def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
             if message.stop_reason in ("error", "aborted"):
                 continue
             shown.append(message)
-            unanswered.update((call.id, call) for call in message.tool_calls)
+            unanswered += message.tool_calls
         elif (spoken := _as_user(message)) is not None:
             shown.append(spoken)
     answer_missing()

@@ -31,7 +31,7 @@ from indus_nb.messages import (
     Usage,
     now_ms,
 )
-from indus_nb.wire import JsonObject, WireEvent, check_json_values, clean_text, from_json
+from indus_nb.wire import JsonObject, WireEvent, check_json_values, clean_text, from_json, random_hex
 
 MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
 """What one answer may hold: text, thinking, tool calls, and what is signed of them."""
@@ -206,6 +206,7 @@ class GrowingMessage:
         self.response_id: str | None = None
         self._timestamp = now_ms()
         self._blocks: list[AssistantBlock | _OpenBlock] = []
+        self._call_ids: set[str] = set()
         self._left = MAX_ANSWER_CHARACTERS
 
     def start(self) -> StreamStart:
@@ -224,12 +225,17 @@ class GrowingMessage:
         """Begin a tool call; its arguments are appended as JSON text.
 
         Args:
-            call_id: The id that the result will refer to.
+            call_id: The id that the server gave it. One that is empty, or that another call of this answer has, is
+                replaced: results could not be told apart.
             name: The tool's name.
 
         Returns:
-            The event to emit; its ``content_index`` names the block from then on.
+            The event to emit, with the id that the result will refer to; its ``content_index`` names the block from
+            then on.
         """
+        if not call_id or call_id in self._call_ids:
+            call_id = f"call_{random_hex(12)}"
+        self._call_ids.add(call_id)
         self.reserve(len(call_id) + len(name))
         index = self._open(_OpenBlock("toolCall", call_id=call_id, name=name))
         return ToolCallStart(content_index=index, id=call_id, tool_name=name)

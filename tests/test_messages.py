@@ -90,6 +90,15 @@ def test_a_call_without_a_result_gets_one_that_says_so_before_anything_else_is_s
     assert for_model([asked])[1:] != []
 
 
+def test_calls_that_have_the_same_id_keep_a_result_each() -> None:
+    asked = answer(call("1"), call("1"), call("2"), stop_reason="toolUse")
+    results = [result("1"), result("2"), result("1")]
+    assert for_model([asked, *results, result("1")]) == [asked, *results]
+    (missing,) = for_model([asked, *results[:2]])[3:]
+    assert isinstance(missing, ToolResultMessage)
+    assert (missing.tool_call_id, missing.is_error) == ("1", True)
+
+
 def test_keys_that_are_unknown_here_survive_a_round_trip() -> None:
     wire = {
         "role": "assistant",

@@ -13,13 +13,13 @@ import pytest
 from pydantic import BaseModel
 
 import indus_nb
-from indus_nb.console import cli
+from indus_nb.console import arguments, cli
 from indus_nb.notebook.magic.options import OPTIONS, SUBCOMMANDS
 from indus_nb.resources.settings import Settings
 from indus_nb.session.hooks import SessionHooks
 
 PACKAGE = Path(indus_nb.__file__).parent
-ACCEPTED_ONLY = {"no_themes", "offline", "verbose"}
+ACCEPTED_ONLY = {"no_themes", "theme", "offline", "verbose"}
 """Options that hosts of other programs give; they are documented to do nothing."""
 TAKEN_BY_ARGPARSE = {"help", "version"}
 
@@ -69,10 +69,10 @@ def test_every_hook_is_called_by_the_session(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted({action.dest for action in cli._parser()._actions} - ACCEPTED_ONLY - TAKEN_BY_ARGPARSE)
+    "name", sorted({action.dest for action in arguments._parser()._actions} - ACCEPTED_ONLY - TAKEN_BY_ARGPARSE)
 )
 def test_every_option_of_the_command_line_is_read(name: str) -> None:
-    source = inspect.getsource(cli)
+    source = inspect.getsource(cli) + inspect.getsource(arguments)
     assert f"options.{name}" in source
 
 

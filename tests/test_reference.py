@@ -27,8 +27,8 @@ EVENTS = """
 
 What happens, as lines without an answer; the life of a prompt is drawn in `indus_nb/events.py`. Absent values are left
 out. `--wire strict` has only those that the protocol's first documents name, and none of `session_replaced`,
-`branch_moved` and `entry_added`. In the shapes `snapshot` and `strict` a compaction that begins by itself is
-`auto_compaction_start` and `auto_compaction_end`.
+`branch_moved` and `entry_added`; `--wire pi` has those of pi 0.73 ([clients.md](clients.md)). In the shapes `snapshot`,
+`omp` and `strict` a compaction that begins by itself is `auto_compaction_start` and `auto_compaction_end`.
 
 | event | when | fields |
 |---|---|---|

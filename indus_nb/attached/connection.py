@@ -78,7 +78,10 @@ class Connection:
         from jupyter_client.asynchronous.client import AsyncKernelClient
 
         client: Any = AsyncKernelClient(connection_file=str(kernel.connection))
-        client.load_connection_file()
+        try:
+            client.load_connection_file()
+        except FileNotFoundError:  # a server removes it with the kernel
+            raise KernelGoneError from None
         self.process: tuple[int, str | None] | None = None
         self._client = client
         self._requests: dict[str, Request] = {}

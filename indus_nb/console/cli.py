@@ -2,118 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.own_imports import keep_out_working_directory
-from indus_nb.version import __version__
 
 if TYPE_CHECKING:
+    import argparse
+
     from indus_nb.answers import FinalAnswer
     from indus_nb.session.session import AgentSession
     from indus_nb.start import SessionOptions
 
 _MAX_NAME_CHARACTERS = 200
-_DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
-_EPILOG = """\
-@FILE arguments are put before the first prompt, images are attached.
-`indusagi map DATA --prompt TEXT --out FILE` asks one question about each row: see `indusagi map --help`.
-Without a key, --provider offline answers: it needs no network and is no language model.
-
-exit status: 0 the answer ended well, 1 it failed or a limit ended it, 2 wrong usage, 128+N ended by signal N"""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[0].upper()}{message[1:]}. `indusagi --help` shows all options.")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="indusagi",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="what to say; several are said one after another")
-    parser.add_argument(
-        "--mode", choices=("text", "json", "rpc", "acp", "mcp"), default="text", help="what goes to standard output"
-    )
-    parser.add_argument(
-        "--wire",
-        choices=("snapshot", "delta", "strict"),
-        default="snapshot",
-        help="the shape of events: whole answers with each delta, deltas alone, or only what the first documents name",
-    )
-    parser.add_argument(
-        "--schema",
-        metavar="FILE|TYPE",
-        help="answer the last prompt with a value: a JSON schema, MODULE:NAME, FILE.py:NAME, int, list[str], frame, …",
-    )
-    parser.add_argument("-p", "--print", action="store_true", help="text mode, which is the default anyway")
-    model = parser.add_argument_group("model")
-    model.add_argument("--provider", metavar="NAME", help="anthropic, openai, …, or offline: see --list-models")
-    model.add_argument("--model", metavar="ID", help="an id, provider/id or part of a name; :LEVEL sets the thinking")
-    model.add_argument(
-        "--models", metavar="A,B", help="the models to cycle through; * stands for anything, :LEVEL as above"
-    )
-    model.add_argument("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high or xhigh")
-    model.add_argument("--api-key", metavar="KEY", help="the provider's key, instead of the environment's")
-    model.add_argument("--list-models", nargs="?", const="", metavar="TEXT", help="list the known models and leave")
-    session = parser.add_argument_group("session")
-    session.add_argument("-c", "--continue", dest="continue_last", action="store_true", help="go on with the last one")
-    session.add_argument("--session", metavar="PATH|ID", help="go on with this one")
-    session.add_argument("--session-dir", metavar="DIR", help="where session files lie")
-    session.add_argument("--no-session", action="store_true", help="keep the conversation in memory only")
-    agent = parser.add_argument_group("agent")
-    agent.add_argument("--system-prompt", metavar="TEXT|FILE", help="replaces the built-in system prompt")
-    agent.add_argument("--append-system-prompt", metavar="TEXT|FILE", action="append", default=[], help="adds to it")
-    agent.add_argument("-t", "--tools", metavar="A,B", help="the tools that may be used")
-    agent.add_argument("-nt", "--no-tools", action="store_true", help="use no tools")
-    agent.add_argument("--approve", choices=("never", "writes", "always"), help="which tool calls to ask about first")
-    agent.add_argument(
-        "--sandbox",
-        choices=("off", "workspace", "read-only"),
-        help="confine commands and MCP servers to the working directory, or to reading",
-    )
-    agent.add_argument(
-        "--kernel",
-        metavar="FILE|ID|auto|any",
-        help="work in a running Jupyter kernel: a connection file, an id, an open notebook, the one that runs (auto), "
-        "or one that is looked for when it is needed (any)",
-    )
-    limits = parser.add_argument_group("limits")
-    limits.add_argument("--max-cost", type=float, metavar="USD", help="send no request that could cost more in all")
-    limits.add_argument("--max-turns", type=int, metavar="N", help="how many answers the model may give to a prompt")
-    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="how long a prompt may take")
-    trust = agent.add_mutually_exclusive_group()
-    trust.add_argument("--trust", action="store_true", default=None, help="use what the project here brings, this time")
-    trust.add_argument("--no-trust", dest="trust", action="store_false", default=None, help="ignore it, and do not ask")
-    found = parser.add_argument_group("extensions, skills and prompt templates")
-    for flags, dest, what in (
-        (("-e", "--extension"), "extensions", "load this extension too"),
-        (("--skill",), "skills", "look for skills here too"),
-        (("--prompt-template",), "prompt_templates", "look for prompt templates here too"),
-    ):
-        found.add_argument(*flags, dest=dest, metavar="PATH", action="append", default=[], help=what)
-    for flags, dest, what in (
-        (("-ne", "--no-extensions"), "use_extensions", "load only those given with -e"),
-        (("-ns", "--no-skills"), "use_skills", "know only skills given with --skill"),
-        (("-np", "--no-prompt-templates"), "use_prompt_templates", "know only those given with --prompt-template"),
-        (("-nc", "--no-context-files"), "use_context_files", "do not read AGENTS.md and its like"),
-    ):
-        found.add_argument(*flags, dest=dest, action="store_false", help=what)
-    parser.add_argument("--doctor", action="store_true", help="print what is set up and what is wrong, and leave")
-    for ignored in ("--no-themes", "--offline", "--verbose"):
-        parser.add_argument(ignored, action="store_true", help=argparse.SUPPRESS)  # hosts of other programs give it
-    parser.add_argument("-v", "--version", action="version", version=__version__)
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -166,48 +72,38 @@ def _run_with(arguments: Sequence[str]) -> int:
         from indus_nb.console.rows import ask_rows
 
         return ask_rows(arguments[1:])
-    options, others = _parser().parse_known_args(arguments)
-    options.flags = _extension_flags(others)
-    if options.prompts == ["doctor"]:  # as in `%agent doctor`
-        options.doctor, options.prompts = True, []
-    return _main(options)
+    from indus_nb.console.arguments import parse
+
+    return _main(parse(arguments))
 
 
 def _main(options: argparse.Namespace) -> int:
     if options.list_models is not None:
         return _list_models(options.list_models)
-    _check(options)
+    if options.export is not None:
+        return _export(options)
+    from indus_nb.console.arguments import check
+
+    check(options)
     import asyncio
 
     return asyncio.new_event_loop().run_until_complete(_run(options))
 
 
-def _extension_flags(others: Sequence[str]) -> dict[str, bool | str]:
-    """Options that an extension may understand: ``--name`` and ``--name=value``."""
-    flags: dict[str, bool | str] = {}
-    for other in others:
-        name, equals, value = other.removeprefix("--").partition("=")
-        if not other.startswith("--") or not name:
-            raise UsageError(f"Unrecognized arguments: {other}. `indusagi --help` shows all options.")
-        flags[name] = value if equals else True
-    return flags
+def _export(options: argparse.Namespace) -> int:
+    from indus_nb.files import current_directory
+    from indus_nb.render.session_page import export_html, page_name
+    from indus_nb.resources.settings import agent_directory
+    from indus_nb.storage import SessionStore, find_session, session_directory
 
-
-def _check(options: argparse.Namespace) -> None:
-    if options.mode in ("rpc", "acp", "mcp") and options.prompts:
-        what = "@file arguments" if options.prompts[0].startswith("@") else "prompts"
-        mode = options.mode.upper()
-        raise UsageError(f"In {mode} mode {what} come as commands on standard input, not on the command line.")
-    if options.mode in ("rpc", "acp", "mcp") and options.schema is not None:
-        raise UsageError("--schema is for the modes text and json, which end with an answer.")
-    if options.mode == "acp" and (options.session is not None or options.continue_last or options.models):
-        raise UsageError("In ACP mode the client opens sessions: leave out --session, --continue and --models.")
-    if options.mode == "mcp" and options.kernel is None:
-        raise UsageError("In MCP mode say which running kernel is served: --kernel auto, or its connection file.")
-    if options.print and options.mode != "text":
-        raise UsageError(f"-p means text mode; it cannot be combined with --mode {options.mode}.")
-    if options.tools is not None and options.no_tools:
-        raise UsageError("Choose one of --tools and --no-tools.")
+    if len(options.prompts) > 1:
+        raise UsageError("--export writes one page: indusagi --export SESSION [FILE.html]")
+    cwd = current_directory()
+    directory = Path(options.session_dir) if options.session_dir else session_directory(cwd, agent_directory())
+    store = SessionStore.read(find_session(options.export, directory))
+    sys.stdout.write(f"{export_html(store, cwd / (options.prompts or [page_name(store)])[0])}\n")
+    sys.stdout.flush()
+    return 0
 
 
 async def _run(options: argparse.Namespace) -> int:
@@ -218,7 +114,7 @@ async def _run(options: argparse.Namespace) -> int:
     if options.mode == "mcp":
         return await _serve_tools(options)
     if options.mode == "rpc":
-        from indus_nb.console.rpc import serve
+        from indus_nb.console.hosting import serve
 
         return await serve(*await _open(options), options.wire)
     from indus_nb.console.once import answer_all, read_prompts
@@ -267,11 +163,21 @@ async def _open(options: argparse.Namespace) -> tuple[AgentSession, int, int]:
         await _ask_about_project(session)
     for problem in session.problems:
         complain(problem)
+    descriptors = claim()
+    try:
+        if options.name is not None:
+            await session.set_name(options.name)
+        if options.flags:
+            await session.load()
+            session.hooks.check_flags()
+    except BaseException:
+        session.close()
+        raise
     # What is there by now counts as old: it is looked through with all the rest, and not at once.
     gc.freeze()
     gc.unfreeze()
     gc.enable()
-    return session, *claim()
+    return session, *descriptors
 
 
 def _session_options(options: argparse.Namespace) -> SessionOptions:
@@ -286,7 +192,11 @@ def _session_options(options: argparse.Namespace) -> SessionOptions:
         system_prompt=options.system_prompt,
         append_system_prompt=options.append_system_prompt,
         tools=() if options.no_tools else _listed(options.tools),
+        builtin_tools=not options.no_builtin_tools,
+        exclude_tools=[name for names in options.exclude_tools for name in _listed(names) or ()],
         session=options.session,
+        session_id=options.session_id,
+        fork=options.fork,
         continue_last=options.continue_last,
         no_session=options.no_session,
         session_dir=options.session_dir,
@@ -312,9 +222,25 @@ async def _serve_clients(options: argparse.Namespace) -> int:
     from indus_nb.console.acp import serve
     from indus_nb.console.stdio import claim
 
-    chosen = _session_options(options)
+    chosen, descriptors = _session_options(options), claim()
     gc.enable()
-    return await serve(chosen, *claim(), kernel=options.kernel)
+    if options.flags:
+        await _check_flags(chosen)
+    return await serve(chosen, *descriptors, kernel=options.kernel)
+
+
+async def _check_flags(chosen: SessionOptions) -> None:
+    """Raise ``UsageError`` for an option that no extension of the working directory has registered."""
+    from dataclasses import replace
+
+    from indus_nb.start import open_session
+
+    session = open_session(replace(chosen, no_session=True), definable=False)
+    try:
+        await session.load()
+        session.hooks.check_flags()
+    finally:
+        await session.end()
 
 
 async def _serve_tools(options: argparse.Namespace) -> int:

@@ -100,7 +100,9 @@ class _WithMessage(Command):
 class Prompt(_WithMessage):
     """Send a message to the agent. Answered once it is accepted; its effects are reported by events.
 
-    Accepted is not saved yet: the message is in the session file when its `message_end` comes.
+    Accepted is not saved yet: the message is in the session file when its `message_end` comes. The `disposition` in the
+    response is `started` for a run of its own, `queued`, or `handled`: no run follows a command. It is left out with
+    `--wire strict` and `--wire pi`.
     """
 
     type: Literal["prompt"] = "prompt"
@@ -108,13 +110,13 @@ class Prompt(_WithMessage):
 
 
 class Steer(_WithMessage):
-    """Queue a message for after the tool call at hand."""
+    """Queue a message for after the tool call at hand; the `disposition` is `queued`."""
 
     type: Literal["steer"] = "steer"
 
 
 class FollowUp(_WithMessage):
-    """Queue a message for when the agent has finished."""
+    """Queue a message for when the agent has finished; the `disposition` is `queued`."""
 
     type: Literal["follow_up"] = "follow_up"
 
@@ -138,7 +140,11 @@ class Abort(Command):
 
 
 class NewSession(Command):
-    """Replace the session by a new, empty one in a file of its own."""
+    """Replace the session by a new, empty one in a file of its own.
+
+    A run is aborted first. What waited in its queues is not delivered: `dropped` of `session_replaced` names it, also
+    after `fork`, `clone` and `switch_session`.
+    """
 
     type: Literal["new_session"] = "new_session"
     parent_session: str | None = None
@@ -224,7 +230,10 @@ class SetInterruptMode(Command):
 
 
 class Compact(Command):
-    """Summarise the older part of the conversation; a run that is going on is aborted first."""
+    """Summarise the older part of the conversation; a run that is going on is aborted first.
+
+    While a compaction is going on another one is refused.
+    """
 
     type: Literal["compact"] = "compact"
     custom_instructions: str | None = None
@@ -362,8 +371,8 @@ class GetEntries(Command):
 class GetTree(Command):
     """The entries as trees, with labels.
 
-    The response's ``tree`` is nested as deep as the conversation is long, which after some hundred entries is deeper
-    than most JSON parsers go. With ``flat`` it has ``nodes`` instead, a parent before its children, each with its
+    The response's ``tree`` is nested as deep as the conversation is long, and refused beyond 400 entries, where JSON
+    parsers give up. With ``flat`` it has ``nodes`` instead, a parent before its children, each with its
     ``entry``, its ``depth``, its ``parentId`` (``null`` for a root) and the ids of its ``children``.
     """
 

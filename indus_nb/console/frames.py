@@ -6,15 +6,18 @@ What this module promises:
 - In a snapshot stream every ``message_update`` holds the whole answer so far. Each piece of text is escaped once, when
   it arrives, and a frame is put together from the pieces: the work for a delta is copying, not encoding.
 - In a delta stream a ``message_update`` is as long as the delta.
-- A strict stream holds events and fields alone that ``strict`` lists, so its events never gain a field.
+- A strict stream holds events and fields alone that ``strict`` lists, and one for pi those of ``as_pi``, so that their
+  events never gain a field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, assert_never, cast
 
-from indus_nb.console.strict import BLOCK, MESSAGE, UPDATE, Shape, strict_json, strict_line
+from indus_nb.console.as_pi import PI
+from indus_nb.console.shapes import Dialect
+from indus_nb.console.strict import STRICT
 from indus_nb.events import (
     CompactionEnd,
     CompactionStart,
@@ -44,7 +47,10 @@ from indus_nb.streaming import (
 )
 from indus_nb.wire import JsonObject, dump
 
-Wire = Literal["snapshot", "delta", "strict"]
+Wire = Literal["snapshot", "delta", "strict", "pi", "omp"]
+DIALECTS: Mapping[str, Dialect] = {"strict": STRICT, "pi": PI}
+"""The shapes of which each event and field is listed."""
+_Part = Literal["message", "block", "update"]
 
 
 class FrameEncoder:
@@ -52,11 +58,13 @@ class FrameEncoder:
 
     Args:
         wire: ``snapshot`` repeats the whole answer with each delta, as in the protocol's first documents; ``delta``
-            leaves it out; ``strict`` is ``snapshot`` with the fields alone that those documents name.
+            leaves it out; ``strict`` is ``snapshot`` with the fields alone that those documents name, and ``pi`` with
+            those of pi 0.73; ``omp`` is ``snapshot`` behind a first frame ``ready``.
     """
 
     def __init__(self, wire: Wire = "snapshot") -> None:
         self._wire: Wire = wire
+        self._dialect = DIALECTS.get(wire)
         self._answer: _EncodedAnswer | None = None
 
     def encode(self, event: SessionEvent) -> bytes | None:
@@ -65,33 +73,39 @@ class FrameEncoder:
             case MessageUpdate():
                 return _delta(event) if self._wire == "delta" else self._snapshot(event)
             case CompactionStart() | CompactionEnd():
-                line = _compaction(event, self._wire)
+                newer = self._dialect.newer_compaction if self._dialect is not None else self._wire == "delta"
+                line = _compaction(event, newer=newer)
             case SubagentLifecycle() | SubagentProgress() | SubagentEvent():
                 return None  # sent to those who have asked for it: see ``subagents``
             case _:
                 line = dump(event)
-        return line if line is None or self._wire != "strict" else strict_line(line)
+        return line if line is None or self._dialect is None else self._dialect.line(line)
 
-    def _dump(self, value: object, shape: Shape) -> bytes:
-        return strict_json(value, shape) if self._wire == "strict" else dump(value)
+    def _dump(self, value: object, part: _Part) -> bytes:
+        return dump(value) if self._dialect is None else self._dialect.json(value, getattr(self._dialect, part))
 
-    def _snapshot(self, event: MessageUpdate) -> bytes:
+    def _snapshot(self, event: MessageUpdate) -> bytes | None:
         growing = cast("GrowingMessage", event.growing)
         happened = event.assistant_message_event
         if self._answer is None or isinstance(happened, StreamStart):
             self._answer = _EncodedAnswer(growing, self._dump)
         self._answer.apply(happened)
+        is_known = self._dialect is None or happened.type in self._dialect.update.shapes
         if isinstance(happened, StreamDone | StreamError):
             self._answer = None
+            if not is_known:
+                return None
             final = happened.message if isinstance(happened, StreamDone) else happened.error
             return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b}' % (
-                self._dump(final, MESSAGE),
-                self._dump(happened, UPDATE),
+                self._dump(final, "message"),
+                self._dump(happened, "update"),
             )
+        if not is_known:
+            return None
         message = self._answer.encoded()
         return b'{"type":"message_update","message":%b,"assistantMessageEvent":%b,"partial":%b}}' % (
             message,
-            self._dump(happened, UPDATE)[:-1],
+            self._dump(happened, "update")[:-1],
             message,
         )
 
@@ -104,11 +118,11 @@ def _delta(event: MessageUpdate) -> bytes:
     )
 
 
-def _compaction(event: CompactionStart | CompactionEnd, wire: Wire) -> bytes | None:
+def _compaction(event: CompactionStart | CompactionEnd, *, newer: bool) -> bytes | None:
     frame: JsonObject = event.to_wire()
     if isinstance(event, CompactionEnd):
         frame["result"] = event.result
-    if wire == "delta":
+    if newer:
         return dump(frame)
     if event.reason == "manual":
         return None
@@ -120,7 +134,7 @@ def _compaction(event: CompactionStart | CompactionEnd, wire: Wire) -> bytes | N
 class _EncodedAnswer:
     """The JSON of an answer that grows, kept in pieces."""
 
-    def __init__(self, growing: GrowingMessage, dump: Callable[[object, Shape], bytes]) -> None:
+    def __init__(self, growing: GrowingMessage, dump: Callable[[object, _Part], bytes]) -> None:
         self._growing = growing
         self._dump = dump
         self._blocks: list[_EncodedBlock] = []
@@ -139,7 +153,7 @@ class _EncodedAnswer:
                 self._blocks[event.content_index].append(event.delta)
             case TextEnd() | ThinkingEnd() | ToolCallEnd():
                 block = self._growing.block(event.content_index)
-                self._blocks[event.content_index] = _EncodedText(self._dump(block, BLOCK), b"")
+                self._blocks[event.content_index] = _EncodedText(self._dump(block, "block"), b"")
             case StreamStart() | StreamDone() | StreamError():
                 pass
             case _:
@@ -150,7 +164,7 @@ class _EncodedAnswer:
             # What surrounds the content changes only with the usage.
             self._usage = self._growing.usage
             empty = self._growing.snapshot(with_content=False)
-            self._head, _, self._tail = self._dump(empty, MESSAGE).partition(b'"content":[]')
+            self._head, _, self._tail = self._dump(empty, "message").partition(b'"content":[]')
         content = b",".join(block.encoded() for block in self._blocks)
         return b'%b"content":[%b]%b' % (self._head, content, self._tail)
 

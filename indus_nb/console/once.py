@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from indus_nb.console.frames import Wire
+from indus_nb.console.frames import DIALECTS, Wire
 from indus_nb.console.stdio import FrameWriter, complain, on_signals
-from indus_nb.console.strict import EVENTS, strict_json
 from indus_nb.errors import IndusError, RunFailedError, UsageError
 from indus_nb.events import (
     AutoRetryStart,
@@ -80,8 +79,8 @@ async def answer_all(
 
     writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(1))
     if mode == "json":
-        header = session.store.header
-        writer.send_line(strict_json(header, EVENTS["session"]) if wire == "strict" else dump(header))
+        header, dialect = session.store.header, DIALECTS.get(wire)
+        writer.send_line(dump(header) if dialect is None else dialect.json(header, dialect.events["session"]))
         session.subscribe(writer.send)
     else:
         session.subscribe(_report_wait)
@@ -89,7 +88,6 @@ async def answer_all(
 
     async def run() -> int:
         await session.start()
-        session.hooks.check_flags()
         status = 0
         for number, prompt in enumerate(prompts, 1):
             asked = answer if number == len(prompts) else None

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb import late_models
 from indus_nb.console import commands
 from indus_nb.console.commands import Command
-from indus_nb.console.frames import Wire
+from indus_nb.console.frames import DIALECTS
 from indus_nb.console.host_tools import HostTools
-from indus_nb.console.intake import carry_out
-from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain, on_signals
+from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
 from indus_nb.providers import Model
-from indus_nb.providers.preloading import preload_in_background
 from indus_nb.session.conversation import ContextUsage
-from indus_nb.session.dialogs import Cancel, DialogChanged, Host, SetWorkingMessage, UiFrame
+from indus_nb.session.queues import Disposition
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import list_sessions, user_text
-from indus_nb.vault import preload
 from indus_nb.wire import JsonObject, dump, load_object, plain
 
 if TYPE_CHECKING:
@@ -38,8 +34,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("indus_nb")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHUTDOWN_WAIT_SECONDS = 1.0
-_IDLE_SECONDS = 0.2
-_SHUTDOWN_SECONDS = 3.0
 
 
 class RpcServer:
@@ -50,6 +44,7 @@ class RpcServer:
         self._writer = writer
         self.tasks: set[asyncio.Task[None]] = set()
         """The commands that are carried out."""
+        self._unanswered: dict[asyncio.Task[None], tuple[str | int | None, str]] = {}
         self._shown_model: tuple[Model | None, JsonObject | None] = (None, None)
         self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
         session.subscribe(self._see)
@@ -159,6 +154,7 @@ class RpcServer:
         if asyncio.iscoroutine(data):
             task = asyncio.create_task(self._finish(command_id, name, data))
             self.tasks.add(task)
+            self._unanswered[task] = command_id, name
             task.add_done_callback(self.tasks.discard)
         else:
             self._respond(command_id, name, data=data)
@@ -169,10 +165,15 @@ class RpcServer:
         try:
             data = await work
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see _failed
-            self._failed(command_id, name, error)
+            if self._is_to_answer():
+                self._failed(command_id, name, error)
         else:
-            if data is not _ANSWERED:
+            if self._is_to_answer():
                 self._respond(command_id, name, data=data)
+
+    def _is_to_answer(self) -> bool:
+        """Whether the command that is carried out in this task is not answered yet; from now on it is."""
+        return self._unanswered.pop(cast("asyncio.Task[None]", asyncio.current_task()), None) is not None
 
     def _failed(self, command_id: str | int | None, name: str, error: BaseException) -> None:
         # Also a defect of ours is answered: an id without an answer hangs the client.
@@ -182,21 +183,20 @@ class RpcServer:
         self._respond(command_id, name, error=text)
 
     def _respond(self, command_id: str | int | None, name: str, *, data: Any = None, error: str | None = None) -> None:
+        dialect = DIALECTS.get(self._writer.wire)
         frame: JsonObject = {} if command_id is None else {"id": command_id}
         frame |= {"type": "response", "command": name, "success": error is None}
         if error is not None:
             frame["error"] = error
-        elif isinstance(data, Encoded) and not (self._writer.wire == "strict" and _is_reduced(name)):
+        elif isinstance(data, Encoded) and not (dialect is not None and name in dialect.answers):
             self._writer.send_line(b'%b,"data":%b}' % (dump(frame)[:-1], data))
             return
         elif data is not None:
             frame["data"] = None if data is _NULL else data
         try:
-            if self._writer.wire == "strict" and frame.get("data") is not None:
-                from indus_nb.console.strict import DATA, kept
-
+            if dialect is not None and frame.get("data") is not None:
                 encoded = data if isinstance(data, Encoded) else dump(data)
-                frame["data"] = kept(load_object(b'{"data":%b}' % encoded)["data"], DATA.get(name))
+                frame["data"] = dialect.kept(load_object(b'{"data":%b}' % encoded)["data"], dialect.answers.get(name))
             line = dump(frame)
         except Exception as defect:  # noqa: BLE001 - the id must be answered
             _log.exception("The answer to %s could not be written", name)
@@ -205,21 +205,30 @@ class RpcServer:
         self._writer.send_line(line)
 
     async def shut_down(self) -> None:
-        """Abort what runs, and respond to all commands that were accepted."""
-        await self._session.abort_bash()
-        await self._session.abort()
-        if self.tasks:
-            await asyncio.wait(tuple(self.tasks))
+        """Abort what runs, and respond to all commands: also to those that do not end in time."""
+        try:
+            async with asyncio.timeout(_SHUTDOWN_WAIT_SECONDS):
+                await self._session.abort_bash()
+                await self._session.abort()
+                if self.tasks:
+                    await asyncio.wait(tuple(self.tasks))
+        except TimeoutError:
+            complain("a run did not end in time and was left")
+        for command_id, name in self._unanswered.values():
+            self._respond(command_id, name, error="The program was ended before this was done.")
+        self._unanswered.clear()
 
     # The commands
 
-    async def _prompt(self, command: commands.Prompt | commands.AbortAndPrompt) -> object:
+    async def _prompt(self, command: commands.Prompt | commands.AbortAndPrompt) -> None:
         accepted = False
+        task = cast("asyncio.Task[None]", asyncio.current_task())
 
-        def accept() -> None:
+        def accept(disposition: Disposition) -> None:
             nonlocal accepted
             accepted = True
-            self._respond(command.id, command.type)
+            if self._unanswered.pop(task, None) is not None:
+                self._respond(command.id, command.type, data=self._disposed(disposition))
 
         try:
             if isinstance(command, commands.Prompt):
@@ -242,13 +251,18 @@ class RpcServer:
                 raise
             # It is answered already; what broke off shows in the events.
             _log.exception("A run broke off")
-        return _ANSWERED
 
-    async def _steer(self, command: commands.Steer) -> None:
+    def _disposed(self, disposition: Disposition) -> JsonObject | None:
+        """What a message that was accepted is answered with, in shapes whose clients take fields they do not know."""
+        return {"disposition": disposition} if self._writer.wire not in DIALECTS else None
+
+    async def _steer(self, command: commands.Steer) -> JsonObject | None:
         await self._session.steer(command.message, command.images, command.attachments)
+        return self._disposed("queued")
 
-    async def _follow_up(self, command: commands.FollowUp) -> None:
+    async def _follow_up(self, command: commands.FollowUp) -> JsonObject | None:
         await self._session.follow_up(command.message, command.images, command.attachments)
+        return self._disposed("queued")
 
     async def _clear_queue(self, _: commands.ClearQueue) -> JsonObject:
         steering, follow_up = await self._session.clear_queue()
@@ -436,11 +450,17 @@ class RpcServer:
         return Encoded(b'{"entries":[%b],"leafId":%b}' % (lines, dump(store.leaf_id)))
 
     def _get_tree(self, command: commands.GetTree) -> Encoded | JsonObject:
-        from indus_nb.console.trees import encoded_tree, flat_tree
+        from indus_nb.console.trees import MAX_NESTED, encoded_tree, flat_tree
 
         store = self._session.store
+        nodes = flat_tree(store.tree())
         if command.flat:
-            return {"nodes": flat_tree(store.tree()), "leafId": store.leaf_id}
+            return {"nodes": nodes, "leafId": store.leaf_id}
+        if (depth := max((node["depth"] for node in nodes), default=0)) > MAX_NESTED:
+            raise UsageError(
+                f"The tree is {depth:,} entries deep, and parsers of JSON give up at some hundreds. Ask for it with "
+                '"flat": true: its nodes then come in a list.'
+            )
         return Encoded(b'{"tree":%b,"leafId":%b}' % (encoded_tree(store.tree()), dump(store.leaf_id)))
 
     async def _navigate_tree(self, command: commands.NavigateTree) -> JsonObject:
@@ -489,110 +509,8 @@ class Encoded(bytes):
     """JSON that is encoded already."""
 
 
-def _is_reduced(name: str) -> bool:
-    """Whether a strict stream holds less of the answer to a command."""
-    from indus_nb.console.strict import DATA
-
-    return name in DATA
-
-
 def _context_usage(usage: ContextUsage) -> JsonObject:
     return {"tokens": usage.tokens, "contextWindow": usage.context_window, "percent": usage.percent}
 
 
 _NULL = object()
-_ANSWERED = object()
-
-
-async def _start(session: AgentSession) -> None:
-    """Let extensions begin once what has been asked already is answered."""
-    await asyncio.sleep(_IDLE_SECONDS / 4)
-    await session.start()
-    try:
-        session.hooks.check_flags()
-    except UsageError as error:
-        complain(str(error))
-
-
-async def _end(session: AgentSession) -> None:
-    try:
-        async with asyncio.timeout(_SHUTDOWN_SECONDS):
-            await session.end()
-    except TimeoutError:
-        session.close()
-
-
-def _host(writer: FrameWriter) -> Host:
-    """Renders UI requests as frames. Call it on the event loop that writes."""
-    loop, thread = asyncio.get_running_loop(), threading.get_ident()
-
-    def show(frame: UiFrame) -> None:
-        left_out = (SetWorkingMessage, DialogChanged, *([Cancel] if writer.wire == "strict" else []))
-        if isinstance(frame, left_out):
-            return
-        line = dump(frame)
-        if threading.get_ident() == thread:
-            writer.send_line(line)
-        else:  # a tool's function works in a thread of its own
-            loop.call_soon_threadsafe(writer.send_line, line)
-
-    return show
-
-
-async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, wire: Wire = "snapshot") -> int:
-    """Serve a session until standard input closes or a signal ends the process.
-
-    Args:
-        session: The session; it is ended here.
-        descriptor_in: Where commands are read, see ``stdio.claim``.
-        descriptor_out: Where responses and events are written.
-        wire: The shape of events.
-
-    Returns:
-        The exit status: 0, 1 when the session could not be saved, 128 and more after a signal.
-    """
-    loop = asyncio.get_running_loop()
-    over = asyncio.Event()
-    asked_for: list[int] = []
-
-    def end(code: int) -> None:
-        asked_for.append(code)
-        over.set()
-
-    writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(0))  # a host that reads no more has gone
-    server = RpcServer(session, writer)
-    session.subscribe(writer.send)
-
-    async def read() -> None:
-        end(await carry_out(server, writer, descriptor_in))
-
-    async def leave() -> None:
-        await session.wait_until_idle()
-        end(0)
-
-    leaving: list[asyncio.Task[None]] = []
-    session.on_shutdown = lambda: leaving.append(asyncio.create_task(leave()))
-    session.ui.attach(_host(writer), place="RPC mode")
-    session.trusting.in_background = True  # a host may never answer
-    on_signals(end)
-    reading = asyncio.create_task(read())
-    starting = asyncio.create_task(_start(session))
-    preloading = [
-        loop.call_later(_IDLE_SECONDS, session.models.preload),
-        loop.call_later(2 * _IDLE_SECONDS, preload_in_background, preload),
-        loop.call_later(4 * _IDLE_SECONDS, preload_in_background, late_models.preload),
-    ]
-    await over.wait()
-    reading.cancel()
-    for each in preloading:
-        each.cancel()
-    writer.stop_blocking()
-    try:
-        async with asyncio.timeout(_SHUTDOWN_WAIT_SECONDS):
-            await server.shut_down()
-    except TimeoutError:
-        complain("a run did not end in time and was left")
-    starting.cancel()
-    await _end(session)
-    await writer.close(_SHUTDOWN_WAIT_SECONDS)
-    return max(*asked_for, 1 if session.save_problem else 0)

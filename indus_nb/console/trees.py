@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from indus_nb.storage.store import TreeNode
 from indus_nb.wire import JsonObject, dump
 
+MAX_NESTED = 400
+"""How deep a nested tree may be: each entry is an object in a list, and Python's parser takes 990 of both."""
+
 
 def encoded_tree(roots: Sequence[TreeNode]) -> bytes:
     """The nodes, each with its ``entry``, its ``children`` and its label."""

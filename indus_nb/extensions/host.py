@@ -109,8 +109,12 @@ class Extensions(SessionHooks):
 
     # Loading
 
+    async def load(self) -> None:
+        await self._load(afresh=False)
+
     async def started(self, reason: StartReason, previous: Path | None = None) -> None:
-        await self._load(afresh=reason == "reload")
+        if reason != "startup" or self.generation == 0:
+            await self._load(afresh=reason == "reload")
         self._model, self._level = self.session.model, self.session.thinking_level
         await self._notify(ev.SessionStart(reason, previous))
         if reason == "fork":

@@ -143,7 +143,7 @@ class McpServers:
         except ImportError as error:
             self._sdk_problem = (
                 f"MCP servers are configured, but the SDK cannot be imported ({error}). "
-                'Run `pip install "indus_nb[mcp]"`, or take `mcpServers` out of the settings.'
+                'Run `pip install "indus_nb[mcp]"`, or start without MCP servers.'
             )
             return
         self._sdk_problem = None

@@ -22,6 +22,7 @@ from indus_nb.notebook.view.output import NotebookScreen, Screen
 from indus_nb.notebook.view.transcript import Transcript
 from indus_nb.session.dialogs import Dialog, Notify, UiFrame
 from indus_nb.session.limits import RunLimits
+from indus_nb.session.queues import Disposition
 from indus_nb.session.session import AgentSession
 from indus_nb.session.stats import usage_of
 from indus_nb.wire import JsonObject
@@ -128,7 +129,7 @@ class CellRun:
         subscriptions: list[Callable[[], None]] = []
         shown = {*session.all_problems} - {session.trusting.asked_later if self._asks else None}
 
-        def accepted() -> None:
+        def accepted(_: Disposition) -> None:
             for problem in session.all_problems:
                 if problem not in shown:  # what the session's start, or an answer to a question, has brought
                     self._transcript.add_notice(problem)

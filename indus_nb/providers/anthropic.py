@@ -34,6 +34,7 @@ from indus_nb.providers.failures import (
     check_stream,
     check_url,
     one_line,
+    refusal,
     retry_after,
     root_cause,
     transport_sentence,
@@ -531,8 +532,7 @@ class _Answer:
         if reason == "refusal":
             details: object = delta.get("stop_details")
             stated = cast("JsonObject", details).get("explanation") if isinstance(details, dict) else None
-            explanation = f" {one_line(stated)}" if isinstance(stated, str) and stated.strip() else ""
-            self.problem = f"The model refused to answer.{explanation} Rephrase the request, or take another model."
+            self.problem = refusal(stated if isinstance(stated, str) else "")
         elif isinstance(reason, str):
             self.stop_reason = _STOP_REASONS.get(reason, "stop")
 

@@ -179,7 +179,7 @@ class _Conforming:
         self._rules = rules
         self._left_out = left_out
         self._ids: set[str] = set()  # of all tool calls so far, as they are sent
-        self._sent_as: dict[str, str] = {}  # the ids of the latest calls
+        self._sent_as: dict[str, list[str]] = {}  # the ids of the latest calls, in order where they have the same
 
     def messages(self, messages: Iterable[ModelMessage]) -> list[ModelMessage]:
         sent: list[ModelMessage] = []
@@ -248,7 +248,9 @@ class _Conforming:
             content.append(TextContent(text=f"({several} behind the results.)"))
             moved.insert(0, TextContent(text=f"What {message.tool_name} gave back:"))
         content = content or [TextContent(text="(no output)")]
-        sent, name = self._sent_as.get(message.tool_call_id, message.tool_call_id), _valid_name(message.tool_name)
+        sent_as = self._sent_as.get(message.tool_call_id)
+        sent = sent_as.pop(0) if sent_as else message.tool_call_id
+        name = _valid_name(message.tool_name)
         if _same(content, message.content) and (sent, name) == (message.tool_call_id, message.tool_name):
             return message, moved
         return message.model_copy(update={"content": content, "tool_call_id": sent, "tool_name": name}), moved
@@ -288,7 +290,7 @@ class _Conforming:
             attempt += 1
             sent = call_id(f"{call.id}#{attempt}", self._rules.max_call_id)
         self._ids.add(sent)
-        self._sent_as[call.id] = sent
+        self._sent_as.setdefault(call.id, []).append(sent)
         name = _valid_name(call.name)
         if (sent, name) == (call.id, call.name):
             return call

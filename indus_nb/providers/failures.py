@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from indus_nb import textcut
 from indus_nb.errors import CredentialsError, UsageError
+from indus_nb.messages import REFUSED
 from indus_nb.providers.bodies import BodyError, refused_packing
 from indus_nb.providers.catalog import Model
 from indus_nb.providers.direct import is_on_this_machine
@@ -260,6 +261,12 @@ def _by_proxy(where: str) -> str:
     if not proxy or not parts.hostname or is_on_this_machine(where) or proxy_bypass(parts.hostname):
         return ""
     return f" through the proxy {shown_url(proxy)}, which the environment names"
+
+
+def refusal(explanation: str) -> str:
+    """The sentence for an answer that the model refused to give."""
+    reason = one_line(explanation)
+    return f"{REFUSED}{f' {reason}' if reason else ''} Rephrase the request, or take another model."
 
 
 def one_line(text: str) -> str:

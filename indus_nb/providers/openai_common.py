@@ -8,7 +8,6 @@ from typing import cast
 
 from indus_nb.messages import AssistantMessage, ImageContent, StopReason, ThinkingLevel
 from indus_nb.providers.catalog import Model
-from indus_nb.providers.failures import one_line
 from indus_nb.providers.protocol import StreamOptions
 from indus_nb.providers.sse import StreamedError
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
@@ -224,9 +223,3 @@ def list_in(fields: JsonObject, name: str) -> list[object]:
     if not isinstance(value, list):
         raise BadEventError(f"{name} is no list")
     return cast("list[object]", value)
-
-
-def refusal(explanation: str) -> str:
-    """The sentence for an answer that the model refused to give."""
-    reason = one_line(explanation)
-    return f"The model refused to answer.{f' {reason}' if reason else ''} Rephrase the request, or take another model."

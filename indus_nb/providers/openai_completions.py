@@ -14,7 +14,6 @@ What it accepts besides is declared in ``indus_nb.providers.rules``.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -29,6 +28,7 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers.catalog import Model
+from indus_nb.providers.failures import refusal
 from indus_nb.providers.openai_common import (
     FILTERED,
     Answer,
@@ -40,7 +40,6 @@ from indus_nb.providers.openai_common import (
     list_in,
     number_in,
     object_in,
-    refusal,
     text_in,
 )
 from indus_nb.providers.protocol import Context, StreamOptions
@@ -185,7 +184,6 @@ def _weight(value: object) -> int:
 class _OpenCall:
     index: int
     sent_id: str
-    call_id: str
     signature: JsonObject = field(default_factory=dict[str, Any])
 
 
@@ -199,7 +197,7 @@ class CompletionsAnswer(Answer):
         super().__init__(model)
         self._prose: tuple[Literal["text", "thinking"], int] | None = None
         self._reasoning_field: str | None = None
-        self._calls: dict[str, _OpenCall] = {}  # by our id
+        self._calls: list[_OpenCall] = []
         self._by_number: dict[int, _OpenCall] = {}
         self._details: dict[str, JsonObject] = {}  # what is signed of a call, by its id
         self._refusal: list[str] = []
@@ -267,7 +265,7 @@ class CompletionsAnswer(Answer):
     def end(self) -> Iterator[AssistantMessageEvent]:
         """See ``Answer``."""
         yield from self._close_prose()
-        for call in self._calls.values():
+        for call in self._calls:
             end = self.growing.close(call.index)
             if detail := self._details.get(call.sent_id):
                 call.signature["reasoning_details"] = [detail]
@@ -319,13 +317,13 @@ class CompletionsAnswer(Answer):
             call = self._by_number.get(number)
         else:
             number = len(self._calls)
-            call = None if name and not sent_id else next(reversed(self._calls.values()), None)
+            call = None if name and not sent_id else next(reversed(self._calls), None)
         if call is None or (sent_id and sent_id != call.sent_id):  # there are servers that count from 0 for each call
             yield from self._close_prose()
-            call_id = sent_id if sent_id and sent_id not in self._calls else f"call_{uuid.uuid4().hex[:24]}"
-            opened = self.growing.open_tool_call(call_id, name)
+            opened = self.growing.open_tool_call(sent_id, name)
             yield opened
-            call = self._calls[call_id] = self._by_number[number] = _OpenCall(opened.content_index, sent_id, call_id)
+            call = self._by_number[number] = _OpenCall(opened.content_index, sent_id)
+            self._calls.append(call)
         if extra := object_in(piece, "extra_content"):
             self.growing.reserve(_weight(extra))
             call.signature["extra_content"] = extra

@@ -10,7 +10,6 @@ are refused that.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -24,6 +23,7 @@ from indus_nb.messages import (
     ToolResultMessage,
 )
 from indus_nb.providers.catalog import Model
+from indus_nb.providers.failures import refusal
 from indus_nb.providers.openai_common import (
     FILTERED,
     Answer,
@@ -35,7 +35,6 @@ from indus_nb.providers.openai_common import (
     list_in,
     number_in,
     object_in,
-    refusal,
     text_in,
 )
 from indus_nb.providers.protocol import Context, StreamOptions
@@ -179,7 +178,7 @@ class ResponsesAnswer(Answer):
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         self._open: dict[int, _OpenItem] = {}
-        self._call_ids: set[str] = set()
+        self._has_calls = False
         self._refusal: list[str] = []
 
     def added_by(self, event: object) -> Iterator[AssistantMessageEvent]:
@@ -232,7 +231,7 @@ class ResponsesAnswer(Answer):
         for item in self._open.values():
             if item.index is not None:
                 yield self.growing.close(item.index)
-        if self._call_ids and self.stop_reason == "stop":
+        if self._has_calls and self.stop_reason == "stop":
             self.stop_reason = "toolUse"
 
     def _item(self, number: int) -> _OpenItem:
@@ -248,9 +247,7 @@ class ResponsesAnswer(Answer):
         item = self._open[number] = _OpenItem(text_in(fields, "type"))
         if item.kind == "function_call":
             call_id = text_in(fields, "call_id") or text_in(fields, "id")
-            if not call_id or call_id in self._call_ids:
-                call_id = f"call_{uuid.uuid4().hex[:24]}"
-            self._call_ids.add(call_id)
+            self._has_calls = True
             opened = self.growing.open_tool_call(call_id, text_in(fields, "name"))
             item.index = opened.content_index
             yield opened

@@ -270,6 +270,10 @@ class Ui(TerminalUi):
 
     # Dialogs
 
+    def is_asking(self, title: str) -> bool:
+        """Whether a dialog of this title waits for its answer."""
+        return any(dialog.frame.title == by_caller(title) for dialog in self._waiting)
+
     async def select(
         self,
         title: str,

@@ -94,6 +94,9 @@ class SessionHooks(RunHooks):
     async def event(self, event: SessionEvent) -> None:
         """Handle an event, before it is saved and published."""
 
+    async def load(self) -> None:
+        """Load what there is, before ``started``."""
+
     async def reload(self) -> None:
         """Load what there is anew."""
 

@@ -138,6 +138,7 @@ class SessionParts:
         self._make_hooks = hooks
         self._stage = Stage.OPENED
         self._starting: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[None] | None = None
         self._runner: asyncio.Runner | None = None
         state.thinking_level = self.models.clamped(thinking_level)
         self.models.record_start(stored)
@@ -359,15 +360,25 @@ class SessionParts:
         """Let extensions begin, once, and look for a model if there is none; every prompt sees to it."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(), name="indus_nb start")
-        if asyncio.current_task() is not self._starting:
+        if asyncio.current_task() not in (self._starting, self._loading):
             await asyncio.shield(self._starting)
             await self.trusting.settle()
             await self.models.choose_if_none()
 
-    async def _start(self) -> None:
+    async def load(self) -> None:
+        """Set extensions up, once, before ``start`` lets them begin; it does so by itself."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load(), name="indus_nb load")
+        await asyncio.shield(self._loading)
+
+    async def _load(self) -> None:
         self._move(Stage.STARTING)
         await self.trusting.settle(starting=True)
         self.state.hooks = self._make_hooks()
+        await self.hooks.load()
+
+    async def _start(self) -> None:
+        await self.load()
         await self.hooks.started("startup")
         self._move(Stage.STARTED)
 
@@ -377,7 +388,8 @@ class SessionParts:
 
     async def end(self, reason: ShutdownReason = "quit") -> None:
         """Let extensions end, then ``close``."""
-        if self._starting is not None and self._starting.done():
+        begun = self._starting or self._loading
+        if begun is not None and begun.done():
             await self.hooks.shutdown(reason)
         if self.settings.jobs is not None:
             await self.settings.jobs.close()

@@ -14,7 +14,7 @@ from indus_nb.events import MessageEnd, MessageStart
 from indus_nb.messages import CustomMessage, UserMessage, text_of
 from indus_nb.session.hooks import InputSource
 from indus_nb.session.publisher import Publisher
-from indus_nb.session.queues import Queues, StreamingBehavior
+from indus_nb.session.queues import Disposition, Queues, StreamingBehavior
 from indus_nb.session.runs import Runs
 from indus_nb.session.state import SessionState
 from indus_nb.session.turns import Activity, Turns
@@ -59,7 +59,7 @@ class Prompting:
         message: UserMessage,
         *,
         streaming_behavior: StreamingBehavior | None = None,
-        on_accepted: Callable[[], None] | None = None,
+        on_accepted: Callable[[Disposition], None] | None = None,
         source: InputSource = "interactive",
         when_idle: bool = False,
         answer: FinalAnswer | None = None,
@@ -70,7 +70,7 @@ class Prompting:
         Args:
             message: the message.
             streaming_behavior: how it joins a run that is going on.
-            on_accepted: called when nothing can refuse it any more.
+            on_accepted: called with what becomes of it when nothing can refuse it any more.
             source: where it comes from.
             when_idle: whether it waits for the end of what goes on.
             answer: what the model is to answer with.
@@ -82,7 +82,11 @@ class Prompting:
             UsageError: The message cannot be used.
         """
         text = text_of(message.content)
-        accept = on_accepted or (lambda: None)
+
+        def accept(disposition: Disposition) -> None:
+            if on_accepted is not None:
+                on_accepted(disposition)
+
         turns = self._turns
         ticket = turns.ticket
         async with turns.admission():
@@ -93,18 +97,19 @@ class Prompting:
                     raise UsageError(f"{text.split(maxsplit=1)[0]} is a command, which no model answers.")
                 processed = running = None
             elif (processed := await self._input.process(await self._input.admit(message), source)) is None:
-                accept()
+                accept("handled")
                 return
             else:
                 await turns.wait_for_turn(ticket)
-                running = self._runs.begin(processed, accept, answer, limits) if turns.idle else None
+                begin = self._runs.begin
+                running = begin(processed, lambda: accept("started"), answer, limits) if turns.idle else None
         if processed is None:
-            accept()
+            accept("handled")
             await self._state.hooks.command(text)
         elif running is not None:
             await turns.outcome(running)
         elif streaming_behavior is not None:
-            accept()
+            accept("queued")
             await self._queues.add(streaming_behavior, processed)
         else:
             raise SessionBusyError(

@@ -14,6 +14,8 @@ from indus_nb.messages import CustomMessage, UserMessage
 from indus_nb.session.publisher import Publisher
 
 StreamingBehavior = Literal["steer", "followUp"]
+Disposition = Literal["started", "queued", "handled"]
+"""What became of a prompt that was accepted: a run of its own, a place in a queue, or neither, for it was a command."""
 
 
 class Queues:

@@ -236,9 +236,13 @@ class Replacing:
         stored = store.context()
         state.conversation = Conversation(stored)
         self._models.restore(stored)
-        await self._queues.clear()
+        steering, follow_up = await self._queues.clear()
         self._queues.pop_for_next_prompt()
         await state.hooks.started(reason, previous)
         self._publisher.watch(store)
         file = None if store.path is None else str(store.path)
-        await self._publisher.emit(SessionReplaced(reason=reason, session_id=store.session_id, session_file=file))
+        await self._publisher.emit(
+            SessionReplaced(
+                reason=reason, session_id=store.session_id, session_file=file, dropped=[*steering, *follow_up] or None
+            )
+        )

@@ -29,7 +29,7 @@ from indus_nb.session.conversation import TokenCount
 from indus_nb.session.hooks import BranchPlan, InputSource, SessionHooks
 from indus_nb.session.parts import SessionParts, Stage
 from indus_nb.session.publisher import Listener
-from indus_nb.session.queues import StreamingBehavior
+from indus_nb.session.queues import Disposition, StreamingBehavior
 from indus_nb.session.replacing import Equip, Stores
 from indus_nb.session.state import ApproveMode, SessionSettings
 from indus_nb.session.toolbox import Equipment
@@ -113,7 +113,7 @@ class AgentSession(SessionParts):
         *,
         attachments: Sequence[Attachment] = (),
         streaming_behavior: StreamingBehavior | None = None,
-        on_accepted: Callable[[], None] | None = None,
+        on_accepted: Callable[[Disposition], None] | None = None,
         source: InputSource = "interactive",
         answer: FinalAnswer | None = None,
         limits: RunLimits | None = None,
@@ -131,7 +131,8 @@ class AgentSession(SessionParts):
             attachments: files; the model is shown the text of documents, and the others as images.
             streaming_behavior: how the message joins a run that is going on; the call returns at once then. ``steer``
                 delivers it after the tool call at hand, ``followUp`` when the model has nothing more to do.
-            on_accepted: called when nothing can refuse the prompt any more, before its first event.
+            on_accepted: called with what becomes of the prompt when nothing can refuse it any more, before its first
+                event.
             source: where the message comes from.
             answer: asks for a typed answer, and keeps it; see ``ask``.
             limits: turns and time that this prompt may take, in the place of those of the session.
@@ -156,7 +157,7 @@ class AgentSession(SessionParts):
         images: Images = (),
         *,
         attachments: Sequence[Attachment] = (),
-        on_accepted: Callable[[], None] | None = None,
+        on_accepted: Callable[[Disposition], None] | None = None,
     ) -> None:
         """End what goes on and then ``prompt``.
 
@@ -164,7 +165,7 @@ class AgentSession(SessionParts):
             text: what the user wrote.
             images: pictures shown to the model.
             attachments: files.
-            on_accepted: called when nothing can refuse the prompt any more.
+            on_accepted: called with what becomes of the prompt when nothing can refuse it any more.
 
         Raises:
             SessionBusyError: It was aborted itself before it had begun.
@@ -546,10 +547,14 @@ class AgentSession(SessionParts):
         A run that is going on is aborted first.
 
         Raises:
-            CompactionError: There is nothing to compact, or it failed or was aborted.
+            CompactionError: There is nothing to compact, another compaction is going on, or it failed or was aborted.
             CredentialsError: No model can write the summary.
             SessionFileError: The file cannot be written. In each case the conversation is as it was.
         """
+        if self.is_compacting:
+            raise CompactionError(
+                "A compaction is going on already, and goes on. Wait for its end, or abort it before you start another."
+            )
         self.turns.request_abort()
         ticket = self.turns.ticket
         async with self.turns.admission():

@@ -87,6 +87,7 @@ class Toolbox:
         self._state = state
         self._lent: Mapping[str, Tool] = {}
         self._chosen: Sequence[str] | None = None
+        self._excluded: frozenset[str] = frozenset()
         self._final: Tool | None = None
 
     @property
@@ -96,7 +97,8 @@ class Toolbox:
         They are the session's own, those of extensions, and those lent.
         """
         final = {} if self._final is None else {self._final.spec.name: self._final}
-        return {**self.equipment.tools, **self._state.hooks.tools(), **self._lent, **final}
+        found = {**self.equipment.tools, **self._state.hooks.tools(), **self._lent}
+        return {name: tool for name, tool in found.items() if name not in self._excluded} | final
 
     @property
     def active(self) -> dict[str, Tool]:
@@ -120,6 +122,11 @@ class Toolbox:
     def system_prompt(self) -> str:
         """The system prompt with the active tools."""
         return self._state.settings.vault.hide(self.equipment.system_prompt(self.active.values()))
+
+    def exclude(self, names: Sequence[str]) -> None:
+        """Never offer tools of these names, whoever brings them."""
+        self._excluded = frozenset(names)
+        self.refresh()
 
     def choose(self, names: Sequence[str] | None) -> None:
         """Offer only these tools from the next request on, with ``None`` the usual ones.

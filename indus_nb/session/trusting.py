@@ -2,7 +2,8 @@
 
 What this module promises: a project is asked about once in a session, when somebody is there to answer; until the
 answer is yes nothing of it is used. A yes takes effect before the next prompt. Where the front end must not be held up
-(``in_background``), prompts that come before the answer go without the project.
+(``in_background``), prompts that come before the answer go without the project; one that comes behind it waits until
+the project is used.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ class Trusting:
         self._opened_in: Path | None = None
         self._adopt: Callable[[], Awaitable[None]] = _nothing
         self._settled: set[Path] = set()
+        self._deciding: asyncio.Task[bool] | None = None
+        """The question that is asked in the background, until its answer is recorded."""
+        self._question: str | None = None
+        self._due = False
+        """Whether a project was trusted that is not used yet."""
         self._asking = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started = False
@@ -103,6 +109,7 @@ class Trusting:
             starting: Whether extensions are not there yet.
         """
         self._started = self._started or not starting
+        await self._use_what_is_due()
         if self._trust is None or self._is_settled or not self._turns.idle:
             return
         take_effect = self._adopt if starting else self._take_effect
@@ -121,6 +128,14 @@ class Trusting:
                     await self._ask(take_effect)
         else:
             self._report()
+
+    async def _use_what_is_due(self) -> None:
+        """Use a project that the user has trusted in the background, though the answer has only just come in."""
+        if self._deciding is not None and self._question is not None and not self._ui.is_asking(self._question):
+            await self._deciding
+        if self._due and self._started and self._turns.idle:
+            self._due = False
+            await self._take_effect()
 
     @property
     def _is_settled(self) -> bool:
@@ -143,6 +158,7 @@ class Trusting:
         trust.decide(chosen, decision)
         self._forget(chosen)
         if self._started:
+            self._due = True
             await self._take_effect_when_idle()
         else:
             await self._adopt()
@@ -162,7 +178,8 @@ class Trusting:
     async def _is_answered(self, project: Project) -> bool:
         """Ask, and record the answer; returns whether there was one."""
         options = project.options()
-        chosen = await self._ui.select(self.question(project), list(options))
+        self._question = self.question(project)
+        chosen = await self._ui.select(self._question, list(options))
         if chosen is None or self._trust is None:
             return False
         self._trust.decide(project, options[chosen])
@@ -171,20 +188,26 @@ class Trusting:
 
     async def _ask_in_background(self, project: Project) -> None:
         ticket = self._turns.ticket
-        if await self._is_answered(project):
-            if project.trusted:
-                await self._take_effect_when_idle()
+        self._deciding = asyncio.create_task(self._is_decided(project))
+        if await self._deciding:
+            await self._take_effect_when_idle()
             self.look_again()  # there may be another one
         elif self._turns.aborted_since(ticket):
             self.look_again()
 
+    async def _is_decided(self, project: Project) -> bool:
+        try:
+            answered = await self._is_answered(project)
+            self._due = answered and project.trusted
+        finally:
+            self._deciding = None
+        return answered
+
     async def _take_effect_when_idle(self) -> None:
-        while True:
+        while self._due:
             await self._turns.wait_until_idle()
-            async with self._turns.admission():
-                if self._turns.idle:
-                    await self._take_effect()
-                    return
+            async with self._turns.admission():  # which settles first
+                pass
 
     async def _take_effect(self) -> None:
         await asyncio.shield(self._turns.begin(Activity.REPLACING, self._reload()))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from indus_nb.resources.loading import Resources
     from indus_nb.resources.projects import Project
     from indus_nb.resources.sandbox_settings import Sandboxes
+    from indus_nb.sandbox import Sandbox
     from indus_nb.session.job_reports import ReportedJobs
     from indus_nb.tools.files import FileQueue
 
@@ -89,7 +90,10 @@ class _Plan:
     def choose_tools(self, problems: list[str]) -> None:
         """Determine the tools that are offered unless the user chooses others."""
         self.usual_tools = usual_tools(self.loaded, problems)
-        self.tools = self.usual_tools if self.options.tools is None else self.options.tools
+        if self.options.tools is not None:
+            self.tools = self.options.tools
+        else:
+            self.tools = self.usual_tools if self.options.builtin_tools else ()
         # Offered only on request: a host or an extension may have a tool of that name.
         self.keeper = self.keeper or _todo_keeper(self.settings, self.tools)
         self.subagents = self.subagents or _subagents(self)
@@ -125,6 +129,7 @@ class _Plan:
         self.session = session
         if self.options.tools is not None:
             session.set_active_tools(self.options.tools)
+        session.toolbox.exclude(self.options.exclude_tools)
         session.watchers += [self.keeper] if self.keeper is not None else []
         if self.jobs is not None:
             self.jobs.attach(session, lambda: self.settings.jobs.start_turn)
@@ -263,8 +268,9 @@ def open_leading(options: SessionOptions, *, definable: bool) -> tuple[AgentSess
 
 
 def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) -> tuple[AgentSession, _Plan]:
-    if sum((options.session is not None, options.continue_last, options.no_session)) > 1:
-        raise UsageError("Choose one of --session, --continue and --no-session.")
+    named = (options.session is not None, options.session_id is not None, options.fork is not None)
+    if sum((*named, options.continue_last, options.no_session)) > 1:
+        raise UsageError("Choose one of --session, --session-id, --fork, --continue and --no-session.")
     check_limits(options)
     cwd = _working_directory(options, shared)
     agent_dir = agent_directory()
@@ -412,12 +418,16 @@ def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
             session.trusting.look_again()
         plan.looks_again = True
         settings, keeper = plan.settings, plan.keeper
-        if settings.mcp_servers and options.use_extensions:
-            from indus_nb.extensions.mcp_tools import mcp_extension
+        configured, sandboxes = settings.mcp_servers if options.use_extensions else {}, plan.sandboxes
 
-            sandboxes = plan.sandboxes
-            confined = mcp_extension(settings.mcp_servers, lambda cwd: sandboxes and sandboxes.of(cwd))
-            yield Source("mcpServers", "user", confined)
+        def confining(cwd: Path) -> Sandbox | None:
+            return sandboxes.of(cwd) if sandboxes is not None else None
+
+        for name, servers in (("mcpServers", configured), ("the client's MCP servers", options.mcp_servers)):
+            if servers:
+                from indus_nb.extensions.mcp_tools import mcp_extension
+
+                yield Source(name, "user", mcp_extension(servers, confining))
         if keeper is not None:
             yield Source("the to-do list", "user", keeper.extension(session))
         if settings.ttsr.enabled:
@@ -470,12 +480,12 @@ def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definab
         return shared.hooks or SessionHooks()
     make = partial(_extensions, session, plan)
     options = plan.options
-    if definable or plan.keeper is not None:
+    if definable or plan.keeper is not None or options.flags:
         return make()
     from indus_nb.extensions.standby import Standby
 
     def anything() -> bool:
-        if options.extensions or options.flags or "indus_nb.extensions.definitions" in sys.modules:
+        if options.extensions or options.mcp_servers or "indus_nb.extensions.definitions" in sys.modules:
             return True
         if plan.keeper is not None:  # a project brought it that was not trusted at first
             return True
@@ -529,6 +539,7 @@ def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], h
         system_prompt=options.system_prompt,
         append_system_prompt=(*options.append_system_prompt, INSTRUCTIONS),
         tools=tools,
+        exclude_tools=options.exclude_tools,
         no_session=store.path is None,
         session_dir=None if store.path is None else store.path.parent / "agents" / store.path.stem,
         use_extensions=False,

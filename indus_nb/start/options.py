@@ -12,6 +12,7 @@ from indus_nb.errors import UsageError
 from indus_nb.session.session import ApproveMode
 from indus_nb.session.state import SandboxMode
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, DEFAULT_TOOLS, TODO
+from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.resources.settings import LoadedSettings
@@ -25,11 +26,14 @@ class SessionOptions:
     ``model`` is an id, ``provider/id`` or a part of a name, with ``:level`` behind it for the thinking level if wanted.
     ``models`` are the ones to cycle through, ``*`` standing for anything, with ``:level`` behind it too; a new session
     starts with the first. ``tools`` are names, ``()`` for none.
-    ``system_prompt`` and ``append_system_prompt`` are texts or paths of text files. At most one of ``session`` (a path
-    or the beginning of an id), ``continue_last`` and ``no_session`` counts.
+    Without ``builtin_tools`` only those of extensions and clients are offered, and those that ``exclude_tools`` names
+    never are. ``system_prompt`` and ``append_system_prompt`` are texts or paths of text files. At most one of
+    ``session`` (a path or the beginning of an id), ``session_id`` (exactly that one, begun if there is none), ``fork``
+    (a copy of that path or id), ``continue_last`` and ``no_session`` counts.
 
     ``extensions`` are files, directories or functions ``setup(api)``, besides those found in the usual places unless
-    ``use_extensions`` is off; ``flags`` are what they find for their options. ``skills`` and ``prompt_templates`` are
+    ``use_extensions`` is off; ``flags`` are what they find for their options. ``mcp_servers`` are servers besides those
+    of the settings, as there. ``skills`` and ``prompt_templates`` are
     more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
     them. ``approve`` selects the tool calls that the user is asked about: ``never`` none, ``writes``
     those with effects, ``always`` all; ``usual_approve`` applies when neither this nor the settings set it.
@@ -58,12 +62,17 @@ class SessionOptions:
     system_prompt: str | None = None
     append_system_prompt: Sequence[str] = ()
     tools: Sequence[str] | None = None
+    builtin_tools: bool = True
+    exclude_tools: Sequence[str] = ()
     session: str | None = None
+    session_id: str | None = None
+    fork: str | None = None
     continue_last: bool = False
     no_session: bool = False
     session_dir: Path | str | None = None
     extensions: Sequence[Path | str | Callable[[Any], Any]] = ()
     use_extensions: bool = True
+    mcp_servers: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     flags: Mapping[str, bool | str] = field(default_factory=dict[str, bool | str])
     skills: Sequence[str] = ()
     use_skills: bool = True

@@ -13,7 +13,7 @@ from pathlib import Path
 from indus_nb.files import expand_user, keep_private, others_can_write
 from indus_nb.resources.settings import Settings, variable
 from indus_nb.start.options import SessionOptions
-from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory
+from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory, session_with_id
 
 
 class Stores:
@@ -50,6 +50,12 @@ class Stores:
         options = self._options
         if options.session is not None:
             return self.open(find_session(options.session, self.directory), self._cwd)
+        if options.fork is not None:
+            return SessionStore.read(find_session(options.fork, self.directory)).copy(self._cwd, self.directory)
+        if options.session_id is not None:
+            if known := session_with_id(options.session_id, [self.directory]):
+                return self.open(known, self._cwd)
+            return SessionStore.create(self._cwd, self.directory, session_id=options.session_id)
         if options.continue_last and (recent := most_recent_session(self.directory)):
             return self.open(recent, self._cwd)
         return self.new(self._cwd, parent)

@@ -200,6 +200,22 @@ async def test_a_kernel_that_was_gone_before_it_was_asked_is_not_waited_for(
     await gone.kernel.close()
 
 
+async def test_a_kernel_that_is_gone_is_said_to_be_gone_by_every_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = private_environment(tmp_path)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", environment["JUPYTER_RUNTIME_DIR"])
+    with Kernel(tmp_path, environment, id="aaaa-1") as killed:
+        named = Attached(await asyncio.to_thread(open_kernel, "aaaa-1", tmp_path))
+        assert await named.text("python", code="1 + 1") == "2\n"
+        killed.kill()
+        for connection in Path(environment["JUPYTER_RUNTIME_DIR"]).glob("kernel-*.json"):
+            connection.unlink()  # as a server does
+        for _ in range(2):
+            assert "is gone" in await named.failure("python", code="1 + 1")
+    await named.kernel.close()
+
+
 async def test_a_kernel_that_is_looked_for_late_may_come_and_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

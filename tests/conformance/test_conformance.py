@@ -129,7 +129,7 @@ def take_step(action: str, value: Any, process: RpcProcess, script: Script, api:
         case "wait", {"type": "response", "id": command_id}:
             process.answer_to(command_id)
         case "wait", {"type": "compaction_end"}:
-            process.wait("auto_compaction_end")  # the older name, which the default shape uses
+            process.wait(lambda frame: frame["type"].endswith("compaction_end"))  # with the older name by default
         case "wait", wanted:
             process.wait(lambda frame: includes(frame, wanted))
         case "quiet", seconds:

@@ -11,7 +11,7 @@ import outline
 import pytest
 from test_conformance import CASES, had_again
 
-from indus_nb.console.strict import DATA, EVENTS, MESSAGE, kept
+from indus_nb.console.strict import DATA, EVENTS, MESSAGE, STRICT
 
 # Every field that stands in the examples of the documents, wherever it stands there.
 _NAMES = """
@@ -70,11 +70,11 @@ def test_no_frame_holds_a_field_that_is_newer(frames: dict[str, list[dict[str, A
 def test_every_frame_is_as_the_table_says(frames: dict[str, list[dict[str, Any]]], name: str) -> None:
     for frame in frames[name]:
         if frame["type"] == "response":
-            assert kept(frame.get("data"), DATA.get(frame["command"])) == frame.get("data")
+            assert STRICT.kept(frame.get("data"), DATA.get(frame["command"])) == frame.get("data")
         else:
-            assert kept(frame, EVENTS[frame["type"]]) == frame
+            assert STRICT.kept(frame, EVENTS[frame["type"]]) == frame
             for partial in [frame.get("assistantMessageEvent", {}).get("partial")]:
-                assert kept(partial, MESSAGE) == partial
+                assert STRICT.kept(partial, MESSAGE) == partial
 
 
 def test_what_is_left_still_tells_the_conversation(frames: dict[str, list[dict[str, Any]]]) -> None:
@@ -87,13 +87,13 @@ def test_what_is_left_still_tells_the_conversation(frames: dict[str, list[dict[s
 def test_an_image_is_written_as_the_documents_write_it() -> None:
     message = {"role": "user", "content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
     source = {"type": "base64", "mediaType": "image/png", "data": "aGk="}
-    assert kept(message, MESSAGE)["content"] == [{"type": "image", "source": source}]
+    assert STRICT.kept(message, MESSAGE)["content"] == [{"type": "image", "source": source}]
 
 
 def test_what_the_documents_leave_open_is_kept() -> None:
     custom = {"role": "custom", "customType": "note", "content": "x", "display": True}
-    assert kept(custom, MESSAGE) == custom
+    assert STRICT.kept(custom, MESSAGE) == custom
     truncation = {"truncated": True, "totalLines": 3, "maxBytes": 9}
     result = {"content": [], "details": {"diff": "-1", "truncation": truncation}}
-    shown = kept({"type": "tool_execution_end", "result": result}, EVENTS["tool_execution_end"])["result"]
+    shown = STRICT.kept({"type": "tool_execution_end", "result": result}, EVENTS["tool_execution_end"])["result"]
     assert shown["details"] == {"diff": "-1", "truncation": {"truncated": True, "totalLines": 3}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from acp_process import AcpProcess
-from messages_api import Gate, HttpError, MessagesApi, Reply, SseError, Text, Thinking, ToolUse
+from messages_api import Cut, Gate, HttpError, MessagesApi, Reply, SseError, Text, Thinking, ToolUse
 from waiting import wait_until
 
 ARGUMENTS = ("--model", "claude-haiku-4-5", "--thinking", "off")
@@ -92,6 +93,72 @@ def test_what_a_client_is_shown_of_a_call_obeys_nothing_and_holds_no_key_that_is
     assert "echo '' [secret GITHUB_TOKEN] > x" in shown
     assert "plain-Value" not in shown
     assert "\\u001b" not in shown
+
+
+ENDS = {"completed", "failed"}
+
+
+def statuses(frames: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """What was shown of each call."""
+    shown: dict[str, list[str]] = {}
+    for frame in frames:
+        update = frame.get("params", {}).get("update", {})
+        if "status" in update:
+            shown.setdefault(update["toolCallId"], []).append(update["status"])
+    return shown
+
+
+LS = ToolUse("ls", {})
+WAITING = ToolUse("bash", {"command": "touch RAN; until [ -e GO ]; do sleep 0.05; done"})
+RETRIED = '{"retry": {"baseDelayMs": 1}}'
+RULE = "---\ncondition: whale\n---\nSpeak of fish.\n"
+
+
+@pytest.mark.parametrize(
+    ("way", "answer"),
+    [
+        ("steered", Reply(WAITING, LS)),
+        ("cancelled", Reply(WAITING, LS)),
+        ("cancelled while asked", Reply(WAITING, LS)),
+        ("cut", Reply(LS, Text("half", Cut()))),
+        ("failed", Reply(LS, Text("half", SseError("overloaded_error", "Overloaded")))),
+        ("stopped by a rule", Reply(LS, "Never say whale to me.")),
+    ],
+)
+def test_every_call_that_was_announced_ends_before_the_prompt_is_answered(
+    messages_api: MessagesApi, project: Path, tmp_path: Path, way: str, answer: Reply
+) -> None:
+    rules = tmp_path / "agent" / "rules"
+    rules.mkdir(parents=True)
+    (rules / "whale.md").write_text(RULE)
+    (tmp_path / "agent" / "settings.json").write_text(RETRIED)
+    messages_api.add(answer, Reply("Done."), Reply("Done."))
+    with AcpProcess(*ARGUMENTS, home=tmp_path, more=environment_of(messages_api)) as agent:
+        session = opened(agent, project)
+        agent.request("session/set_mode", sessionId=session, modeId="writes" if "asked" in way else "never")
+        prompt = say(agent, session, "go")
+        if way in ("steered", "cancelled"):
+            wait_until((project / "RAN").exists)
+        if way == "steered":
+            joined = say(agent, session, "stop that")
+            agent.request("session/set_mode", sessionId=session, modeId="never")
+            (project / "GO").touch()
+            agent.response(joined)
+        if "asked" in way:
+            agent.asked("session/request_permission")
+        if "cancelled" in way:
+            agent.notify("session/cancel", sessionId=session)
+        answered = agent.frames.index(agent.response(prompt))
+        shown = statuses(agent.frames[:answered])
+        agent.request("session/close", sessionId=session)
+        before = len(agent.frames)
+        agent.request("session/load", sessionId=session, cwd=str(project), mcpServers=[])
+        again = statuses(agent.frames[before:])
+    assert shown
+    assert [set(of_call) & ENDS for of_call in shown.values()] == [{of_call[-1]} for of_call in shown.values()]
+    assert {call: of_call[-1] for call, of_call in again.items()} == {
+        call: of_call[-1] for call, of_call in shown.items()
+    }
 
 
 def test_a_command_is_asked_about_and_shown_with_its_output(
@@ -353,6 +420,33 @@ def test_a_command_of_an_extension_asks_and_fails_in_plain_words(
         assert "\x1b" not in told
 
 
+def test_a_client_that_brings_mcp_servers_is_told_once_what_is_missing_for_them(tmp_path: Path, project: Path) -> None:
+    without_sdk = "import sys; sys.modules['mcp'] = None; from indus_nb.console.cli import main; main()"
+    server = {"name": "files", "command": "true", "args": [], "env": []}
+    with AcpProcess("--provider", "offline", home=tmp_path, program=(sys.executable, "-c", without_sdk)) as agent:
+        session = agent.request("session/new", cwd=str(project), mcpServers=[server])["sessionId"]
+        agent.response(say(agent, session, "hi"))
+        told = agent.text(session, "agent_thought_chunk")
+    assert told.count("cannot be imported") == 1
+    assert told.startswith("the client's MCP servers failed")
+    assert "settings" not in told
+
+
+def test_an_answer_about_the_project_counts_for_the_prompt_behind_it(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    (project / "AGENTS.md").write_text("Always say moo.")
+    messages_api.add(Reply("Moo."))
+    session = opened(agent, project)
+    request = agent.asked("session/request_permission")
+    option = request["params"]["options"][0]["optionId"]
+    answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"outcome": {"outcome": "selected", "optionId": option}}}
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]}
+    agent.send(answer, {"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": params})
+    assert agent.response("p")["result"]["stopReason"] == "end_turn"
+    assert "moo" in str(messages_api.requests[0].body["system"])
+
+
 def test_two_sessions_run_at_the_same_time(
     agent: AcpProcess, project: Path, tmp_path: Path, messages_api: MessagesApi
 ) -> None:
@@ -424,6 +518,15 @@ def test_a_model_that_fails_is_an_error_with_its_reason(
     assert "no such thing" in error["message"]
 
 
+def test_a_refusal_of_the_model_is_its_own_reason_to_stop_and_is_shown(
+    agent: AcpProcess, project: Path, messages_api: MessagesApi
+) -> None:
+    session = opened(agent, project)
+    messages_api.add(Reply("No", stop_reason="refusal", stop_details={"type": "refusal", "explanation": "Too risky."}))
+    assert agent.response(say(agent, session, "hi"))["result"]["stopReason"] == "refusal"
+    assert "Too risky." in agent.text(session)
+
+
 def test_a_missing_key_asks_to_sign_in(tmp_path: Path, project: Path) -> None:
     with AcpProcess("--provider", "anthropic", home=tmp_path) as agent:
         session = opened(agent, project)
@@ -445,6 +548,7 @@ def test_a_missing_key_asks_to_sign_in(tmp_path: Path, project: Path) -> None:
         (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":{"cwd":"/no/such/place"}}\n', -32602),
         (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":[1]}\n', -32602),
         (b'{"jsonrpc":"2.0","id":7,"method":"session/load","params":{"cwd":"/","sessionId":"../x.jsonl"}}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":"here"}\n', -32602),
         (b'{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"x","prompt":[]}}\n', -32002),
         (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":{"cwd":"/' + b"x" * 300 + b'"}}\n', -32602),
         (b'{"jsonrpc":"2.0","id":7,"method":"session/list","params":{"cwd":"/\\u0000"}}\n', -32602),
@@ -461,6 +565,7 @@ def test_what_cannot_be_done_is_an_error_and_nothing_else(agent: AcpProcess, lin
     agent.send(line)
     error = agent.seen(lambda frame: "error" in frame, since=before)["error"]
     assert error["code"] == code
+    assert "``" not in error["message"]
     assert agent.request("session/list")["sessions"] == []
 
 
@@ -483,13 +588,15 @@ def test_links_and_embedded_texts_reach_the_model(agent: AcpProcess, project: Pa
     session = opened(agent, project)
     messages_api.add(Reply("Read."))
     prompt = [
-        {"type": "text", "text": "Look at "},
+        {"type": "text", "text": "Look at"},
         {"type": "resource_link", "uri": f"file://{project}/a%20b.txt", "name": "a b.txt"},
+        {"type": "text", "text": "and"},
+        {"type": "text", "text": "roid"},
         {"type": "resource", "resource": {"uri": "file:///notes.md", "text": "the notes", "mimeType": "text/markdown"}},
     ]
     agent.request("session/prompt", sessionId=session, prompt=prompt)
     sent = str(messages_api.requests[-1].body["messages"][-1])
-    assert f'Look at @"{project}/a b.txt"' in sent
+    assert f'Look at @"{project}/a b.txt" android' in sent
     assert "the notes" in sent
 
 

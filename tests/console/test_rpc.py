@@ -63,7 +63,13 @@ def test_success_is_answered_before_the_first_event_and_ids_come_back(claude: Rp
     messages_api.add(Reply("Hi."))
     claude.send({"id": "p1", "type": "prompt", "message": "hi"})
     claude.wait("agent_settled")
-    assert claude.frames[0] == {"id": "p1", "type": "response", "command": "prompt", "success": True}
+    assert claude.frames[0] == {
+        "id": "p1",
+        "type": "response",
+        "command": "prompt",
+        "success": True,
+        "data": {"disposition": "started"},
+    }
     assert [frame["type"] for frame in claude.frames[1:3]] == ["agent_start", "turn_start"]
     assert claude.ask("get_last_assistant_text")["data"] == {"text": "Hi."}
 

@@ -187,6 +187,55 @@ def test_a_failed_compaction_changes_nothing(claude, messages_api):
     assert (texts(claude), data(claude, "get_entries")) == (before, entries)
 
 
+def test_a_prompt_is_answered_with_what_becomes_of_it(claude, messages_api):
+    gate = Gate()
+    messages_api.add(Reply(Text("One", gate)), Reply("Two."), Reply("Three."), Reply("Four."))
+    assert data(claude, "prompt", message="go") == {"disposition": "started"}
+    assert gate.reached.wait(60)
+    assert data(claude, "prompt", message="more", streamingBehavior="followUp") == {"disposition": "queued"}
+    assert data(claude, "steer", message="this") == {"disposition": "queued"}
+    assert data(claude, "follow_up", message="that") == {"disposition": "queued"}
+    gate.open()
+    claude.wait("agent_settled")
+    assert data(claude, "abort_and_prompt", message="again") == {"disposition": "started"}
+
+
+def test_what_waited_in_queues_is_told_when_another_session_takes_the_place(claude, messages_api):
+    gate = Gate()
+    messages_api.add(Reply(Text("One", gate)))
+    data(claude, "prompt", message="go")
+    assert gate.reached.wait(60)
+    data(claude, "follow_up", message="that")
+    data(claude, "steer", message="this")
+    assert data(claude, "new_session") == {"cancelled": False}
+    gate.open()
+    assert data(claude, "new_session") == {"cancelled": False}
+    replaced = [frame for frame in claude.frames if frame["type"] == "session_replaced"]
+    assert [frame.get("dropped") for frame in replaced] == [["this", "that"], None]
+
+
+def test_a_tree_that_is_too_deep_for_parsers_is_asked_for_as_a_list(start, tmp_path):
+    head = {
+        "type": "session",
+        "version": 3,
+        "id": "deep",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "cwd": str(tmp_path),
+    }
+    entries = [
+        {"type": "label", "id": f"{n:08x}", "parentId": f"{n - 1:08x}" if n else None, "timestamp": head["timestamp"]}
+        | {"targetId": "none", "label": "x"}
+        for n in range(3000)
+    ]
+    path = tmp_path / "deep.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in [head, *entries]))
+    process = start("--session", str(path))
+    answer = process.ask("get_tree")
+    assert not answer["success"]
+    assert '"flat": true' in answer["error"]
+    assert len(data(process, "get_tree", flat=True)["nodes"]) >= 3000
+
+
 def test_an_aborted_compaction_changes_nothing(claude, messages_api):
     messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
     say(claude, "first")

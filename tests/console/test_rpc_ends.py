@@ -112,6 +112,29 @@ def test_a_command_that_waited_for_the_session_begins_nothing_at_the_end(
     assert not alive
 
 
+SLOW = """
+import asyncio
+
+def setup(api):
+    @api.on("session_before_switch")
+    async def wait(event, ctx):
+        await asyncio.sleep(1000)
+"""
+
+
+def test_every_command_is_answered_once_also_when_an_extension_holds_the_end_up(
+    more: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    with RpcProcess(*ARGUMENTS, "-e", "slow.py", home=tmp_path, more=more) as process:
+        process.send({"id": "f", "type": "follow_up", "message": "later"}, {"id": "n", "type": "new_session"})
+        process.send({"id": "p", "type": "prompt", "message": "hi"}, {"id": "s", "type": "get_state"})
+        process.close_stdin()
+        assert process.wait_for_end() == 0
+    answers = [(frame["id"], frame["success"]) for frame in process.frames if frame["type"] == "response"]
+    assert sorted(answers) == [("f", True), ("n", False), ("p", False), ("s", True)]
+
+
 def test_a_signal_counts_also_when_standard_input_has_closed_before(
     messages_api: MessagesApi, more: dict[str, str], tmp_path: Path
 ) -> None:

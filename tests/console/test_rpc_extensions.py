@@ -225,6 +225,30 @@ def test_skills_templates_and_context_files_reach_the_model(
     assert said[1].endswith("to ten")
 
 
+def test_an_answer_about_the_project_counts_for_the_prompt_behind_it_and_none_holds_a_prompt_up(
+    messages_api: MessagesApi, more: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Always say moo.")
+    messages_api.add(*(Reply("Moo.") for _ in range(3)))
+    with start(tmp_path, more, "--no-session") as process:
+        dialog = process.wait(request("select"))
+        process.ask("prompt", message="before the answer")
+        process.wait("agent_settled")
+        process.send(
+            {"type": "extension_ui_response", "id": dialog["id"], "value": "Trust it for this session only"},
+            {"id": "p", "type": "prompt", "message": "behind it"},
+        )
+        process.wait("agent_settled")
+    with start(tmp_path, more, "--no-session") as process:
+        dialog = process.wait(request("select"))
+        process.send(
+            {"type": "extension_ui_response", "id": dialog["id"], "value": dialog["options"][0]},
+            {"id": "p", "type": "prompt", "message": "the first"},
+        )
+        process.wait("agent_settled")
+    assert ["moo" in json.dumps(each.body["system"]) for each in messages_api.requests] == [False, True, True]
+
+
 def test_a_client_is_told_what_a_command_offers_for_its_arguments(more: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "release.py"
     path.write_text("def setup(api):\n    api.register_command('release', print, complete=lambda typed: ['patch'])\n")

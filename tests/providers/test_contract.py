@@ -48,6 +48,7 @@ from indus_nb.messages import (
     ToolCall,
     ToolResultMessage,
     UserMessage,
+    for_model,
 )
 from indus_nb.providers import Context, Model, Provider, StreamOptions, ToolSpec
 from indus_nb.providers.anthropic import AnthropicProvider
@@ -340,6 +341,27 @@ async def test_odd_call_ids_are_renamed_alike_in_call_and_result(asked):
     assert called[-1] == "fine_id-1"
     longest = 40 if asked.api == "openai-completions" else 64
     assert all(0 < len(i) <= longest and i.replace("_", "").replace("-", "").isalnum() for i in called)
+
+
+async def test_calls_of_one_answer_that_have_the_same_id_are_told_apart(asked):
+    asked.server.add(Reply(*(ToolUse("ls", {"path": path}, id="same") for path in "abc")))
+    calls = (await asked.answer(tools=(LS,))).tool_calls
+    assert [call.arguments for call in calls] == [{"path": "a"}, {"path": "b"}, {"path": "c"}]
+    assert calls[0].id == "same"
+    assert len({call.id for call in calls} - {""}) == 3
+
+
+async def test_results_of_calls_that_have_the_same_id_belong_to_them_in_their_order(asked):
+    asked.server.add("x")
+    calls = [ToolCall(id=call_id, name="ls", arguments={"path": call_id}) for call_id in ("same", "other", "same")]
+    asking = AssistantMessage(content=calls, api="a", provider="b", model="c")
+    results = [result(call, TextContent(text=f"result {n}")) for n, call in enumerate(calls)]
+    await asked.answer(UserMessage(content="Hi"), asking, *for_model([asking, results[0], results[2], results[1]])[1:])
+    body = asked.server.requests[0].body
+    called, answered = call_ids(body)
+    assert len(set(called)) == 3
+    assert answered == [called[0], called[2], called[1]]
+    assert re.findall(r"result \d", json.dumps(body)) == ["result 0", "result 2", "result 1"]
 
 
 def call_ids(body: dict[str, Any]) -> tuple[list[str], list[str]]:

@@ -107,7 +107,7 @@ async def test_compactions_and_a_prompt_at_once_make_one_run(session: AgentSessi
     assert events[-1].type == "agent_settled"
 
 
-async def test_a_compaction_that_is_aborted_before_its_turn_came_changes_nothing(
+async def test_a_second_compaction_is_refused_and_not_paid_for(
     session: AgentSession, messages_api: MessagesApi
 ) -> None:
     gate = Gate()
@@ -117,13 +117,32 @@ async def test_a_compaction_that_is_aborted_before_its_turn_came_changes_nothing
     await session.prompt("second")
     going_on = asyncio.create_task(session.compact())
     await reached(gate)
+    asked = len(messages_api.requests)
+    with pytest.raises(CompactionError, match="going on already"):
+        await session.compact()
+    gate.open()
+    assert "A summary." in (await going_on).summary
+    assert len(messages_api.requests) <= asked + 1  # of a turn that is split
+
+
+async def test_a_compaction_that_is_aborted_before_its_turn_came_changes_nothing(
+    session: AgentSession, messages_api: MessagesApi
+) -> None:
+    gate = Gate()
+    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
+    messages_api.default = Reply(Text("A summary. ", gate))
+    await session.prompt("first")
+    await session.prompt("second")
+    first = next(entry.id for entry in session.store.entries if entry.type == "message")
+    going_on = asyncio.create_task(session.navigate(first, summarize=True))
+    await reached(gate)
     waiting = asyncio.create_task(session.compact())
     await asyncio.sleep(0)
     await session.abort()
     gate.open()
-    for compaction in (going_on, waiting):
-        with pytest.raises(CompactionError, match="cancelled"):
-            await compaction
+    await going_on
+    with pytest.raises(CompactionError, match="cancelled"):
+        await waiting
     assert [message.role for message in session.messages] == ["user", "assistant"] * 2
 
 

@@ -120,10 +120,7 @@ class AcpAgent:
             raise RpcError(INVALID_PARAMS, f"`cwd`: there is no directory {params.cwd}. Nothing was opened.")
         tools = AcpTools(self.peer, self._client)
         options = replace(self._options, cwd=cwd, session=None if path is None else str(path), client=tools)
-        if configs:
-            from indus_nb.extensions.mcp_tools import mcp_extension
-
-            options = replace(options, extensions=[*options.extensions, mcp_extension(configs)])
+        options = replace(options, mcp_servers=configs)
         if self._kernel is not None:
             from indus_nb.attached import working_in
 
@@ -131,7 +128,15 @@ class AcpAgent:
                 options = await asyncio.to_thread(working_in, self._kernel, options)
             except UsageError as error:
                 raise RpcError(INVALID_PARAMS, f"--kernel: {error}") from error
-        opened = AcpSession(open_session(options, definable=False), self.peer, self._writer, self._client, tools)
+        session = open_session(options, definable=False)
+        if options.flags:
+            try:
+                await session.load()
+                session.hooks.check_flags()
+            except BaseException:
+                session.close()
+                raise
+        opened = AcpSession(session, self.peer, self._writer, self._client, tools)
         self._sessions[opened.id] = opened
         opened.begin()
         return opened
@@ -275,6 +280,7 @@ async def serve(options: SessionOptions, descriptor_in: int, descriptor_out: int
                 await asyncio.wait(tuple(agent.peer.tasks))
     except TimeoutError:
         complain("a run did not end in time and was left")
+    await agent.peer.give_up()
     agent.peer.close()
     reading.cancel()
     await writer.close(1.0)

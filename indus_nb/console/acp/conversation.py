@@ -17,6 +17,7 @@ from indus_nb.console.acp.requests import ClientCapabilities, prompt_parts
 from indus_nb.console.stdio import FrameWriter
 from indus_nb.errors import IndusError
 from indus_nb.events import (
+    AgentEnd,
     AutoRetryStart,
     CompactionEnd,
     CompactionStart,
@@ -33,7 +34,7 @@ from indus_nb.events import (
     ToolExecutionStart,
     ToolExecutionUpdate,
 )
-from indus_nb.messages import AssistantMessage, ThinkingLevel, UserMessage
+from indus_nb.messages import AssistantMessage, ThinkingLevel, ToolResultMessage, UserMessage
 from indus_nb.session.dialogs import UiFrame
 from indus_nb.session.session import AgentSession, ApproveMode
 from indus_nb.session.stats import SessionStats
@@ -95,6 +96,7 @@ class AcpSession:
         self._reports: dict[str, ToolExecutionUpdate | None] = {}
         self._prompts: list[_OpenPrompt] = []
         self._aborting: asyncio.Task[None] | None = None
+        self._begun = False
         self._tasks: set[asyncio.Task[Any]] = set()
         session.subscribe(self._on_event)
         tools.attach(
@@ -178,6 +180,10 @@ class AcpSession:
             raise RpcError(INTERNAL_ERROR, prompt.problem)
         if answer is None or answer is prompt.before:
             return {"stopReason": "end_turn"}  # a command, which the model was not asked
+        if answer.refused:
+            self._say("agent_message_chunk", f"{answer.error_message}\n")
+            self._flush()
+            return {"stopReason": "refusal", "usage": _usage(self.session.stats())}
         if answer.stop_reason == "error":
             raise RpcError(INTERNAL_ERROR, answer.error_message or "The model's answer failed.")
         return {"stopReason": _STOP_REASONS[answer.stop_reason], "usage": _usage(self.session.stats())}
@@ -217,6 +223,7 @@ class AcpSession:
         except IndusError as error:
             _log.warning("The session could not be started: %s", error)
             return
+        self._begun = True
         self._calls.tools = self.session.all_tools
         for problem in self.session.all_problems:
             self._say("agent_thought_chunk", f"{problem}\n")
@@ -348,9 +355,15 @@ class AcpSession:
             case MessageStart():
                 self._flush()
                 self._message_id = random_hex(16)
-            case MessageEnd(message=AssistantMessage()):
-                self._unfinished.clear()
-                self._show_usage()
+            case MessageEnd(message=AssistantMessage() as answer):
+                self._end_answer(answer)
+            case MessageEnd(message=ToolResultMessage() as result) if result.tool_call_id in self._calls.open:
+                # It was skipped, or there would have been the end of an execution.
+                self.update(
+                    self._calls.ended(result.tool_call_id, result.tool_name, result.content, failed=result.is_error)
+                )
+            case AgentEnd():
+                self._abandon_calls()
             case AutoRetryStart():
                 wait = f"Trying again in {event.delay_ms / 1000:g} s ({event.attempt} of {event.max_attempts})."
                 self._say("agent_thought_chunk", f"The model failed ({event.error_message}). {wait}\n")
@@ -358,7 +371,7 @@ class AcpSession:
                 self._say("agent_thought_chunk", "The conversation has grown too long: its older part is summarised.\n")
             case CompactionEnd(result=None, error_message=str(problem)):
                 self._say("agent_thought_chunk", f"{problem}\n")
-            case ExtensionError():
+            case ExtensionError() if self._begun:  # what is wrong at the start is told once, when it has ended
                 self._say("agent_thought_chunk", plain(f"An extension failed on {event.event}: {event.error}\n"))
             case SessionSaveFailed():
                 self._say("agent_thought_chunk", f"{event.error}\n")
@@ -381,6 +394,16 @@ class AcpSession:
             case _:
                 pass
         return self._writer.wait_for_reader() if self._writer.far_behind else None
+
+    def _end_answer(self, answer: AssistantMessage) -> None:
+        self._unfinished.clear()
+        self._show_usage()
+        if answer.stop_reason in ("error", "aborted"):
+            self._abandon_calls()
+
+    def _abandon_calls(self) -> None:
+        for update in self._calls.abandoned():
+            self.update(update)
 
     def _report(self, event: ToolExecutionUpdate) -> None:
         """Show what a call has printed so far, some times a second: each time it is all of it."""

@@ -37,6 +37,7 @@ _CODES: tuple[tuple[type[IndusError], int], ...] = (
     (SessionFileError, INTERNAL_ERROR),
     (UsageError, INVALID_PARAMS),
 )
+_GIVING_UP_SECONDS = 0.2
 _log = logging.getLogger("indus_nb")
 
 
@@ -218,6 +219,13 @@ class Peer:
         finally:
             del self._asked[request_id]
 
+    async def give_up(self) -> None:
+        """End what is still carried out, so that it is answered."""
+        for task in self.tasks:
+            task.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=_GIVING_UP_SECONDS)
+
     def close(self) -> None:
         """End all requests of ours: the other end is gone."""
         self._closed = True
@@ -274,6 +282,10 @@ def _is_id(value: object) -> bool:
 
 def _parsed(method: str, known: Method, params: object) -> WireModel:
     """The parameters; raises ``RpcError`` for wrong ones."""
+    if not (params is None or isinstance(params, dict)):
+        raise RpcError(
+            INVALID_PARAMS, f"Invalid parameters of {method}: `params` is to be an object. Nothing was done."
+        )
     try:
         return known.params.model_validate({} if params is None else params)
     except late_models.ValidationError as error:

@@ -123,26 +123,26 @@ def prompt_parts(blocks: Sequence[JsonObject]) -> tuple[str, list[ImageContent],
     Raises:
         RpcError: A block is of a kind that no model here is given, or is no such block.
     """
-    texts: list[str] = []
+    text, was_link = "", False
     images: list[ImageContent] = []
     attachments: list[Attachment] = []
     for number, block in enumerate(blocks):
         match block:
-            case {"type": "text", "text": str(text)}:
-                texts.append(text)
+            case {"type": "text", "text": str(said)}:
+                text, was_link = _joined(text, said, apart=was_link), False
             case {"type": "image", "data": str(data), "mimeType": str(kind)}:
                 images.append(_image(data, kind, number))
             case {"type": "resource_link", "uri": str(uri)}:
-                texts.append(_link(uri, block.get("name")))
-            case {"type": "resource", "resource": {"uri": str(uri), "text": str(text), **more}}:
+                text, was_link = _joined(text, _link(uri, block.get("name")), apart=True), True
+            case {"type": "resource", "resource": {"uri": str(uri), "text": str(inner), **more}}:
                 kind = more.get("mimeType")
                 attachments.append(
                     Attachment(
                         id=uri,
                         file_name=_path_of(uri) or uri,
                         mime_type=kind if isinstance(kind, str) else "text/plain",
-                        size=len(text),
-                        extracted_text=text,
+                        size=len(inner),
+                        extracted_text=inner,
                     )
                 )
             case {"type": "resource", "resource": {"uri": str(), "blob": str(data), "mimeType": str(kind)}}:
@@ -154,7 +154,12 @@ def prompt_parts(blocks: Sequence[JsonObject]) -> tuple[str, list[ImageContent],
                     f"Block {number} of the prompt is of type {shown!r} or lacks what that needs: send text, image, "
                     "resource_link, or resource with a text. Nothing was sent.",
                 )
-    return "".join(texts), images, attachments
+    return text, images, attachments
+
+
+def _joined(before: str, text: str, *, apart: bool) -> str:
+    touch = bool(before and text) and not (before[-1].isspace() or text[0].isspace())
+    return f"{before}{' ' if apart and touch else ''}{text}"
 
 
 def _image(data: str, kind: str, number: int) -> ImageContent:

@@ -38,6 +38,7 @@ _KINDS = {
     "todo": "think",
 }
 """The tools whose kind a client shows with a sign; all others are ``other``."""
+_ABANDONED = [TextContent(text="Not run: the answer ended before this call started.")]
 _CHANGES_FILES = ("write", "edit")
 _MAX_TITLE_CHARACTERS = 200
 _MAX_DIFF_BYTES = 256 * 1024
@@ -97,6 +98,8 @@ class Calls:
         self._before: dict[str, tuple[Path, str | None]] = {}
         self._changed: dict[str, tuple[Path, str | None, str]] = {}
         self._terminals: dict[str, str] = {}
+        self.open: dict[str, str] = {}
+        """The calls that the client was shown and that have not ended, with their tools."""
 
     def announced(self, call_id: str, name: str) -> JsonObject:
         """The update for a call whose arguments are still written.
@@ -108,6 +111,7 @@ class Calls:
         Returns:
             The update.
         """
+        self.open[call_id] = name
         return {
             "sessionUpdate": "tool_call",
             "toolCallId": call_id,
@@ -128,6 +132,7 @@ class Calls:
             The update.
         """
         self.running = call_id
+        self.open[call_id] = name
         if name in _CHANGES_FILES and (path := self._path(arguments)) is not None:
             self._before[call_id] = (path, _small_text(path))
         return {**self.described(call_id, name, arguments), "status": "in_progress"}
@@ -213,6 +218,7 @@ class Calls:
         Returns:
             The update, with what it changed in a file.
         """
+        self.open.pop(call_id, None)
         if self.running == call_id:
             self.running = None
         terminal = self._terminals.pop(call_id, None)
@@ -230,6 +236,10 @@ class Calls:
             "status": "failed" if failed else "completed",
             "content": shown,
         }
+
+    def abandoned(self) -> list[JsonObject]:
+        """The updates for calls that were shown and will not be carried out any more."""
+        return [self.ended(call_id, name, _ABANDONED, failed=True) for call_id, name in [*self.open.items()]]
 
     def _path(self, arguments: JsonObject) -> Path | None:
         path = arguments.get("path")
@@ -273,17 +283,30 @@ def replayed(messages: Sequence[Message], calls: Calls) -> Iterator[JsonObject]:
     Yields:
         The updates.
     """
+    unanswered: dict[str, str] = {}
+
+    def close() -> Iterator[JsonObject]:
+        for call_id, name in unanswered.items():
+            if call_id not in calls.open:
+                yield calls.ended(call_id, name, _ABANDONED, failed=True)
+        unanswered.clear()
+
     for message in messages:
         message_id = random_hex(16)
+        if not isinstance(message, ToolResultMessage):
+            yield from close()
         if isinstance(message, UserMessage):
             content = [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
             yield from (chunk("user_message_chunk", block, message_id) for block in blocks(content))
         elif isinstance(message, AssistantMessage):
             yield from _replayed_answer(message, calls, message_id)
+            unanswered.update((call.id, call.name) for call in message.tool_calls)
         elif isinstance(message, ToolResultMessage):
+            unanswered.pop(message.tool_call_id, None)
             yield calls.ended(message.tool_call_id, message.tool_name, message.content, failed=message.is_error)
             if (plan := plan_of(message.tool_name, message.details)) is not None:
                 yield plan
+    yield from close()
 
 
 def _replayed_answer(message: AssistantMessage, calls: Calls, message_id: str) -> Iterator[JsonObject]:

@@ -27,6 +27,7 @@ from indus_nb.notebook.view.transcript import Prose, Transcript
 from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut
 from indus_nb.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame, asked_in
+from indus_nb.session.queues import Disposition
 from indus_nb.session.session import AgentSession
 from indus_nb.storage import SessionInfo
 from indus_nb.tools.truncate import size_text
@@ -191,7 +192,7 @@ class PanelRequests:
         accepted = False
         self.preparing += 1
 
-        def accept() -> None:
+        def accept(_: Disposition = "handled") -> None:
             nonlocal accepted
             accepted = True
             self.preparing -= 1

@@ -1,0 +1,96 @@
+"""What ``--wire pi`` may hold: the events and fields of pi 0.73, for clients that know no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from indus_nb.console.shapes import Dialect, Given, Kinds, Shape, fields
+
+_PRICES = "input output cacheRead cacheWrite"
+_USAGE = fields(f"{_PRICES} totalTokens", cost=fields(f"{_PRICES} total"))
+_MODEL = fields(
+    "id name api provider baseUrl reasoning input contextWindow maxTokens thinkingLevelMap headers compat",
+    cost=fields(_PRICES),
+)
+_BLOCK = Kinds(
+    "type",
+    {
+        "text": fields("type text textSignature"),
+        "thinking": fields("type thinking thinkingSignature redacted"),
+        "toolCall": fields("type id name arguments thoughtSignature"),
+        "image": fields("type data mimeType"),
+    },
+)
+_MESSAGE = Kinds(
+    "role",
+    {
+        "user": fields("role timestamp", content=[_BLOCK]),
+        "assistant": fields(
+            "role api provider model stopReason errorMessage responseId timestamp", content=[_BLOCK], usage=_USAGE
+        ),
+        "toolResult": fields("role toolCallId toolName details isError timestamp", content=[_BLOCK]),
+        "bashExecution": Given(
+            fields("role command output exitCode cancelled truncated fullOutputPath excludeFromContext timestamp")
+        ),
+    },
+)
+_OUTPUT = fields("details", content=[_BLOCK])
+_COMPACTION = fields("summary firstKeptEntryId tokensBefore details")
+_BLOCK_EVENT = "type contentIndex partial"
+_UPDATE = Kinds(
+    "type",
+    {
+        "text_start": fields(_BLOCK_EVENT),
+        "text_delta": fields(f"{_BLOCK_EVENT} delta"),
+        "text_end": fields(f"{_BLOCK_EVENT} content"),
+        "thinking_start": fields(_BLOCK_EVENT),
+        "thinking_delta": fields(f"{_BLOCK_EVENT} delta"),
+        "thinking_end": fields(f"{_BLOCK_EVENT} content"),
+        "toolcall_start": fields(_BLOCK_EVENT),
+        "toolcall_delta": fields(f"{_BLOCK_EVENT} delta"),
+        "toolcall_end": fields(_BLOCK_EVENT, toolCall=_BLOCK),
+    },
+)
+_EVENTS: Mapping[str, Shape] = {
+    "session": fields("type version id timestamp cwd parentSession"),
+    "agent_start": fields("type"),
+    "agent_end": fields("type", messages=[_MESSAGE]),
+    "turn_start": fields("type"),
+    "turn_end": fields("type", message=_MESSAGE, toolResults=[_MESSAGE]),
+    "message_start": fields("type", message=_MESSAGE),
+    "message_update": fields("type", message=_MESSAGE, assistantMessageEvent=_UPDATE),
+    "message_end": fields("type", message=_MESSAGE),
+    "tool_execution_start": fields("type toolCallId toolName args"),
+    "tool_execution_update": fields("type toolCallId toolName args", partialResult=_OUTPUT),
+    "tool_execution_end": fields("type toolCallId toolName isError", result=_OUTPUT),
+    "queue_update": fields("type steering followUp"),
+    "compaction_start": fields("type reason"),
+    "compaction_end": Given(fields("type reason aborted willRetry errorMessage", result=_COMPACTION)),
+    "auto_retry_start": fields("type attempt maxAttempts delayMs errorMessage"),
+    "auto_retry_end": Given(fields("type success attempt finalError")),
+    "session_info_changed": fields("type name"),
+    "thinking_level_changed": fields("type level"),
+    "extension_error": fields("type extensionPath event error"),
+}
+_ANSWERS: Mapping[str, Shape] = {
+    "get_state": Given(
+        fields(
+            "thinkingLevel isStreaming isCompacting steeringMode followUpMode sessionFile sessionId sessionName "
+            "autoCompactionEnabled messageCount pendingMessageCount",
+            model=_MODEL,
+        )
+    ),
+    "get_messages": fields("", messages=[_MESSAGE]),
+    "get_last_assistant_text": Given(fields("text")),
+    "set_model": _MODEL,
+    "cycle_model": fields("thinkingLevel isScoped", model=_MODEL),
+    "get_available_models": fields("", models=[_MODEL]),
+    "compact": _COMPACTION,
+    "bash": fields("output exitCode cancelled truncated fullOutputPath"),
+    "get_session_stats": fields(
+        "sessionFile sessionId userMessages assistantMessages toolCalls toolResults totalMessages cost contextUsage",
+        tokens=fields(f"{_PRICES} total"),
+    ),
+}
+
+PI = Dialect(_EVENTS, _ANSWERS, _MESSAGE, _BLOCK, _UPDATE, newer_compaction=True)
