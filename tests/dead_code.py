@@ -23,7 +23,7 @@ DECLARATIONS = [ROOT / "indus_nb" / "notebook" / "page" / name for name in ("pro
 """Modules whose classes are typed dictionaries: the keys are written as strings."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
-        *("visit_*", "__call__", "__getattr__", "__bases__", "path_stats", "model_config"),
+        *("visit_*", "__call__", "__getattr__", "path_stats", "model_config"),
         *("field_title_should_be_set", "decimal_schema"),
         "IndusPersona",  # an entry point
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
@@ -49,7 +49,7 @@ USED_UNSEEN = {
         *("agent_source", "parent_tool_call_id"),
     ),
     "called by asyncio on a protocol": (
-        *("connection_made", "data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),
+        *("data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),
     ),
     "called by the parser of HTML": ["handle_data", "handle_endtag", "handle_starttag"],
 }
