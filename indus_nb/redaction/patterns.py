@@ -80,6 +80,10 @@ def _is_mixed(value: str) -> bool:
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
+def _is_mixed_value(value: str) -> bool:
+    return _is_mixed(value) and not _is_place(value)
+
+
 class _Shape(NamedTuple):
     """How one kind of secret looks: its name, texts of which every one holds one, and its pattern.
 
@@ -168,7 +172,7 @@ _SHAPES = (
         ("-key ", "-token ", "-password ", "-secret "),
         r"(?<!\S)--?(?:[\w-]{0,40}-)?(?:(?:api|app|access|auth|account|master|license|secret)-key|token|password|secret)"
         r"[ \t]{1,9}[\"']?([^\s\"'`;|&)$<>{%\[(=-][^\s\"'`;|&)]{7,500})",
-        lambda value: _is_mixed(value) and not _is_place(value),
+        _is_mixed_value,
     ),
     _Shape("discord-token", ("discord", "Discord", "DISCORD", "Bot "), r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"),
     _Shape(  # .netrc, on one line or on lines of its own
@@ -176,7 +180,7 @@ _SHAPES = (
         ("machine ", "password "),
         r"(?m)(?:\bmachine[ \t]+\S{1,200}[ \t][^\n]{0,300}?\b|^[ \t]{0,40})(?<!\[secret )password[ \t]+"
         r"(\S{6,200})[ \t\r]{0,40}$",
-        lambda value: _is_mixed(value),
+        _is_mixed,
     ),
     _Shape(  # .pgpass: by its port, for paths with numbers of lines look alike
         "password",
