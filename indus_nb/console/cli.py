@@ -143,7 +143,6 @@ def _typed_answer(schema: str | None) -> FinalAnswer | None:
 async def _print_diagnosis(options: argparse.Namespace) -> int:
     from indus_nb.doctor import diagnosis
 
-    options.no_session = options.session is None and not options.continue_last
     session, _, descriptor_out = await _open(options)
     with session, os.fdopen(descriptor_out, "w", encoding="utf-8", errors="backslashreplace") as out:
         out.writelines(f"{line}\n" for line in diagnosis(session))
