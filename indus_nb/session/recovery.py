@@ -80,6 +80,16 @@ class Recovery:
             await self._make_room(run)
         return False
 
+    def end_run(self, run: Run, reason: str) -> None:
+        """End a run, and a compaction that it waits for.
+
+        Args:
+            run: The run.
+            reason: Why, as its last answer says it.
+        """
+        run.abort.request(reason)
+        self._compactor.abort.request()
+
     async def on_message_end(self, message: Message) -> None:
         """End retrying with the first good answer."""
         if self._attempt and is_good_answer(message):

@@ -150,7 +150,8 @@ class Runs:
             watchers=[*watchers, limits],
             vault=settings.vault,
         )
-        limits.end, limits.refusal, limits.final = run.abort.request, lambda: budget.refusal(0), answer
+        limits.end, limits.final = partial(self._recovery.end_run, run), answer
+        limits.refusal = lambda: budget.refusal(0)
         return run
 
     def _require(self, tool: str) -> None:

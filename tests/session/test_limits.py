@@ -79,6 +79,21 @@ async def test_a_prompt_that_takes_too_long_ends_and_keeps_what_arrived(home: Pa
             session.answer_or_raise()
 
 
+async def test_a_prompt_that_takes_too_long_waits_for_no_compaction_either(
+    home: Path, messages_api: MessagesApi
+) -> None:
+    settings = {"compaction": {"keepRecentTokens": 1, "reserveTokens": 2000}}
+    (home / "agent").mkdir(exist_ok=True)
+    (home / "agent/settings.json").write_text(json.dumps(settings))
+    messages_api.add(Reply(Text("one ")), Reply(Text("two "), usage={"input_tokens": 199_500}))
+    messages_api.default = lambda _: Reply(Text("a summary", Gate()))
+    with opened(home, timeout=1.0) as session:
+        await session.prompt("look")
+        await asyncio.wait_for(session.prompt("look again"), 20)
+        assert len(messages_api.requests) > 2  # the summary was asked for
+        assert session.last_text == "two "
+
+
 @pytest.mark.parametrize("option", ["max_cost", "max_turns", "timeout"])
 def test_a_limit_that_is_none_is_rejected_before_anything(home: Path, option: str) -> None:
     with pytest.raises(UsageError, match=f"{option} is a number above zero"):
