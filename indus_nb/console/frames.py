@@ -12,12 +12,9 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal, assert_never, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, assert_never, cast
 
-from indus_nb.console.as_pi import PI
-from indus_nb.console.shapes import Dialect
-from indus_nb.console.strict import STRICT
 from indus_nb.events import (
     CompactionEnd,
     CompactionStart,
@@ -47,10 +44,24 @@ from indus_nb.streaming import (
 )
 from indus_nb.wire import JsonObject, dump
 
+if TYPE_CHECKING:
+    from indus_nb.console.shapes import Dialect
+
 Wire = Literal["snapshot", "delta", "strict", "pi", "omp"]
-DIALECTS: Mapping[str, Dialect] = {"strict": STRICT, "pi": PI}
-"""The shapes of which each event and field is listed."""
 _Part = Literal["message", "block", "update"]
+
+
+def dialect_of(wire: Wire) -> Dialect | None:
+    """Return what a shape lists of which each event and field is listed; ``None`` for the others."""
+    if wire == "strict":
+        from indus_nb.console.strict import STRICT  # few clients ask for either
+
+        return STRICT
+    if wire == "pi":
+        from indus_nb.console.as_pi import PI
+
+        return PI
+    return None
 
 
 class FrameEncoder:
@@ -64,7 +75,7 @@ class FrameEncoder:
 
     def __init__(self, wire: Wire = "snapshot") -> None:
         self._wire: Wire = wire
-        self._dialect = DIALECTS.get(wire)
+        self._dialect = dialect_of(wire)
         self._answer: _EncodedAnswer | None = None
 
     def encode(self, event: SessionEvent) -> bytes | None:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from indus_nb import late_models
-from indus_nb.console.frames import DIALECTS, Wire
+from indus_nb.console.frames import Wire, dialect_of
 from indus_nb.console.intake import carry_out
 from indus_nb.console.rpc import RpcServer
 from indus_nb.console.stdio import FrameWriter, on_signals
@@ -40,7 +40,7 @@ def _host(writer: FrameWriter) -> Host:
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def show(frame: UiFrame) -> None:
-        left_out = (SetWorkingMessage, DialogChanged, *([Cancel] if writer.wire in DIALECTS else []))
+        left_out = (SetWorkingMessage, DialogChanged, *([] if dialect_of(writer.wire) is None else [Cancel]))
         if isinstance(frame, left_out):
             return
         line = dump(frame)

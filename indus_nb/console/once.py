@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from indus_nb.console.frames import DIALECTS, Wire
+from indus_nb.console.frames import Wire, dialect_of
 from indus_nb.console.stdio import FrameWriter, complain, on_signals
 from indus_nb.errors import IndusError, RunFailedError, UsageError
 from indus_nb.events import (
@@ -79,7 +79,7 @@ async def answer_all(
 
     writer = FrameWriter(descriptor_out, wire, on_broken=lambda: end(1))
     if mode == "json":
-        header, dialect = session.store.header, DIALECTS.get(wire)
+        header, dialect = session.store.header, dialect_of(wire)
         writer.send_line(dump(header) if dialect is None else dialect.json(header, dialect.events["session"]))
         session.subscribe(writer.send)
     else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from indus_nb import late_models
 from indus_nb.console import commands
 from indus_nb.console.commands import Command
-from indus_nb.console.frames import DIALECTS
+from indus_nb.console.frames import dialect_of
 from indus_nb.console.host_tools import HostTools
 from indus_nb.console.stdio import FrameWriter, LineTooLongError, complain
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
@@ -183,7 +183,7 @@ class RpcServer:
         self._respond(command_id, name, error=text)
 
     def _respond(self, command_id: str | int | None, name: str, *, data: Any = None, error: str | None = None) -> None:
-        dialect = DIALECTS.get(self._writer.wire)
+        dialect = dialect_of(self._writer.wire)
         frame: JsonObject = {} if command_id is None else {"id": command_id}
         frame |= {"type": "response", "command": name, "success": error is None}
         if error is not None:
@@ -254,7 +254,7 @@ class RpcServer:
 
     def _disposed(self, disposition: Disposition) -> JsonObject | None:
         """What a message that was accepted is answered with, in shapes whose clients take fields they do not know."""
-        return {"disposition": disposition} if self._writer.wire not in DIALECTS else None
+        return {"disposition": disposition} if dialect_of(self._writer.wire) is None else None
 
     async def _steer(self, command: commands.Steer) -> JsonObject | None:
         await self._session.steer(command.message, command.images, command.attachments)
