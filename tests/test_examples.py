@@ -570,6 +570,7 @@ def test_the_page_names_every_example_and_every_method_of_the_api() -> None:
         "cancel_all",
         "clear",
         "has_host",
+        "is_asking",
     }
     assert [name for name in sorted(names) if not re.search(rf"[`.]{name}\b", page)] == []
 

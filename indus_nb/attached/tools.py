@@ -115,7 +115,7 @@ class AttachedKernel:
         what = "taken back" if verb == "undo" else "done once more, without running it again,"
         told = f"The user has {what} what your last calls of python changed in the kernel: {said['value']}."
         api.send_message("undo", told, display=False)
-        ctx.ui.notify(f"As {'before' if verb == 'undo' else 'after it'}: {said['value']}.")
+        ctx.ui.notify(f"{'Taken back' if verb == 'undo' else 'Done once more'}: {said['value']}.")
 
     def tools(self) -> list[Tool]:
         """Make the tools; outside of a session no call becomes a job."""

@@ -72,17 +72,22 @@ def test_a_killed_worker_ends_its_rows_with_a_sentence_and_a_new_engine_asks_the
     messages_api: MessagesApi, tmp_path: Path
 ) -> None:
     flag = str(tmp_path / "killed")
+    (tmp_path / "hold").touch()
+    hold = str(tmp_path / "hold")
 
     @agent.tool
     def fatal(text: str) -> str:
-        """Kill the worker, once."""
+        """Kill the worker, once; the other one goes no further than it was until it is ended."""
         import os
         import signal
+        import time
         from pathlib import Path
 
         if text == "6" and not Path(flag).exists():
             Path(flag).touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        while int(text) > 7 and Path(hold).exists():
+            time.sleep(0.01)
         return f"<{text}>"
 
     server = Calling.on(messages_api, "fatal")
@@ -100,6 +105,7 @@ def test_a_killed_worker_ends_its_rows_with_a_sentence_and_a_new_engine_asks_the
     lost = sum(row.error is not None for row in done.rows)
     # Rows that the engine did not answer have paid for one request each.
     assert len(messages_api.requests) == 2 * ended + lost
+    (tmp_path / "hold").unlink()
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         again = done.retry(over=pool)
     assert list(again) == [f"<{number}>" for number in range(40)]

@@ -192,14 +192,19 @@ def test_rows_have_the_settings_with_which_the_first_one_began(messages_api: Mes
     assert list(agent.map("{item}", ["one", "two", "three"], parallel=1)) == ["<one>", "<two>", "<three>"]
 
 
-def test_the_keys_of_a_file_beside_the_data_are_not_in_the_sessions_of_rows(messages_api: MessagesApi) -> None:
+def test_the_keys_of_a_file_beside_the_data_are_not_in_the_sessions_of_rows(
+    messages_api: MessagesApi, home: Path
+) -> None:
+    settings = home / "agent" / "settings.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "defaultTrust": "always"}))
     answer_with(messages_api, echo)
-    Path(".env").write_text("TEST_TOKEN=0123456789abcdef01\n")
-    done = agent.map("{item}", ["first", "say 0123456789abcdef01"], parallel=1)
+    secret = "q7Zt0Kx4Vw9Lm2Rb8Ns5"
+    Path(".env").write_text(f"TEST_TOKEN={secret}\n")
+    done = agent.map("{item}", ["first", f"say {secret}"], parallel=1)
     assert list(done) == ["<first>", "<say [secret TEST_TOKEN of .env]>"]
     session = done.rows[1].session
     assert session is not None
-    assert "0123456789abcdef01" not in Path(session).read_text()
+    assert secret not in Path(session).read_text()
 
 
 def test_what_fails_is_a_value_and_is_asked_again_on_request(messages_api: MessagesApi) -> None:
