@@ -437,7 +437,7 @@ class Conversations:
 
         async def move(cell: CellWork) -> None:
             moved = await self.taking_back.move(session, wanted)
-            cell.left = blocks.notice(f"{said}: {moved}. %agent {again} turns that around.")
+            cell.left = blocks.notice(f"{said}: {moved}. `%agent {again}` turns that around.")
 
         self._run(session.start)  # which knows what earlier kernels did
         self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)

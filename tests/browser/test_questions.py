@@ -51,6 +51,7 @@ def waiting(notebook: Notebook, number: int = 1) -> Locator:
 
 
 def button(dialog: Locator, name: str) -> Locator:
+    """A button that takes answers."""
     found = dialog.get_by_role("button", name=name, exact=True)
     expect(found).to_be_enabled()
     return found

@@ -70,5 +70,5 @@ def test_a_command_that_writes_the_open_notebook_is_told_from_the_page_that_save
     expect(notebook.cell(2)).to_contain_text("open.ipynb, a notebook that is open, was written as a file")
     notebook.run(3)
     notebook.wait_until_run(3)
-    expect(notebook.cell(3)).to_contain_text("As before: open.ipynb")
+    expect(notebook.cell(3)).to_contain_text("Taken back: open.ipynb")
     assert path.read_bytes() == saved

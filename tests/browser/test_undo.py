@@ -182,4 +182,4 @@ def test_after_a_restart_the_first_undo_waits_for_the_page_that_has_the_cells(
     notebook.wait_until_run(0)
     notebook.run(3)
     expect(notebook.cell(2)).to_contain_text("%agent undo")
-    expect(notebook.cell(2)).to_contain_text("As before: ")
+    expect(notebook.cell(2)).to_contain_text("Taken back: ")

@@ -998,6 +998,7 @@ class Reading {
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
 const EARLY = "That key came too early to count: press it again.";
+const MOVED = "The buttons moved just then: click again.";
 
 class Dialogs {
   constructor(store, view) {
@@ -1029,8 +1030,10 @@ class Dialogs {
   amend(shown, layout) {
     if (layout?.outcome === shown.layout?.outcome) return;
     shown.layout = layout;
-    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
+    const { height } = shown.box.getBoundingClientRect();
     showOutcome(shown.outcome, layout);
+    if (shown.box.getBoundingClientRect().height === height) return;
+    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
     this.view.reveal();
   }
 
@@ -1234,8 +1237,10 @@ function countsIn({ keysFrom }) {
   return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
 }
 
-function keepEarlyClick(event, { clicksFrom }) {
-  if (event.detail > 0 && Date.now() < clicksFrom) event.stopPropagation();
+function keepEarlyClick(event, { clicksFrom, early }) {
+  const isEarly = event.detail > 0 && Date.now() < clicksFrom;
+  if (isEarly) event.stopPropagation();
+  setText(early, isEarly ? MOVED : "");
 }
 
 // src/status.js

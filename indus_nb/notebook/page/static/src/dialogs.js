@@ -25,6 +25,7 @@ import { Reading } from "./reading.js";
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
 const EARLY = "That key came too early to count: press it again.";
+const MOVED = "The buttons moved just then: click again.";
 
 /** The dialog that is shown.
  * @typedef {object} Shown
@@ -36,7 +37,7 @@ const EARLY = "That key came too early to count: press it again.";
  * @property {HTMLElement} early
  * @property {HTMLElement} outcome
  * @property {DialogLayout | null} layout
- * @property {number} clicksFrom when clicks count: what was found out late has moved the buttons, in ms since 1970
+ * @property {number} clicksFrom when clicks count, where what was found out late has moved the buttons, in ms since 1970
  * @property {HTMLElement | undefined} first the control that comes first
  * @property {Offered[]} choices
  * @property {Reading | null} reading
@@ -90,8 +91,10 @@ export class Dialogs {
   amend(shown, layout) {
     if (layout?.outcome === shown.layout?.outcome) return;
     shown.layout = layout;
-    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
+    const { height } = shown.box.getBoundingClientRect();
     showOutcome(shown.outcome, layout);
+    if (shown.box.getBoundingClientRect().height === height) return;
+    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
     this.view.reveal();
   }
 
@@ -370,6 +373,8 @@ function countsIn({ keysFrom }) {
  * @param {MouseEvent} event
  * @param {Shown} shown
  */
-function keepEarlyClick(event, { clicksFrom }) {
-  if (event.detail > 0 && Date.now() < clicksFrom) event.stopPropagation();
+function keepEarlyClick(event, { clicksFrom, early }) {
+  const isEarly = event.detail > 0 && Date.now() < clicksFrom;
+  if (isEarly) event.stopPropagation();
+  setText(early, isEarly ? MOVED : "");
 }
