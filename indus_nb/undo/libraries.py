@@ -338,7 +338,7 @@ def place_of(values: Any) -> Any:
 
 
 class ColumnKind(State):
-    """Values of columns of pandas' own kinds: their attributes, without those that reading them fills."""
+    """Values of columns of pandas' own kinds, and types of these: their attributes, without what reading fills."""
 
     def remember(self, obj: Any) -> dict[str, Any]:
         own: dict[str, Any] = getattr(obj, "__dict__", {})
@@ -449,9 +449,10 @@ BY_NAME: dict[tuple[str, str], Keeper] = {
     ("pandas", "Index"): IndexKind(),
     ("pandas", "NDArrayBacked"): Through(lambda obj: (obj._ndarray,)),  # noqa: SLF001
     ("pandas", "ExtensionArray"): COLUMN,
+    ("pandas", "ExtensionDtype"): COLUMN,
     ("polars", "DataFrame"): _POLARS_FRAME,
     ("polars", "Series"): _POLARS_SERIES,
 }
 """Kinds by the package and the name of a class."""
-WHOLE = frozenset({"DataFrame", "Series", "Index", "ExtensionArray", "dtype", "Logger", "Handler"})
+WHOLE = frozenset({"DataFrame", "Series", "Index", "ExtensionArray", "ExtensionDtype", "dtype", "Logger", "Handler"})
 """Those whose attributes are remembered too, or are caches."""

@@ -86,7 +86,7 @@ def test_what_it_prints_and_changes_is_told_and_does_not_happen(kernel: Kernel, 
 
 def test_the_code_stands_before_what_it_would_do_of_which_six_lines_are_shown(kernel: Kernel, api: MessagesApi) -> None:
     question = asked(kernel, api, "for n in range(9):\n    print('line', n)")
-    assert question.index("for n in range(9):") < question.index("Preview — not run yet: changes n new; prints:")
+    assert question.index("for n in range(9):") < question.index("Preview — not run yet: new variable `n`; prints:")
     assert "│     line 1\n│ … 4 lines …\n│     line 6\n│     line 7\n│     line 8" in question
 
 

@@ -64,7 +64,7 @@ def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_a
     assert "Not run, for they ask the agent: 4." in shown
     assert "Cell 5 fails: NameError: name 'only_here' is not defined" in shown
     assert "Not run, for they come after it: 6." in shown
-    assert "Cell 3 gives something else:\n    -before\n    +now" in shown
+    assert "Cell 3 gives something else:\n    - before\n    + now" in shown
     assert "Cell 2" not in shown
     assert kernel.children() == before
     assert api.requests == []
@@ -124,5 +124,5 @@ def test_what_varies_by_itself_is_no_difference() -> None:
     figure = {"output_type": "display_data", "data": {"image/png": "abc", "text/plain": "<Figure size 640x480>"}}
     other = {"output_type": "display_data", "data": {"image/png": "def", "text/plain": "<Figure size 600x400>"}}
     assert difference([figure], [other]) == ""
-    assert "-[figure]" in difference([figure], [])
+    assert "- [figure]" in difference([figure], [])
     assert difference([{"output_type": "stream", "name": "stderr", "text": "warning"}], []) == ""

@@ -204,9 +204,23 @@ def test_what_a_library_does_to_warnings_when_it_is_imported_stays_as_the_librar
     assert [*warnings.filters] == before
 
 
-def test_code_that_only_reads_changes_nothing() -> None:
-    names = namespace("rows = [1, [2]]; held = {'a': rows}")
-    change = changed(names, "len(rows), held['a'][1]")
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        ("rows = [1, [2]]; held = {'a': rows}", "len(rows), held['a'][1]"),
+        (
+            "import pandas as pd; df = pd.DataFrame({'where': ['a', 'b', 'a'], 'n': [1, 2, 3]}).query('n < 3')",
+            "df.groupby('where')[['n']].mean()",
+        ),
+        (
+            "import pandas as pd; df = pd.DataFrame({'a': [1, None], 'k': ['x', 'y']}).convert_dtypes()",
+            "df.groupby('k')['a'].sum(), df['a'].dtype.numpy_dtype, df['a'].to_numpy()",
+        ),
+    ],
+)
+def test_code_that_only_reads_changes_nothing(made: str, code: str) -> None:
+    names = namespace(made)
+    change = changed(names, code)
     assert change.is_empty
     assert change.summary == ""
 

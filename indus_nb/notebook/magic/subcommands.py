@@ -277,14 +277,14 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
         raise UsageError("This conversation is not saved, so it has no neighbours. Start one with `%agent --new`.")
     here = await actions.sessions_here(store)
     length, notebooks = _unique_length(here), await asyncio.to_thread(actions.notebook_names)
-    folded = word.casefold()
+    folded, named = word.casefold(), any(str(info.path) in notebooks for info in here)
     rows = [
         (
             "*" if store.is_at(info.path) else " ",
             info.id[:length],
             datetime.fromtimestamp(info.modified / 1000).astimezone().strftime("%Y-%m-%d %H:%M"),
             textcut.counted(info.message_count, "message"),
-            cut(notebooks.get(str(info.path), "")),
+            *([cut(notebooks.get(str(info.path), ""))] if named else []),
             cut(info.name or info.first_message),
         )
         for info in here
