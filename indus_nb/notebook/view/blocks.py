@@ -253,6 +253,7 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
     Returns:
         HTML, Markdown and, in columns, plain text.
     """
+    title = without_home(title)
     shown = [[markup.plain(without_home(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     columns = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown)
