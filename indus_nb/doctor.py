@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from indus_nb.errors import CredentialsError
@@ -14,7 +15,7 @@ def diagnosis(session: AgentSession) -> Iterator[str]:
     from indus_nb.sandbox import machine  # which tries programs: only who asks waits for that
 
     yield f"indus_nb {__version__} in {session.store.cwd}"
-    yield f"session: {session.store.path or 'not saved'}"
+    yield f"session: {_place(session)}"
     yield f"model: {_model(session)}, thinking {session.thinking_level}"
     yield f"approve: {session.settings.approve}"
     yield f"project: {_project(session)}"
@@ -28,6 +29,16 @@ def diagnosis(session: AgentSession) -> Iterator[str]:
     problems = session.all_problems
     yield f"problems: {'none' if not problems else ''}".rstrip()
     yield from (f"- {problem}" for problem in problems)
+
+
+def _place(session: AgentSession) -> str:
+    path = session.store.path
+    if path is None:
+        return "not saved"
+    there = next(place for place in (path, *path.parents) if os.path.lexists(place))
+    if there == path or os.access(there, os.W_OK | os.X_OK):
+        return str(path)
+    return f"kept in memory only, for nothing can be written to {there}"
 
 
 def _project(session: AgentSession) -> str:

@@ -6,7 +6,6 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indus_nb.errors import IndusError, ModelNotFoundError, UsageError
@@ -93,14 +92,17 @@ def _main(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     from indus_nb.files import current_directory
     from indus_nb.render.session_page import export_html, page_name
-    from indus_nb.resources.settings import agent_directory
-    from indus_nb.storage import SessionStore, find_session, session_directory
+    from indus_nb.resources.settings import agent_directory, load_settings
+    from indus_nb.start import SessionOptions
+    from indus_nb.start.stores import Stores
+    from indus_nb.storage import SessionStore, find_session
 
     if len(options.prompts) > 1:
         raise UsageError("--export writes one page: indusagi --export SESSION [FILE.html]")
-    cwd = current_directory()
-    directory = Path(options.session_dir) if options.session_dir else session_directory(cwd, agent_directory())
-    store = SessionStore.read(find_session(options.export, directory))
+    cwd, agent_dir = current_directory(), agent_directory()
+    settings = load_settings(cwd, agent_dir).settings
+    stores = Stores(SessionOptions(session_dir=options.session_dir), settings, cwd, agent_dir)
+    store = SessionStore.read(find_session(options.export, stores.directory))
     sys.stdout.write(f"{export_html(store, cwd / (options.prompts or [page_name(store)])[0])}\n")
     sys.stdout.flush()
     return 0
@@ -141,7 +143,6 @@ def _typed_answer(schema: str | None) -> FinalAnswer | None:
 async def _print_diagnosis(options: argparse.Namespace) -> int:
     from indus_nb.doctor import diagnosis
 
-    options.no_session = options.session is None and not options.continue_last
     session, _, descriptor_out = await _open(options)
     with session, os.fdopen(descriptor_out, "w", encoding="utf-8", errors="backslashreplace") as out:
         out.writelines(f"{line}\n" for line in diagnosis(session))

@@ -139,7 +139,7 @@ class Journal:
             try:
                 self._descriptor = os.open(self.path, _FLAGS, 0o600)
                 try:
-                    self._claim()
+                    self._claim(self._descriptor)
                     self._read()
                 except BaseException:
                     os.close(self._descriptor)
@@ -270,12 +270,15 @@ class Journal:
             content = os.pread(now, len(written) + 1, 0)
             if not written.startswith(content):
                 raise OSError(errno.ESTALE, "another file has taken its place")  # noqa: TRY301 - it is closed first
-            self._descriptor, before = now, self._descriptor
+            self._claim(now)
+        except UsageError as error:  # as everything that keeps a row from being written while rows are asked
+            os.close(now)
+            raise OSError(errno.EPERM, str(error).rstrip(".")) from error
         except BaseException:
             os.close(now)
             raise
+        self._descriptor, before = now, self._descriptor
         os.close(before)
-        self._claim()
         self._note("had gone" if gone else "was replaced")
         self._size = len(content)
         if len(content) < len(written):
@@ -299,9 +302,9 @@ class Journal:
         if sentence not in self.problems:
             self.problems.append(sentence)
 
-    def _claim(self) -> None:
+    def _claim(self, descriptor: int) -> None:
         """Check that the file is ours alone, and keep other processes from writing to it by another name."""
-        state = os.fstat(self._descriptor)
+        state = os.fstat(descriptor)
         if not S_ISREG(state.st_mode):
             raise UsageError(f"{self.path} is no regular file, so it can be no journal. Name another file.")
         if others_can_write(state):
@@ -310,7 +313,7 @@ class Journal:
                 f"write to it (chmod go-w), or name another file."
             )
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UsageError(_TAKEN.format(self.path)) from error
         except OSError:  # no such locks on this disk: that by the name counts

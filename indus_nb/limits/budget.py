@@ -22,6 +22,8 @@ from indus_nb.errors import IndusError, UsageError
 from indus_nb.messages import Usage
 
 _UNIT = 1_000_000_000
+_MOST = 1e12
+"""US dollars: what a server makes of a count is bounded, so that it can be added."""
 _RAISE = "Raise the budget to go on; what is done is kept."
 _lock = threading.Lock()
 
@@ -274,7 +276,7 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 def _billionths(dollars: float) -> int:
-    return round(dollars * _UNIT)
+    return round(min(dollars, _MOST) * _UNIT)
 
 
 # Which budget code spends from

@@ -2,8 +2,8 @@
 
 What this module promises: a request that was answered has cost what its usage says, one that a server refused or never
 got nothing. One that broke off has cost what it is known to have read and what arrived of its answer; what it may have
-cost besides, up to the longest answer, is unconfirmed and counts against the limit. With a limit no model is asked
-whose price is unknown.
+cost besides, up to the longest answer, is unconfirmed and counts against the limit. So it is with an answer whose usage
+no server says, but for its length, which is known. With a limit no model is asked whose price is unknown.
 """
 
 from __future__ import annotations
@@ -207,19 +207,25 @@ class _Request:
     def settle(self, reservation: Reservation) -> None:
         """Set what the request has cost, however it ended; only the first call counts."""
         usage = self._usage()
-        if self._is_done:
+        if self._is_done and usage.total_tokens:
             self._payer.note(self._context, usage)
             reservation.usage = usage
             reservation.spend(usage.cost.total)
-        elif not usage.total_tokens and (not self._was_sent or self._was_refused()):
+        elif not usage.total_tokens and not self._is_done and (not self._was_sent or self._was_refused()):
             reservation.spend(0)
         else:
             reservation.usage = usage = self._arrived(usage)
-            most = reservation.dollars or worst_cost(self._model, self._payer.read_tokens(self._context))
-            if usage.input or usage.cache_read or usage.cache_write:
-                most = self._with_output(usage, self._model.max_tokens).cost.total
-            reservation.spend(usage.cost.total, max(0.0, most - usage.cost.total))
+            reservation.spend(usage.cost.total, max(0.0, self._most(usage, reservation) - usage.cost.total))
         reservation.release()
+
+    def _most(self, usage: Usage, reservation: Reservation) -> float:
+        """What it may have cost, as far as no server has said it."""
+        if usage.input or usage.cache_read or usage.cache_write:
+            return self._with_output(usage, self._model.max_tokens).cost.total
+        if not self._is_done and reservation.dollars:
+            return reservation.dollars
+        read = _read_cost(self._model, self._payer.read_tokens(self._context))
+        return read + answer_cost(self._model, self._characters if self._is_done else self._model.max_tokens)
 
     def _usage(self) -> Usage:
         known = [each.usage for each in (self._end, self._growing) if each is not None]
@@ -230,13 +236,26 @@ class _Request:
         has_content = bool(end and end.content)
         return end is not None and not has_content and (failed_status(end) is not None or was_not_reached(end))
 
+    @property
+    def _characters(self) -> int:
+        return 0 if self._growing is None else self._growing.characters
+
     def _arrived(self, usage: Usage) -> Usage:
-        characters = 0 if self._growing is None else self._growing.characters
-        return self._with_output(usage, max(usage.output, -(-characters // _CHARACTERS_A_TOKEN)))
+        return self._with_output(usage, max(usage.output, -(-self._characters // _CHARACTERS_A_TOKEN)))
 
     def _with_output(self, usage: Usage, tokens: int) -> Usage:
-        return self._model.cost.usage(
-            input=usage.input, output=tokens, cache_read=usage.cache_read, cache_write=usage.cache_write
+        """The usage with a longer answer; what a server has said of its cost stays in it, searches for example."""
+        counts = {"input": usage.input, "cache_read": usage.cache_read, "cache_write": usage.cache_write}
+        now, then = (self._model.cost.usage(output=output, **counts) for output in (usage.output, tokens))
+        cost = usage.cost.model_copy(
+            update={
+                "output": usage.cost.output + then.cost.output - now.cost.output,
+                "total": usage.cost.total + then.cost.output - now.cost.output,
+                "unknown": then.cost.unknown,
+            }
+        )
+        return usage.model_copy(
+            update={"output": tokens, "total_tokens": usage.total_tokens + tokens - usage.output, "cost": cost}
         )
 
 
@@ -276,19 +295,6 @@ def answer_cost(model: Model, tokens: int) -> float:
         US dollars.
     """
     return tokens * max(prices.output for prices in (model.cost, model.cost.long_prompt) if prices is not None) / 1e6
-
-
-def worst_cost(model: Model, tokens: int) -> float:
-    """Return the most that a request can cost.
-
-    Args:
-        model: The model that is asked.
-        tokens: What it reads at most.
-
-    Returns:
-        US dollars.
-    """
-    return _read_cost(model, tokens) + answer_cost(model, model.max_tokens)
 
 
 def _read_cost(model: Model, tokens: int) -> float:

@@ -165,7 +165,8 @@ def _reply_to(context: Context) -> _Reply:
         said = "\n\n".join(filter(None, (_seen(request), _introduction(tools), "" if alone else _FORGETFUL)))
         return _Reply("None of my patterns fits this request, so I say what I can do.", said)
     paragraphs += [f"I did not understand {_code(part)}." for part, step in understood if step is None]
-    return _Reply(f"{len(results)} calls are done; I report what came back.", "\n\n".join(paragraphs))
+    done = f"{textcut.counted(len(results), 'call')} {'is' if len(results) == 1 else 'are'} done"
+    return _Reply(f"{done}; I report what came back.", "\n\n".join(paragraphs))
 
 
 def _current_turn(messages: Sequence[ModelMessage]) -> tuple[str, list[ToolResultMessage]]:
@@ -406,7 +407,9 @@ def _seen(request: str) -> str:
     for changed in re.split(r"(?m)^diff --git a/", request)[1:]:
         name, *rest = changed.splitlines()
         added, removed = (sum(line.startswith(sign) and line[:3] != sign * 3 for line in rest) for sign in "+-")
-        lines.append(f"- {_code(name.partition(' b/')[0])}: changed, {added} lines more and {removed} less")
+        lines.append(
+            f"- {_code(name.partition(' b/')[0])}: changed, {textcut.counted(added, 'line')} more and {removed} less"
+        )
     return "\n".join(["I can count what came along, and not understand it:\n", *lines]) if lines else ""
 
 

@@ -14,6 +14,7 @@ What it accepts besides is declared in ``indus_nb.providers.rules``.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -232,7 +233,9 @@ class CompletionsAnswer(Answer):
         """Take the cost that the server itself says, in US dollars: it knows which provider has answered."""
         amounts = [usage.get("cost"), object_in(usage, "cost_details").get("upstream_inference_cost")]
         paid = [
-            each for each in amounts[: 1 + bool(usage.get("is_byok"))] if isinstance(each, int | float) and each >= 0
+            each
+            for each in amounts[: 1 + bool(usage.get("is_byok"))]
+            if isinstance(each, int | float) and 0 <= each < math.inf
         ]
         if paid and not isinstance(usage.get("cost"), bool):
             counted = self.growing.usage

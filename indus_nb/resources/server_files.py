@@ -47,6 +47,8 @@ class ServerFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._roots: Sequence[Path] = ()
+        self._stems: dict[Path, set[str]] = {}
+        """Names in directories, without their endings."""
         self._looks = 0
 
     def of(self, entry: JsonObject) -> list[Path]:
@@ -89,27 +91,29 @@ class ServerFiles:
     def _with_imported(self, found: Iterable[Path]) -> list[Path]:
         """Add the modules beside scripts, and at the roots, that the scripts name; and those that these name."""
         known: dict[Path, None] = {}
+        modules: set[tuple[Path, str, tuple[str, ...]]] = set()
         waiting = list(found)
         while waiting:
             path = waiting.pop()
             if path in known:
                 continue
             known[path] = None
-            words = _words(path)
-            for place in dict.fromkeys((path.parent, *self._roots)):
-                for name in self._listed(place):
-                    stem = name.partition(".")[0]
-                    if stem in words and place.joinpath(name) not in known:
-                        waiting += self._module(place / stem, path.suffix)
+            words, family = _words(path), _family(path.suffix)
+            places = dict.fromkeys((path.parent, *self._roots))
+            new = {(place, stem, family) for place in places for stem in self._listed(place) & words} - modules
+            modules |= new
+            waiting += (file for place, stem, _ in new for file in self._module(place / stem, path.suffix))
         return list(known)
 
-    def _listed(self, place: Path) -> list[str]:
-        try:
-            names = os.listdir(place)  # noqa: PTH208 - names alone
-        except (OSError, ValueError):
-            return []
-        self._count(len(names))
-        return names
+    def _listed(self, place: Path) -> set[str]:
+        if place not in self._stems:
+            try:
+                names = os.listdir(place)  # noqa: PTH208 - names alone
+            except (OSError, ValueError):
+                names = []
+            self._count(len(names))
+            self._stems[place] = {name.partition(".")[0] for name in names}
+        return self._stems[place]
 
     def _below(self, top: Path) -> Iterator[Path]:
         for at, directories, files in os.walk(top):

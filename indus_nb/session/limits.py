@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from indus_nb.events import ToolOutput
 from indus_nb.loop.watchers import RunWatcher
 from indus_nb.messages import AssistantMessage, CustomMessage, ToolCall, text_of
+from indus_nb.textcut import counted
 from indus_nb.wire import dump
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ class RunLimits(RunWatcher):
         """End the run at a limit; let the model know of calls that bring nothing new. See ``RunWatcher``."""
         if self._max_turns is not None and self._turns >= self._max_turns:
             self.end(
-                f"Stopped after {self._turns} turns, as many as this prompt may take (max_turns). {_KEPT}: prompt "
-                "again to go on, or allow more."
+                f"Stopped after {counted(self._turns, 'turn')}, as many as this prompt may take (max_turns). {_KEPT}: "
+                "prompt again to go on, or allow more."
             )
         elif self._repeats >= _MAX_REPEATS:
             self.end(

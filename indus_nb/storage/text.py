@@ -12,8 +12,9 @@ from indus_nb.storage.entries import Entry, as_text
 from indus_nb.wire import JsonObject
 
 SUBAGENT = "subagent"
-NESTED = "nested-usage"
 """The ``customType`` of entries that say what a sub-agent has done."""
+NESTED = "nested-usage"
+"""The ``customType`` of entries that say what code has used which asked models."""
 
 
 def content_text(content: object, *, for_editing: bool = False) -> str:

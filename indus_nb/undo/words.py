@@ -146,7 +146,7 @@ def outcome(
     code = [name for name, value in created.items() if issubclass(type(value), types.FunctionType | type)]
     new = [name for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
     parts = (
-        ("changes", [*(each.removesuffix(" changed") for each in changes), *settings]),
+        ("changes", [*(each.replace(" changed", "", 1) for each in changes), *settings]),
         ("deletes", [*map(_shown, deleted)]),
         (f"new variable{'' if len(new) == 1 else 's'}", [f"`{_shown(name)}`" for name in new]),
         ("defines", [f"`{_shown(name)}`" for name in code]),

@@ -105,6 +105,22 @@ def test_a_session_begins_with_the_name_and_the_id_that_a_client_chooses(tmp_pat
     assert "hello" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.parametrize("place", ["variable", "settings", "option"])
+def test_a_session_is_exported_from_where_the_user_keeps_sessions(tmp_path: Path, place: str) -> None:
+    kept, more = str(tmp_path / "kept"), {"INDUSAGI_CODING_AGENT_DIR": str(tmp_path / "own")}
+    option = ("--session-dir", kept) if place == "option" else ()
+    if place == "variable":
+        more["INDUSAGI_CODING_AGENT_SESSION_DIR"] = kept
+    if place == "settings":
+        (tmp_path / "own").mkdir()
+        (tmp_path / "own" / "settings.json").write_text(json.dumps({"sessionDir": kept}))
+    chosen = ("--provider", "offline", "--session-id", "kept-1", *option)
+    assert indusagi(*chosen, "hello", home=tmp_path, **more).returncode == 0
+    page = indusagi("--export", "kept-1", "page.html", *option, home=tmp_path, **more)
+    assert (page.returncode, page.stderr) == (0, "")
+    assert "hello" in (tmp_path / "page.html").read_text()
+
+
 def test_the_version_is_what_a_client_insists_on(tmp_path: Path) -> None:
     told = [indusagi("--version", home=tmp_path, **more).stdout for more in ({}, {"INDUS_NB_VERSION_AS": "0.87.1"})]
     assert told == [f"{__version__}\n", "0.87.1\n"]

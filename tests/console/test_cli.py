@@ -243,6 +243,21 @@ def test_the_diagnosis_says_what_is_set_up_what_this_machine_can_confine_and_wha
     assert not list(tmp_path.glob("agent/sessions/**/*.jsonl"))
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "{home}/agent/sessions/"),
+        (("--no-session",), "not saved"),
+        (("--session-dir", "{home}/file/below"), "kept in memory only, for nothing can be written to {home}/file\n"),
+    ],
+)
+def test_the_diagnosis_says_whether_and_where_sessions_are_kept(tmp_path: Path, options: tuple[str, ...], said: str):
+    (tmp_path / "file").write_text("no directory")
+    done = indusagi("doctor", *(option.format(home=tmp_path) for option in options), home=tmp_path)
+    assert f"\nsession: {said.format(home=tmp_path)}" in done.stdout
+    assert not list(tmp_path.glob("agent/sessions/**/*.jsonl"))
+
+
 def test_models_of_the_users_file_are_listed_and_its_mistakes_told(tmp_path: Path):
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "models.json").write_text("""{"providers": { // two of them

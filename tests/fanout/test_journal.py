@@ -183,6 +183,23 @@ def test_another_file_in_the_place_of_the_journal_is_left_as_it_is(tmp_path: Pat
     assert path.read_text() == "mine\n"
 
 
+def test_a_copy_that_others_can_write_to_is_not_written_and_ends_no_map_with_an_exception_of_its_own(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    with Journal(path) as journal:
+        journal.add("a", Done(1))
+        replace_by_a_copy(path)
+        path.chmod(0o622)
+        for _ in range(2):
+            with pytest.raises(OSError, match="Other users can write to the journal"):
+                journal.add("b", Done(2))
+        path.chmod(0o600)
+        journal.add("b", Done(2))
+    with Journal(path) as journal:
+        assert [journal.get(key) for key in "ab"] == [Done(1), Done(2)]
+
+
 def test_a_disk_that_is_full_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "rows.jsonl"
     with Journal(path) as journal:

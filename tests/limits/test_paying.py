@@ -103,3 +103,28 @@ def test_what_code_asks_is_charged_to_the_run_that_carries_it_out(home: Path, me
     assert (own.take_nested().total_tokens, outer.take_nested().total_tokens) == (0, 0)
     with spending_from(Budget(0.0001)):
         assert "has no room" in (ask(Budget(5)).error_message or "")
+
+
+def test_an_answer_whose_usage_nobody_says_is_held_back(home: Path, messages_api: MessagesApi) -> None:
+    messages_api.add(Reply(Text("word " * 400), usage={"input_tokens": 0, "output_tokens": 0}, final_usage={}))
+    budget = Budget(5)
+    assert ask(budget).stop_reason == "stop"
+    assert 0.002 < budget.spent < 0.004  # for the length of the answer
+    assert 0.005 < budget.unconfirmed < 0.02
+    assert "has no room" in (budget.refusal(5 - budget.spent) or "")
+
+
+def test_what_was_written_to_the_cache_for_an_hour_is_paid_though_the_answer_broke_off(
+    home: Path, messages_api: MessagesApi
+) -> None:
+    written = {"cache_creation_input_tokens": 1000, "cache_creation": {"ephemeral_1h_input_tokens": 1000}}
+    messages_api.add(Reply(Text("hi", Cut()), usage=written))
+    budget = Budget(5)
+    assert ask(budget).stop_reason == "error"
+    assert 0.0021 <= budget.spent < 0.0022
+
+
+def test_a_cost_beyond_all_bounds_can_be_added() -> None:
+    budget = Budget(5)
+    budget.charge(float("inf"))
+    assert budget.refusal(0) is not None

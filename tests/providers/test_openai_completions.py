@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -243,6 +244,7 @@ async def test_tokens_are_counted_as_each_server_tells_of_them(server, usage, to
         ("openrouter", {"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}}, 0.021),
         ("openrouter", {"cost": 0}, 0),
         ("openrouter", {"cost": {"total": 1}}, 0.00007),
+        ("openrouter", {"cost": math.inf}, 0.00007),
         ("local", {"cost": 5}, 0.00007),
     ],
 )

@@ -33,6 +33,7 @@ def loops(paths: Callable[[int], str]) -> Callable[[Recorded], Reply]:
 @pytest.mark.parametrize(
     ("options", "paths", "requests", "sentence"),
     [
+        ({"max_turns": 1}, lambda number: f"{number}.txt", 1, "Stopped after 1 turn, as many as this prompt may take"),
         ({"max_turns": 3}, lambda number: f"{number}.txt", 3, "Stopped after 3 turns, as many as this prompt may take"),
         ({}, lambda _: "notes.txt", 21, "the last 20 tool calls repeated earlier ones and had the same results"),
         ({}, lambda number: ("notes.txt", "b.txt")[number % 2], 22, "the last 20 tool calls repeated earlier ones"),

@@ -146,6 +146,7 @@ def test_what_cannot_be_put_back_is_named_and_the_rest_is() -> None:
     assert change.left_out == {"held": "it is closed", "grown": "it was resized in its place"}
     assert "grown 2 → 5 (cannot be undone: it was resized in its place)" in change.summary
     assert "held changed (cannot be undone: it is closed)" in change.summary
+    assert "held (cannot be undone: it is closed)" in change.outcome
     change.undo()
     assert names["rows"] == []
 
