@@ -352,8 +352,10 @@ async def test_a_run_is_not_stopped_by_commands_that_say_nothing_of_that(session
 
 async def test_the_doctor_tells_what_is_set_up(session: AgentSession) -> None:
     shown = await served(session, "doctor")
-    assert shown.kind == "listing"
-    assert "model: offline/" in shown.text
+    assert shown.text.startswith("indus_nb ")
+    rows = list(shown.rows)
+    assert any(name == "model" and value.startswith("offline/") for name, value in rows)
+    assert rows[[name for name, _ in rows].index("sandbox") + 1][0] == "", "what the machine can confine goes on below"
 
 
 async def test_commands_of_the_front_are_refused(session: AgentSession) -> None:

@@ -120,9 +120,16 @@ async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901
         case "trust":
             return await _trust(session, argument)
         case "doctor":
-            return Shown("\n".join(diagnosis(session)), "listing")
+            title, *lines = diagnosis(session)
+            return Shown(title, "listing", [_row(line) for line in lines])
         case _:
             raise UsageError(f"%agent {command.name} does not concern a session. `%agent help` lists what there is.")
+
+
+def _row(line: str) -> tuple[str, str]:
+    """A line of a diagnosis as a name and what it says of it, which goes on in lines without a name."""
+    name, _, value = line.partition(": ")
+    return ("", line.removeprefix("- ")) if line.startswith("- ") else (name.removesuffix(":"), value)
 
 
 async def _jobs(session: AgentSession, stopped: str) -> Shown:

@@ -253,11 +253,16 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
     Returns:
         HTML, Markdown and, in columns, plain text.
     """
+    title = without_home(title)
     shown = [[markup.plain(without_home(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     columns = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown)
-    drawn = (f"<tr>{''.join(markup.element('td', markup.escape(cell), 'cell') for cell in row)}</tr>" for row in shown)
-    body = markup.element("div", f"<table><tbody>{''.join(drawn)}</tbody></table>", "shown")
+    styles = [*["short-cell"] * (len(widths) - 1), "cell"]  # a line breaks in the last column alone
+    drawn = (
+        "".join(markup.element("td", markup.escape(cell), style) for cell, style in zip(row, styles, strict=True))
+        for row in shown
+    )
+    body = markup.element("div", f"<table><tbody><tr>{'</tr><tr>'.join(drawn)}</tr></tbody></table>", "shown")
     head = markup.element("div", _with_code(title), "title") if title else ""
     listed = [
         ["", *[""] * (len(widths) - 1)],

@@ -93,7 +93,7 @@ export class Dialogs {
     shown.layout = layout;
     const { height } = shown.box.getBoundingClientRect();
     showOutcome(shown.outcome, layout);
-    if (shown.box.getBoundingClientRect().height === height) return;
+    if (Math.abs(shown.box.getBoundingClientRect().height - height) < 1) return;
     shown.clicksFrom = Date.now() + ARM_DELAY_MS;
     this.view.reveal();
   }
