@@ -247,7 +247,7 @@ async def _tried(dry_run: Callable[[], Awaitable[str]], ctx: Context) -> str:
         found = await dry_run()
     except Exception:  # noqa: BLE001 - tools come from extensions, and the question is asked in any case
         return ""
-    return textcut.head(ctx.settings.vault.hide_own(found), _MAX_TRIED_CHARACTERS)
+    return ctx.settings.vault.hide(textcut.head(found, _MAX_TRIED_CHARACTERS))
 
 
 def _question(approval: Approval) -> tuple[Question, bool]:

@@ -137,7 +137,9 @@ def test_an_old_file_is_removed_only_when_nothing_writes_it_any_more(temporary_f
     ended.close()
     for path in temporary_files.glob("*.log"):
         os.utime(path, (1, 1))
-    GrowingTail("bash").append(long)
+    another = GrowingTail("bash")
+    another.append(long)
+    another.close()
     assert running.path is not None
     assert ended.path is not None
     assert (running.path.exists(), ended.path.exists()) == (True, False)
