@@ -7,11 +7,11 @@ only an extension can know are kept in ``flags`` and checked once the extensions
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
-from indus_nb.console.stdio import complain
 from indus_nb.errors import UsageError
 from indus_nb.version import __version__
 
@@ -38,22 +38,23 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         UsageError: An option is wrong or can be none.
     """
-    written = [*_as_written_here(arguments)]
-    if written != [*arguments]:
-        complain("--approve without a value trusts the project, as --trust does. To be asked: --approve writes.")
-    options, others = _parser().parse_known_args(written)
+    _check_approve(arguments)
+    options, others = _parser().parse_known_args(arguments)
     options.flags = _extension_flags(others)
     if options.prompts == ["doctor"]:  # as in `%agent doctor`
         options.doctor, options.prompts = True, []
     return options
 
 
-def _as_written_here(arguments: Sequence[str]) -> Iterator[str]:
-    """Write ``--approve`` without a value, by which pi's clients trust the project, as ``--trust``."""
-    literal = False
-    for argument, following in zip(arguments, [*arguments[1:], "--"], strict=True):
-        literal = literal or argument == "--"
-        yield "--trust" if argument == "--approve" and following.startswith("-") and not literal else argument
+def _check_approve(arguments: Sequence[str]) -> None:
+    """Reject ``--approve`` without a value: pi's clients mean trust by it, all others the opposite, to be asked."""
+    options = list(itertools.takewhile(lambda argument: argument != "--", arguments))
+    for argument, following in zip(options, [*options[1:], "--"], strict=True):
+        if argument == "--approve" and following.startswith("-"):
+            raise UsageError(
+                "--approve needs a value: never, writes or always, the tool calls to ask about. "
+                "What pi means by --approve alone, to use what the project brings, is --trust here."
+            )
 
 
 class _Parser(argparse.ArgumentParser):

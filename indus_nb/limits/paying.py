@@ -84,30 +84,43 @@ class Payer:
         """Return ``inner`` where each request is paid for, from this budget and from that of the code that asks."""
         return _Paid(inner, self)
 
-    def read_tokens(self, context: Context) -> int:
-        """Return how many tokens a model reads of a context at most: a token is a byte at least.
+    def read_tokens(self, model: Model, context: Context) -> int:
+        """Find how many tokens a model reads of a context at most: a token is a byte at least.
 
-        What went before unchanged was counted by the server.
+        What went before unchanged was counted by the server, if it was read by the same model.
+
+        Args:
+            model: The model.
+            context: What it is to read.
+
+        Returns:
+            The number.
         """
         head, messages, counted = self._asked or (None, (), 0)
-        same = head == _head(context) and list(context.messages[: len(messages)]) == list(messages)
+        same = head == _head(model, context) and list(context.messages[: len(messages)]) == list(messages)
         new = context.messages[len(messages) :] if same else context.messages
-        known = counted if same else len(dump(_head(context))) + (_HIDDEN_TOKENS if context.tools else 0)
+        known = counted if same else len(dump(_head(model, context))) + (_HIDDEN_TOKENS if context.tools else 0)
         return known + sum(len(dump(message)) for message in new)
 
-    def note(self, context: Context, usage: Usage) -> None:
+    def note(self, model: Model, context: Context, usage: Usage) -> None:
         """Remember what a server has counted.
 
         Args:
-            context: What the model has read.
+            model: The model that has read.
+            context: What it has read.
             usage: What the server says of it.
         """
         if read := usage.input + usage.cache_read + usage.cache_write:
-            self._asked = _head(context), list(context.messages), read
+            self._asked = _head(model, context), list(context.messages), read
 
 
-def _head(context: Context) -> list[object]:
-    return [context.system_prompt, [[tool.name, tool.description, tool.parameters] for tool in context.tools]]
+def _head(model: Model, context: Context) -> list[object]:
+    return [
+        model.provider,
+        model.id,
+        context.system_prompt,
+        [[tool.name, tool.description, tool.parameters] for tool in context.tools],
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +178,7 @@ class _Paid:
         self, budget: Budget, model: Model, context: Context, options: StreamOptions, shortest: int
     ) -> float:
         """What it costs at most that a model reads a context; counted by the server where that decides."""
-        tokens = self.payer.read_tokens(context)
+        tokens = self.payer.read_tokens(model, context)
         answer = answer_cost(model, shortest)
 
         def fits(tokens: int) -> bool:
@@ -208,7 +221,7 @@ class _Request:
         """Set what the request has cost, however it ended; only the first call counts."""
         usage = self._usage()
         if self._is_done and usage.total_tokens:
-            self._payer.note(self._context, usage)
+            self._payer.note(self._model, self._context, usage)
             reservation.usage = usage
             reservation.spend(usage.cost.total)
         elif not usage.total_tokens and not self._is_done and (not self._was_sent or self._was_refused()):
@@ -224,7 +237,7 @@ class _Request:
             return self._with_output(usage, self._model.max_tokens).cost.total
         if not self._is_done and reservation.dollars:
             return reservation.dollars
-        read = _read_cost(self._model, self._payer.read_tokens(self._context))
+        read = _read_cost(self._model, self._payer.read_tokens(self._model, self._context))
         return read + answer_cost(self._model, self._characters if self._is_done else self._model.max_tokens)
 
     def _usage(self) -> Usage:

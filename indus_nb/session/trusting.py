@@ -198,9 +198,9 @@ class Trusting:
     async def _is_decided(self, project: Project) -> bool:
         try:
             answered = await self._is_answered(project)
-            self._due = answered and project.trusted
+            self._due |= answered and project.trusted
         finally:
-            self._deciding = None
+            self._deciding = self._question = None
         return answered
 
     async def _take_effect_when_idle(self) -> None:

@@ -16,6 +16,20 @@ from indus_nb.start.options import SessionOptions
 from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory, session_with_id
 
 
+def chosen_directory(options: SessionOptions, settings: Settings) -> Path | None:
+    """Return where the user wants all sessions to lie, if anywhere.
+
+    Args:
+        options: What the user asked for.
+        settings: The user's settings.
+
+    Returns:
+        The directory; ``None`` if each working directory has one of its own.
+    """
+    chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
+    return expand_user(chosen).absolute() if chosen else None
+
+
 class Stores:
     """Opens and makes the session files of one process.
 
@@ -32,8 +46,7 @@ class Stores:
             cwd: The working directory.
             agent_dir: The user's own directory.
         """
-        chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
-        self.directory = expand_user(chosen).absolute() if chosen else session_directory(cwd, agent_dir)
+        self.directory = chosen_directory(options, settings) or session_directory(cwd, agent_dir)
         self._options = options
         self._cwd = cwd
         self._agent_dir = agent_dir

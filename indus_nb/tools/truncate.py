@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import time
@@ -124,7 +125,17 @@ def _remove_old(directory: Path) -> None:
                 state = entry.stat(follow_symlinks=False)
                 old = time.time() - state.st_mtime > _KEPT_SECONDS
                 if old and state.st_uid == os.geteuid() and entry.is_file(follow_symlinks=False):
-                    Path(entry.path).unlink()
+                    _remove_unless_written(Path(entry.path))
+
+
+def _remove_unless_written(path: Path) -> None:
+    """Remove a file with a whole output, unless what writes it still runs: that holds a lock on it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 class GrowingTail:
@@ -220,6 +231,8 @@ class GrowingTail:
             path = Path(gettempdir(), f"indusagi-{self._label}-{random_hex(8)}.log")
             _remove_old(path.parent)
             self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
             self.file_problem = str(error)
         else:

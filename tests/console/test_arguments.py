@@ -141,7 +141,7 @@ def test_json_mode_is_called_as_clients_of_pi_call_it(tmp_path: Path) -> None:
     assert (header["type"], asked["content"][0]["text"]) == ("session", "--approve")
 
 
-@pytest.mark.parametrize(("option", "used"), [("--approve", True), ("-a", True), ("--no-approve", False)])
+@pytest.mark.parametrize(("option", "used"), [("--trust", True), ("-a", True), ("--no-approve", False)])
 def test_the_trust_options_of_pi_decide_about_the_project(
     messages_api: MessagesApi, tmp_path: Path, option: str, *, used: bool
 ) -> None:
@@ -151,4 +151,12 @@ def test_the_trust_options_of_pi_decide_about_the_project(
     done = indusagi(option, "-p", "hi", home=tmp_path, **more)
     assert done.returncode == 0
     assert ("Speak of whales." in json.dumps(messages_api.requests[0].body["system"])) is used
-    assert ("--approve writes" in done.stderr) is (option == "--approve")
+
+
+@pytest.mark.parametrize("arguments", [("hi", "--approve"), ("--approve", "-p", "hi"), ("--approve", "--", "hi")])
+def test_approve_without_a_value_is_rejected_and_trusts_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "AGENTS.md").write_text("Speak of whales.")
+    done = indusagi("--provider", "offline", *arguments, home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "never, writes or always" in done.stderr
+    assert "is --trust here" in done.stderr

@@ -11,7 +11,7 @@ from messages_api import Cut, HttpError, MessagesApi, Reply, Text
 
 from indus_nb.limits import Budget, Gate, Limiter, Payer
 from indus_nb.limits.budget import spending_from
-from indus_nb.messages import AssistantMessage, UserMessage
+from indus_nb.messages import AssistantMessage, Usage, UserMessage
 from indus_nb.providers import Context, StreamOptions
 from indus_nb.providers.catalog import unknown_cost
 from indus_nb.resources.settings import agent_directory, model_registry
@@ -128,3 +128,12 @@ def test_a_cost_beyond_all_bounds_can_be_added() -> None:
     budget = Budget(5)
     budget.charge(float("inf"))
     assert budget.refusal(0) is not None
+
+
+def test_what_one_model_has_counted_says_nothing_of_what_another_reads(home: Path) -> None:
+    registry = model_registry(agent_directory())
+    model, other = registry.find("claude-haiku-4-5"), registry.find("claude-sonnet-4-5")
+    payer = Payer(Budget(5))
+    uncounted = payer.read_tokens(other, CONTEXT)
+    payer.note(model, CONTEXT, Usage(input=2))
+    assert (payer.read_tokens(model, CONTEXT), payer.read_tokens(other, CONTEXT)) == (2, uncounted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 from collections.abc import Iterator
@@ -126,3 +127,20 @@ def test_the_file_of_a_long_text_ends_with_the_last_state_of_its_last_line() -> 
     assert tail.path.read_text().endswith("line\n100%")
     assert tail.shown().content.endswith("line\n100%")
     tail.path.unlink()
+
+
+def test_an_old_file_is_removed_only_when_nothing_writes_it_any_more(temporary_files: Path) -> None:
+    long = "line\n" * (MAX_LINES + 1)
+    running, ended = GrowingTail("bash"), GrowingTail("bash")
+    for tail in (running, ended):
+        tail.append(long)
+    ended.close()
+    for path in temporary_files.glob("*.log"):
+        os.utime(path, (1, 1))
+    another = GrowingTail("bash")
+    another.append(long)
+    another.close()
+    assert running.path is not None
+    assert ended.path is not None
+    assert (running.path.exists(), ended.path.exists()) == (True, False)
+    running.close()

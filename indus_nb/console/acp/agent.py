@@ -19,8 +19,9 @@ from indus_nb.console.acp.updates import title_of
 from indus_nb.console.intake import carry_out
 from indus_nb.console.stdio import FrameWriter, complain, on_signals
 from indus_nb.errors import SessionNotFoundError, UsageError
-from indus_nb.resources.settings import agent_directory, model_registry
+from indus_nb.resources.settings import agent_directory, model_registry, own_settings
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.start.stores import chosen_directory
 from indus_nb.storage import find_session, list_sessions, session_directory
 from indus_nb.storage.file import SessionFile, read_header
 from indus_nb.storage.listing import SessionInfo
@@ -154,10 +155,11 @@ class AcpAgent:
         raise RpcError(NOT_FOUND, f"No session has the id {params.session_id!r}. `session/list` lists them.")
 
     def _directories(self, cwd: Path | None) -> Iterator[Path]:
-        if self._options.session_dir is not None:
-            yield Path(self._options.session_dir)
-            return
         agent_dir = agent_directory()
+        options = SessionOptions(session_dir=self._options.session_dir)
+        if (chosen := chosen_directory(options, own_settings(agent_dir))) is not None:
+            yield chosen
+            return
         if cwd is not None:
             yield session_directory(cwd, agent_dir)
         with contextlib.suppress(OSError):

@@ -134,6 +134,9 @@ class Steps:
         """Take note of another prompt, and read small files while its model thinks."""
         self._runs[session] = self._runs.get(session, 0) + 1
         self._large.clear()
+        ended = f"{session} {self._runs[session] - 1}"
+        for call in [call for call, held in list(self._held.items()) if held.run == ended]:
+            self._held.pop(call, None)  # its task was cancelled: no result came
         book = self._books.get(session)
         if book is not None and self.settings.undo:
             asyncio.get_running_loop().run_in_executor(None, book.files.prepare)
