@@ -128,7 +128,7 @@ def test_a_yes_by_the_keyboard_in_the_panel_uses_the_project(notebook: Notebook,
     expect(yes).to_be_focused()
     notebook.page.keyboard.press("Enter")
     expect(panel).to_contain_text("Hello from the server.")
-    expect(panel).to_contain_text("`sessionDir` cannot be set by a project")
+    expect(panel).to_contain_text("sessionDir cannot be set by a project")
     notebook.screenshot("trust-panel-yes")
     assert (project.ran, project.sent) == (["extension", "server"], ["SYSTEM", "HERE", "ABOVE"])
     assert not (project.directory / "sessions").exists()
