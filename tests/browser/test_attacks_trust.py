@@ -112,8 +112,9 @@ def test_a_dismissed_question_is_a_no_for_the_session_and_a_line_says_so(noteboo
 def test_a_yes_by_the_keyboard_in_the_panel_uses_the_project(notebook: Notebook, project: Project) -> None:
     notebook.run(2)
     panel = notebook.cell(2)
-    panel.get_by_placeholder("Ask").fill("hi")
-    panel.get_by_placeholder("Ask").press("Enter")
+    message = panel.get_by_label("Message")  # whose placeholder is another one once the question is open
+    message.fill("hi")
+    message.press("Enter")
     dialog = panel.get_by_role("dialog")
     yes = dialog.get_by_role("button", name="Trust this directory")
     expect(dialog.locator(".ia-option:enabled").first).to_be_visible()
