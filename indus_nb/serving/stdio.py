@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from indus_nb.serving.asking import ClientDialogs
 from indus_nb.serving.tools import ServedTools
 from indus_nb.session.session import AgentSession
 
@@ -34,11 +33,11 @@ async def serve_stdio(
         The exit status.
     """
     import anyio
-    from mcp.server.runner import serve_loop
+    from mcp.server.runner import serve_dual_era_loop
     from mcp.server.stdio import stdio_server
 
     read, write = descriptors
-    server = ServedTools(session, offered, ClientDialogs(session.ui).meet).server()
+    server = ServedTools(session, offered, asks_clients=True).server()
     ended: list[int] = []
 
     async def serve() -> None:
@@ -46,8 +45,7 @@ async def serve_stdio(
         source = anyio.wrap_file(os.fdopen(read, encoding="utf-8", errors="replace", closefd=False))
         sink = anyio.wrap_file(os.fdopen(write, "w", encoding="utf-8", closefd=False))
         async with stdio_server(source, sink) as streams, server.lifespan(server) as state:
-            # By the handshake, and not by the protocol of 2026-07-28, in which a server cannot ask its client.
-            await serve_loop(server, *streams, lifespan_state=state)
+            await serve_dual_era_loop(server, *streams, lifespan_state=state)
 
     serving = asyncio.create_task(serve())
 

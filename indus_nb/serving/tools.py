@@ -7,13 +7,15 @@ ends it; arguments that are not valid give a result that says what is wrong with
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from indus_nb import textcut
 from indus_nb.events import ToolOutput
+from indus_nb.loop.loop import Outcome
 from indus_nb.messages import TextContent
+from indus_nb.serving.asking import ClientCall, ClientDialogs, Elicit, HeldCalls
 from indus_nb.session.session import AgentSession
 from indus_nb.terminal import plain
 from indus_nb.version import __version__
@@ -42,22 +44,18 @@ class ServedTools:
     Args:
         session: The session.
         offered: The names of the tools.
-        on_client: Called with the context of a call before it is carried out.
+        asks_clients: Whether the user is asked at the client that makes the call, and not where the session is.
 
     Attributes:
         callers: Who has called, with how many calls.
     """
 
-    def __init__(
-        self,
-        session: AgentSession,
-        offered: Sequence[str],
-        on_client: Callable[[ServerRequestContext[Any, Any]], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, session: AgentSession, offered: Sequence[str], *, asks_clients: bool = False) -> None:
         self.callers: dict[str, int] = {}
         self._session = session
         self._offered = offered
-        self._on_client = on_client
+        self._asks_clients = asks_clients
+        self._held = HeldCalls()
 
     def server(self) -> Server[Any]:
         """Make the server."""
@@ -94,19 +92,43 @@ class ServedTools:
 
     async def _call(
         self, ctx: ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams
-    ) -> mcp_types.CallToolResult:
+    ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
         import mcp_types
 
+        state = params.request_state
+        call = self._begun(ctx, params) if state is None else self._held.resume(state, params)
+        await _while_awaited(call, getattr(ctx.request, "scope", {}).get(GONE) or asyncio.Event())
+        if not call.outcome.done():
+            return self._held.hold(call)
+        output, is_error = call.outcome.result()
+        return mcp_types.CallToolResult(content=_content(output), is_error=is_error)
+
+    def _begun(self, ctx: ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams) -> ClientCall:
         caller = _name_of(ctx)
         if len(self.callers) < 100 or caller in self.callers:
             self.callers[caller] = self.callers.get(caller, 0) + 1
-        self._on_client(ctx)
-        calling = self._session.outside.call(
-            params.name, dict(params.arguments or {}), caller=caller, offered=self._offered
-        )
-        scope = getattr(ctx.request, "scope", {})
-        output, is_error = await _while_awaited(asyncio.ensure_future(calling), scope.get(GONE))
-        return mcp_types.CallToolResult(content=_content(output), is_error=is_error)
+
+        async def carry_out(call: ClientCall) -> Outcome:
+            elicit = _elicit(ctx, call) if self._asks_clients else None
+            with ClientDialogs(self._session.ui, elicit).asked() if elicit is not None else nullcontext():
+                return await self._session.outside.call(
+                    call.name, dict(call.arguments), caller=caller, offered=self._offered
+                )
+
+        return ClientCall(params.name, params.arguments or {}, carry_out)
+
+
+def _elicit(ctx: ServerRequestContext[Any, Any], call: ClientCall) -> Elicit | None:
+    """What asks the user of the client that makes a call, if that client can show a form."""
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    capabilities = ctx.session.client_capabilities
+    asking = None if capabilities is None else capabilities.elicitation
+    if asking is None or (asking.form is None and asking.url is not None):
+        return None
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return call.elicit
+    return ctx.session.elicit_form if ctx.session.can_send_request else None
 
 
 def _name_of(ctx: ServerRequestContext[Any, Any]) -> str:
@@ -117,24 +139,28 @@ def _name_of(ctx: ServerRequestContext[Any, Any]) -> str:
     return textcut.one_line(visible(plain(name)), _MAX_NAME_CHARACTERS) or "Another program"
 
 
-async def _while_awaited(
-    task: asyncio.Task[tuple[ToolOutput, bool]], gone: asyncio.Event | None
-) -> tuple[ToolOutput, bool]:
-    """Wait for a call as long as its client waits for it."""
-    hung_up = asyncio.ensure_future(gone.wait()) if gone is not None else None
+async def _while_awaited(call: ClientCall, gone: asyncio.Event) -> None:
+    """Wait until a call ends, asks, or nobody waits for it any more, which ends it."""
     try:
-        await asyncio.wait([task, *([hung_up] if hung_up is not None else [])], return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-        return await task
+        while not (call.outcome.done() or call.asks.is_set()):
+            await _first(call.outcome, call.asks, gone)
+            if gone.is_set():
+                call.outcome.cancel()
+                await asyncio.wait([call.outcome])
     except asyncio.CancelledError:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        call.outcome.cancel()
+        with suppress(asyncio.CancelledError):
+            await call.outcome
         raise
+
+
+async def _first(task: asyncio.Task[Outcome], *events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait([task, *waiting], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        if hung_up is not None:
-            hung_up.cancel()
+        for each in waiting:
+            each.cancel()
 
 
 def _content(output: ToolOutput) -> list[mcp_types.ContentBlock]:

@@ -13,9 +13,11 @@ import mcp_types
 import psutil
 import pytest
 from kernels import Kernel, private_environment
-from mcp import Client, StdioServerParameters
-from mcp_clients import call, over_pipes
+from mcp import MCPError
+from mcp_clients import HANDSHAKE, STATELESS, call, over_pipes
 from waiting import until, wait_until
+
+PROTOCOLS = [HANDSHAKE, STATELESS, "auto"]
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +29,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory, world: dict[str, str]) -> Iterator[Kernel]:
     with Kernel(tmp_path_factory.mktemp("work"), world) as kernel:
-        kernel.run("import pathlib, time\nrows = [1, 2, 3]")
+        kernel.run("import pathlib, time")
         yield kernel
 
 
-async def test_another_agent_uses_the_variables_of_a_running_kernel(kernel: Kernel, world: dict[str, str]) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_another_agent_uses_the_variables_of_a_running_kernel(
+    kernel: Kernel, world: dict[str, str], protocol: str
+) -> None:
+    kernel.run("rows = [1, 2, 3]")
     file = str(kernel.connection_file)
-    async with over_pipes("--kernel", file, "--approve", "never", world=world) as client:
+    async with over_pipes("--kernel", file, "--approve", "never", world=world, protocol=protocol) as client:
         tools = (await client.list_tools()).tools
         assert [tool.name for tool in tools] == ["python", "variables", "notebook"]
         assert tools[0].input_schema["required"] == ["code"]
@@ -45,9 +51,11 @@ async def test_another_agent_uses_the_variables_of_a_running_kernel(kernel: Kern
     assert kernel.run("print(rows)").streams == "[1, 2, 3, 4]\n"
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_client_that_can_ask_its_user_is_asked_whatever_the_settings_say(
-    kernel: Kernel, world: dict[str, str]
+    kernel: Kernel, world: dict[str, str], protocol: str
 ) -> None:
+    kernel.run("allowed = 'no'")
     questions: list[str] = []
     answers = iter(["No", "Yes, once", None])
 
@@ -57,26 +65,39 @@ async def test_a_client_that_can_ask_its_user_is_asked_whatever_the_settings_say
         return next(answers)
 
     file = str(kernel.connection_file)
-    async with over_pipes("--kernel", file, world=world, asked=asked) as client:
-        outcomes = [await call(client, "python", code="allowed = 'yes'") for _ in range(3)]
+    async with over_pipes("--kernel", file, world=world, asked=asked, protocol=protocol) as client:
+        outcomes = [await call(client, "python", code=f"allowed += 'yes {n}'") for n in range(3)]
     assert [failed for _, failed in outcomes] == [True, False, True]
+    assert kernel.run("print(allowed)").streams == "noyes 1\n"
     assert "did not allow" in outcomes[0][0]
     assert all("asks: Run this code in the kernel of" in question for question in questions)
-    assert "allowed = 'yes'" in questions[0]
+    assert "allowed += 'yes 0'" in questions[0]
 
 
-async def test_the_newest_client_finds_the_protocol_in_which_it_can_be_asked(
+async def test_an_answer_counts_once_and_for_the_call_that_was_asked_about_alone(
     kernel: Kernel, world: dict[str, str]
 ) -> None:
-    async def elicit(_: object, _params: object) -> mcp_types.ElicitResult:
-        return mcp_types.ElicitResult(action="accept", content={"answer": "Yes, once"})
+    kernel.run("counted = []")
+    arguments, other = {"code": "counted.append(1)"}, {"code": "counted.append(2)"}
+    yes = mcp_types.ElicitResult(action="accept", content={"answer": "Yes, once"})
 
-    arguments = ["-m", "indus_nb", "--mode", "mcp", "--kernel", str(kernel.connection_file)]
-    program = StdioServerParameters(command=sys.executable, args=arguments, env=world)
-    async with Client(program, elicitation_callback=elicit) as client:
-        result = await client.call_tool("python", {"code": "newest = 1; print(newest)"})
-    assert not result.is_error
-    assert kernel.run("print(newest)").streams == "1\n"
+    def asked(_question: str, _options: list[str]) -> str | None:
+        return "No"
+
+    file = str(kernel.connection_file)
+    async with over_pipes("--kernel", file, world=world, asked=asked, protocol=STATELESS) as client:
+        question = await client.session.call_tool("python", arguments, allow_input_required=True)
+        assert isinstance(question, mcp_types.InputRequiredResult)
+        assert kernel.run("print(counted)").streams == "[]\n"
+        state = question.request_state
+        answers: mcp_types.InputResponses = dict.fromkeys(question.input_requests or {}, yes)
+        with pytest.raises(MCPError, match="counts for nothing"):
+            await client.session.call_tool("python", other, input_responses=answers, request_state=state)
+        result = await client.session.call_tool("python", arguments, input_responses=answers, request_state=state)
+        assert not result.is_error
+        with pytest.raises(MCPError, match="counts for nothing"):
+            await client.session.call_tool("python", arguments, input_responses=answers, request_state=state)
+    assert kernel.run("print(counted)").streams == "[1]\n"
 
 
 async def test_undo_in_the_notebook_takes_back_what_came_over_pipes(kernel: Kernel, world: dict[str, str]) -> None:
@@ -89,8 +110,11 @@ async def test_undo_in_the_notebook_takes_back_what_came_over_pipes(kernel: Kern
         assert kernel.run("print(kept)").streams == "[1]\n"
 
 
-async def test_a_client_that_cannot_ask_is_told_how_calls_are_allowed(kernel: Kernel, world: dict[str, str]) -> None:
-    async with over_pipes("--kernel", str(kernel.connection_file), world=world) as client:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_client_that_cannot_ask_is_told_how_calls_are_allowed(
+    kernel: Kernel, world: dict[str, str], protocol: str
+) -> None:
+    async with over_pipes("--kernel", str(kernel.connection_file), world=world, protocol=protocol) as client:
         text, failed = await call(client, "python", code="unasked = 1")
     assert failed
     assert "--approve never" in text
