@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import mcp_types
 import psutil
 import pytest
 from kernels import Kernel, private_environment
-from mcp import MCPError
+from mcp import Client, MCPError
 from mcp_clients import HANDSHAKE, STATELESS, call, over_pipes
 from waiting import until, wait_until
+
+from indus_nb.serving import asking
+from indus_nb.serving.tools import ServedTools
+from indus_nb.start import SessionOptions, open_session
 
 PROTOCOLS = [HANDSHAKE, STATELESS, "auto"]
 
@@ -185,6 +191,157 @@ def test_what_cannot_be_served_is_said_on_standard_error(
     assert ended.returncode == 2
     assert said in ended.stderr
     assert ended.stdout == ""
+
+
+class Raw:
+    """The program, written to and read from line by line."""
+
+    def __init__(self, kernel: Kernel, world: dict[str, str], *more: str) -> None:
+        arguments = [sys.executable, "-m", "indus_nb", "--mode", "mcp", "--kernel", str(kernel.connection_file), *more]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen(arguments, env=world, text=True, **pipes)
+        self._count = 0
+
+    def ask(self, method: str, *, elicitation: object = None, **params: Any) -> Any:
+        """Send a request of 2026-07-28; returns its result, or its error."""
+        capabilities = {} if elicitation is None else {"elicitation": elicitation}
+        about = {"protocolVersion": STATELESS, "clientCapabilities": capabilities}
+        meta = {f"io.modelcontextprotocol/{name}": value for name, value in about.items()}
+        self._count += 1
+        request = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": {**params, "_meta": meta}}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        while (answer := json.loads(self.process.stdout.readline())).get("id") != self._count:
+            assert "method" in answer, answer
+            assert "id" not in answer, "a server sends no requests by this protocol"
+        return answer.get("result", answer.get("error"))
+
+
+@pytest.fixture
+def raw(kernel: Kernel, world: dict[str, str]) -> Iterator[Callable[..., Raw]]:
+    with contextlib.ExitStack() as opened:
+
+        def start(*more: str) -> Raw:
+            started = Raw(kernel, world, *more)
+            opened.callback(started.process.communicate)
+            return started
+
+        yield start
+
+
+def answered(question: Any) -> dict[str, Any]:
+    """What a client adds to a call that it makes again."""
+    given = {key: {"action": "accept", "content": {"answer": "Yes, once"}} for key in question["inputRequests"]}
+    return {"requestState": question["requestState"], "inputResponses": given}
+
+
+def test_a_call_that_asks_ends_with_the_question_and_goes_on_with_the_answer(
+    kernel: Kernel, raw: Callable[..., Raw]
+) -> None:
+    kernel.run("made = []")
+    program = raw()
+    assert STATELESS in program.ask("server/discover")["supportedVersions"]
+    call = {"name": "python", "arguments": {"code": "made.append(1)"}, "elicitation": {}}
+    first = program.ask("tools/call", **call)
+    assert first["resultType"] == "input_required"
+    ((key, question),) = first["inputRequests"].items()
+    assert question["method"] == "elicitation/create"
+    assert "made.append(1)" in question["params"]["message"]
+    again = program.ask("tools/call", **call, requestState=first["requestState"], inputResponses={})
+    assert again["inputRequests"] == {key: question}
+    assert again["requestState"] != first["requestState"]
+    assert program.ask("tools/call", **call, **answered(first))["code"] == -32602
+    assert kernel.run("print(made)").streams == "[]\n"
+    last = program.ask("tools/call", **call, **answered(again))
+    assert (last["resultType"], last["isError"]) == ("complete", False)
+    assert kernel.run("print(made)").streams == "[1]\n"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"action": "decline"},
+        {"action": "cancel"},
+        {"action": "accept", "content": {"answer": "Yes, always"}},
+        {"action": "accept", "content": {"answer": True}},
+        {"action": "accept"},
+        {"roots": []},
+    ],
+)
+def test_what_is_no_answer_to_the_question_rejects_the_call(
+    kernel: Kernel, raw: Callable[..., Raw], given: dict[str, Any]
+) -> None:
+    kernel.run("made = []")
+    program = raw()
+    call = {"name": "python", "arguments": {"code": "made.append(1)"}, "elicitation": {"form": {}}}
+    first = program.ask("tools/call", **call)
+    answers = dict.fromkeys(first["inputRequests"], given)
+    last = program.ask("tools/call", **call, requestState=first["requestState"], inputResponses=answers)
+    assert last["isError"]
+    assert "did not allow" in last["content"][0]["text"]
+    assert kernel.run("print(made)").streams == "[]\n"
+
+
+def test_nothing_runs_for_clients_that_show_no_form_invent_a_state_or_hang_up(
+    kernel: Kernel, raw: Callable[..., Raw]
+) -> None:
+    kernel.run("made = []")
+    program = raw()
+    call: dict[str, Any] = {"name": "python", "arguments": {"code": "made.append(1)"}}
+    for elicitation in (None, {"url": {}}):
+        rejected = program.ask("tools/call", **call, elicitation=elicitation)
+        assert "nobody can be asked" in rejected["content"][0]["text"]
+    invented = {"requestState": "0" * 32, "inputResponses": {"0": {"action": "accept", "content": {}}}}
+    assert program.ask("tools/call", **call, **invented, elicitation={})["code"] == -32602
+    assert program.ask("initialize", protocolVersion="2025-11-25", capabilities={})["code"] == -32022
+    assert program.ask("tools/call", **call, elicitation={})["resultType"] == "input_required"
+    rest, _ = program.process.communicate()
+    assert (rest, program.process.returncode) == ("", 0)
+    assert kernel.run("print(made)").streams == "[]\n"
+
+
+def test_of_too_many_calls_that_wait_for_an_answer_the_first_is_given_up(raw: Callable[..., Raw]) -> None:
+    program = raw("--approve", "always")
+    call = {"name": "variables", "arguments": {}, "elicitation": {}}
+    questions = [program.ask("tools/call", **call) for _ in range(17)]
+    assert {question["resultType"] for question in questions} == {"input_required"}
+    ends = [program.ask("tools/call", **call, **answered(each)) for each in questions]
+    assert ends[0]["code"] == -32602
+    assert [end.get("isError") for end in ends[1:]] == [False] * 16
+
+
+async def test_a_question_that_is_open_for_too_long_rejects_the_call_and_lets_the_next_one_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    options = SessionOptions(cwd=tmp_path, provider="offline", no_session=True, approve="writes")
+    arguments = {"path": "made", "content": "x"}
+    yes = mcp_types.ElicitResult(action="accept", content={"answer": "Yes, once"})
+
+    async def elicit(context: object, params: object) -> mcp_types.ElicitResult:
+        return yes
+
+    with open_session(options) as session:
+        server = ServedTools(session, ["write"], asks_clients=True).server()
+        async with Client(server, elicitation_callback=elicit, mode=STATELESS) as client:
+            with monkeypatch.context() as short:
+                short.setattr(asking, "_OPEN_SECONDS", 0.0)
+                text, failed = await call(client, "write", **arguments)
+            assert failed
+            assert "did not allow" in text
+            question = await client.session.call_tool("write", arguments, allow_input_required=True)
+            assert isinstance(question, mcp_types.InputRequiredResult)
+            session.ui.cancel_all()
+            answers: mcp_types.InputResponses = dict.fromkeys(question.input_requests or {}, yes)
+            late = {"input_responses": answers, "request_state": question.request_state}
+            await until(lambda: not session.ui.has_host)  # the call has ended
+            with pytest.raises(MCPError, match="counts for nothing"):
+                await client.session.call_tool("write", arguments, **late)
+            assert not (tmp_path / "made").exists()
+            assert not (await call(client, "write", **arguments))[1]
+    assert (tmp_path / "made").read_text() == "x"
 
 
 def test_nothing_but_messages_is_written_to_standard_output(kernel: Kernel, world: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from kernels import Cell, Kernel, private_environment
 from mcp import MCPError
-from mcp_clients import call, over_http
+from mcp_clients import HANDSHAKE, STATELESS, call, over_http
 from messages_api import Gate, MessagesApi, Reply, ToolUse
 from panel_pages import Page, Wire
 from waiting import until
@@ -201,13 +201,16 @@ async def test_arguments_that_are_not_valid_give_an_error_that_says_so(served: S
         assert "ZeroDivisionError" in text
 
 
-async def test_the_user_is_asked_in_the_notebook_whatever_the_settings_allow_the_agent(kernel: Kernel) -> None:
+@pytest.mark.parametrize("protocol", [HANDSHAKE, STATELESS])
+async def test_the_user_is_asked_in_the_notebook_whatever_the_settings_allow_the_agent(
+    kernel: Kernel, protocol: str
+) -> None:
     served = serve(kernel)  # in this world the settings say `approve: never`
     wire = Wire(kernel)
     try:
         page = await asyncio.to_thread(Page, wire, panel_of(served))
         await asyncio.to_thread(page.settle)  # it shows dialogs from now on
-        async with over_http(served.url, served.token, "Claude <b>Code</b>") as client:
+        async with over_http(served.url, served.token, "Claude <b>Code</b>", protocol=protocol) as client:
             for answer, outcome in (("No", "The user did not allow this call."), ("Yes, once", "asked for\n")):
                 calling = asyncio.create_task(call(client, "python", code="told = 'asked for'; print(told)"))
                 await asyncio.to_thread(page.wait_for, lambda: page.dialogs)
@@ -235,7 +238,8 @@ async def test_the_user_is_asked_in_the_notebook_whatever_the_settings_allow_the
         kernel.run("%agent serve stop")
 
 
-async def test_where_no_page_is_open_a_call_that_needs_an_answer_is_rejected(kernel: Kernel) -> None:
+@pytest.mark.parametrize("protocol", [HANDSHAKE, STATELESS])
+async def test_where_no_page_is_open_a_call_that_needs_an_answer_is_rejected(kernel: Kernel, protocol: str) -> None:
     cell = kernel.run("%agent serve")
     assert len(cell.shown) == 1  # nobody is there who could look at a panel
     url = re.search(r"http://\S+/mcp", cell.shown[0])
@@ -243,7 +247,7 @@ async def test_where_no_page_is_open_a_call_that_needs_an_answer_is_rejected(ker
     assert url is not None
     assert token is not None
     try:
-        async with over_http(url[0], Path(token[1]).read_text()) as client:
+        async with over_http(url[0], Path(token[1]).read_text(), protocol=protocol) as client:
             text, failed = await call(client, "python", code="never = 1")
             assert failed
             assert "nobody can be asked" in text
