@@ -109,7 +109,7 @@ def test_a_run_that_costs_too_much_is_stopped_before_the_next_request(claude: Ke
     assert claude.run("%agent --new --max-cost 0.5 again").status == "ok"
     assert len(api.requests) == 2
     assert "The budget of $0.0001 has no room" in failure(claude.run("%agent --max-cost 0.0001 once more"))
-    assert "Stopped after 1 turns" in failure(claude.run("%agent --max-turns 1 --timeout 60 look"))
+    assert "Stopped after 1 turn" in failure(claude.run("%agent --max-turns 1 --timeout 60 look"))
     assert len(api.requests) == 3
 
 
