@@ -306,9 +306,11 @@ def run_tests(*arguments: str, **variables: str) -> Result:
 def outcomes_of(*arguments: str, **variables: str) -> outcomes.Outcomes:
     """Run pytest, and return what became of its tests."""
     print("$", "pytest", *arguments, *(f"{name}={value}" for name, value in variables.items()), flush=True)
-    with tempfile.TemporaryDirectory() as folder:
+    # Files of tests in a directory of this run's: the one that pytest chooses may belong to a user of the past.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         file = Path(folder, "outcomes")
-        status = attempt("python", "-m", "pytest", *arguments, **variables, **{outcomes.VARIABLE: str(file)})
+        own = {outcomes.VARIABLE: str(file), "PYTEST_DEBUG_TEMPROOT": folder}
+        status = attempt("python", "-m", "pytest", *arguments, **variables, **own)
         found = outcomes.read(file)
     found.complete &= status == 0 or bool(found.failed)
     return found
