@@ -27,6 +27,7 @@ from indus_nb.session.hooks import BranchChange, InputSource, ShutdownReason, St
 from indus_nb.storage.entries import Entry
 from indus_nb.tools import Shell
 from indus_nb.tools.description import Target
+from indus_nb.tools.tool import CallGate
 from indus_nb.wire import JsonObject, WireModel
 
 # Events
@@ -218,8 +219,9 @@ class MessageFinal:
 class ToolCallEvent:
     """A tool is about to run; ``input`` may be changed in place.
 
-    A handler that asks about a file sets ``target`` to what was asked about, and the tool opens that and no other.
-    ``caller`` is the name of another program that makes the call, empty where it is the model.
+    A handler that asks about a file sets ``target`` to what was asked about, and the tool opens that and no other. One
+    that leaves it to the tool to find out what the call does sets ``gate``, which then decides. ``caller`` is the name
+    of another program that makes the call, empty where it is the model.
     """
 
     type: ClassVar[str] = "tool_call"
@@ -228,6 +230,7 @@ class ToolCallEvent:
     input: JsonObject
     target: Target | None = None
     caller: str = ""
+    gate: CallGate | None = None
 
 
 @dataclass(slots=True)

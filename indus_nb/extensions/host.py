@@ -503,7 +503,7 @@ class Extensions(SessionHooks):
             if parsed.input is not None:
                 arguments.clear()
                 arguments.update(parsed.input)
-        return Verdict(target=event.target)
+        return Verdict(target=event.target, gate=event.gate)
 
     async def tool_begins(self, call: ToolCall, target: Target | None) -> None:
         await self._notify(ev.ToolBegin(call.id, call.name, call.arguments, target))

@@ -54,7 +54,7 @@ from indus_nb.messages import (
 from indus_nb.providers import Context, Model, Provider, StreamOptions
 from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
 from indus_nb.tools.description import Target
-from indus_nb.tools.tool import Tool, ToolContext, ToolError, secret_arguments, text_output
+from indus_nb.tools.tool import CallGate, Tool, ToolContext, ToolError, secret_arguments, text_output
 from indus_nb.vault import PutBackError, Vault
 from indus_nb.wire import JsonObject
 
@@ -76,10 +76,14 @@ Outcome: TypeAlias = tuple[ToolOutput, bool]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What hooks decide on a tool call: why it must not run, or the file that it may be about and no other."""
+    """What hooks decide on a tool call: why it must not run, or the file that it may be about and no other.
+
+    ``gate`` decides about what the call does, for a tool that finds that out itself.
+    """
 
     refusal: str | None = None
     target: Target | None = None
+    gate: CallGate | None = None
 
 
 class RunHooks:
@@ -450,7 +454,9 @@ async def _execute(run: Calling, call: ToolCall, report: Callable[[ToolOutput], 
         arguments = tool.check(wanted)
     await run.hooks.tool_begins(call, verdict.target)
     with run.abort.interruptible():
-        return await tool.execute(arguments, ToolContext(call.id, report, verdict.target, run.vault.hide_in))
+        return await tool.execute(
+            arguments, ToolContext(call.id, report, verdict.target, run.vault.hide_in, verdict.gate)
+        )
 
 
 class _Progress:

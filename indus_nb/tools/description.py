@@ -118,6 +118,9 @@ class CallDescription:
     ``reads`` is whether a call without effects reads a file that its ``approval`` names, and ``searches`` whether it
     reads all that is below it too.
 
+    ``tries`` is whether the tool tries the call where nothing can happen and asks by the gate of its context, so that
+    nobody need be asked before it runs.
+
     ``approval`` makes the question. It may read files, so call it off the event loop.
 
     ``rejection`` is the ``ToolError`` with which the tool is going to reject the arguments, so that nothing would be
@@ -134,6 +137,7 @@ class CallDescription:
     searches: bool = False
     announces_start: bool = False
     is_answer: bool = False
+    tries: bool = False
     approval: Callable[[], Approval] = field(default=lambda: Approval("Call this tool?", ""), repr=False, compare=False)
     rejection: Exception | None = field(default=None, repr=False, compare=False)
 

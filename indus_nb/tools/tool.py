@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
 from indus_nb import late_models
+from indus_nb.effects import Effect
 from indus_nb.events import ToolOutput
 from indus_nb.late_models import ConfigDict, LateModel
 from indus_nb.messages import TextContent
@@ -71,18 +72,61 @@ async def in_thread(work: Callable[[threading.Event], ResultT], *, patience: flo
         raise
 
 
+class CallGate(Protocol):
+    """Decides about the effects of one call, for a tool that finds out which these are before it runs the call."""
+
+    @property
+    def readable(self) -> Sequence[Path]:
+        """Files and directories outside the working directory that a trial may read all the same."""
+        ...
+
+    async def covers(self, effects: Sequence[Effect]) -> bool:
+        """Return whether settings and rules allow all of these effects unasked.
+
+        The tool then runs the call where it can have no other effect, or asks.
+
+        Args:
+            effects: What a trial found; without any it is whether a call without effects is asked about.
+        """
+        ...
+
+    async def ask(
+        self,
+        effects: Sequence[Effect],
+        *,
+        outcome: str = "",
+        trial: asyncio.Future[Any] | None = None,
+    ) -> Literal["run", "wait"]:
+        """Ask the user.
+
+        Args:
+            effects: What a trial found so far.
+            outcome: The preview: what it printed and changed, in a few lines.
+            trial: A trial that goes on. The question is withdrawn when it ends.
+
+        Returns:
+            Whether to run the call, or to wait for the trial's end (or use what it gave, if that came first).
+
+        Raises:
+            ToolError: The call must not run; the text is for the model.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """One call: its id, and where to report output so far (accumulated, each report replaces the one before).
 
-    ``target`` is the file that the call was allowed for; a tool that opens a file opens this one, see ``targets``.
-    ``hide`` returns a value, such as a text, without secrets: for what a tool shows elsewhere than in its output.
+    ``gate`` decides about what the call does; without one it may do anything. ``target`` is the file that the call was
+    allowed for; a tool that opens a file opens this one, see ``targets``. ``hide`` returns a value, such as a text,
+    without secrets: for what a tool shows elsewhere than in its output.
     """
 
     call_id: str
     report: Callable[[ToolOutput], None]
     target: Target | None = None
     hide: Callable[[Any], Any] = lambda value: value
+    gate: CallGate | None = None
 
 
 class Tool(Protocol):
