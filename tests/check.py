@@ -161,9 +161,9 @@ def run_everything(*, install_browser: bool) -> None:
 
 
 def workers() -> Sequence[str]:
-    """What lets pytest use all processors; files that share something stay together, see tests/conftest.py."""
+    """What lets pytest use all processors; the tests of a file share kernels and servers, and stay together."""
     count = os.environ.get("INDUS_NB_WORKERS") or str(min(os.cpu_count() or 1, 4))
-    return () if count == "1" else ("-n", count, "--dist=loadgroup", "--no-loadscope-reorder", "--max-worker-restart=0")
+    return () if count == "1" else ("-n", count, "--dist=loadfile", "--no-loadscope-reorder", "--max-worker-restart=0")
 
 
 def run_with_coverage(selected: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What every test may ask for, and which tests of a run share a worker."""
+"""What every test may ask for."""
 
 from __future__ import annotations
 
@@ -24,19 +24,6 @@ def pytest_configure(config: pytest.Config) -> None:
     file = os.environ.get(outcomes.VARIABLE)
     if file and not hasattr(config, "workerinput"):
         config.pluginmanager.register(outcomes.Recorder(Path(file)))
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one worker, for they share kernels and servers.
-
-    Another mark ``xdist_group`` on a test is left as it is.
-    """
-    if config.getoption("numprocesses", None) is None and not hasattr(config, "workerinput"):
-        return
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(file))
 
 
 @pytest.fixture(autouse=True)

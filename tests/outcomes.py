@@ -47,8 +47,7 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Write the outcome of a test's setup, call or teardown."""
-        group = f"@{report.nodeid.partition('::')[0]}"  # pytest-xdist writes behind it which tests share a worker
-        self._record(report.nodeid.removesuffix(group), report)
+        self._record(report.nodeid, report)
 
     def pytest_collectreport(self, report: Any) -> None:
         """Write that a file could not be imported."""

@@ -39,6 +39,13 @@ import os
 def test_ends_everything():
     os._exit(0)
 """
+OF_ONE_FILE = """
+import os, pathlib, pytest
+
+@pytest.mark.parametrize("number", range(8))
+def test_leaves_the_name_of_its_worker(number):
+    pathlib.Path(__file__).with_name(os.environ["PYTEST_XDIST_WORKER"]).touch()
+"""
 ORPHANS = """
 import pathlib, subprocess, sys, time
 for name in ("first", "second"):
@@ -50,7 +57,7 @@ if sys.argv[2] == "hang":
 
 
 @pytest.fixture
-def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], check.Result]:
+def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., check.Result]:
     """Runs code as the tests of a part."""
     monkeypatch.setattr(check, "BIN", Path(sys.executable).parent)
     monkeypatch.setattr(check, "ROOT", tmp_path)
@@ -58,9 +65,9 @@ def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ch
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {shlex.quote(str(here))}\n", encoding="utf-8")
     (tmp_path / "conftest.py").write_text((here / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
 
-    def run(code: str) -> check.Result:
+    def run(code: str, *options: str) -> check.Result:
         (tmp_path / "test_it.py").write_text(code, encoding="utf-8")
-        return check.run_tests("-q", "test_it.py")
+        return check.run_tests("-q", *options, "test_it.py")
 
     return run
 
@@ -76,12 +83,20 @@ def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ch
     ids=["a few", "too many", "again", "cut off"],
 )
 def test_what_failed_is_run_once_more_if_it_is_little(
-    tests: Callable[[str], check.Result], code: str, failed: int, passed_then: int
+    tests: Callable[..., check.Result], code: str, failed: int, passed_then: int
 ) -> None:
     result = tests(code)
     assert (len(result.failed), len(result.passed_then)) == (failed, passed_then)
     assert all("test_it.py" in test or "before all tests ran" in test for test in result.failed)
     assert result.left_out == (["1 tests: no such machine"] if code.startswith(FLAKY[:20]) else [])
+
+
+def test_the_tests_of_a_file_share_a_worker(
+    tests: Callable[..., check.Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INDUS_NB_WORKERS", "2")
+    assert not tests(OF_ONE_FILE, *check.workers()).failed
+    assert len([*tmp_path.glob("gw*")]) == 1
 
 
 @pytest.mark.parametrize("end", ["hang", "return"])

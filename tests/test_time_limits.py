@@ -95,6 +95,6 @@ def test_a_test_that_hangs_fails_and_what_it_started_is_killed(tmp_path: Path) -
 
 def test_a_test_that_no_signal_wakes_ends_the_run_and_is_named(tmp_path: Path) -> None:
     limit = ("-o", "faulthandler_timeout=4", "-o", "faulthandler_exit_on_timeout=true")
-    _, outcomes = run(tmp_path, UNWAKEABLE, "-n1", "--max-worker-restart=0", "--dist=loadgroup", *limit)
+    _, outcomes = run(tmp_path, UNWAKEABLE, "-n1", "--max-worker-restart=0", "--dist=loadfile", *limit)
     assert outcomes.failed == ["test_hanging.py::test_holds_the_interpreter"]
     assert not outcomes.complete

@@ -119,7 +119,7 @@ async def test_variables_are_described_without_asking_objects_of_unknown_classes
     kernel: Kernel, attached: Attached
 ) -> None:
     kernel.run(
-        "import numpy as np\n"
+        "import numpy as np\nimport pandas as pd\n"
         "class Odd:\n    shape = property(lambda self: 1 / 0)\n    __len__ = __repr__ = lambda self: 1 / 0\n"
         "odd = Odd()\nmany = list(range(1000))\ngrid = np.zeros((3, 4))\n"
         "table = pd.DataFrame({'name': ['Ada', None], 'amount': [1.5, 2.5]})"
