@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -101,6 +102,11 @@ def shared_place(place: Place) -> Place:
     return place
 
 
+def escaped(path: Path) -> str:
+    """A path for a shell, or for a shell that a quoted word of it starts."""
+    return re.sub(r"([^\w/.-])", r"\\\1", str(path))
+
+
 def states(directory: Path, but: Path | None = None) -> dict[str, tuple[int, bytes]]:
     found: dict[str, tuple[int, bytes]] = {}
     for at, directories, files in os.walk(directory):
@@ -181,7 +187,7 @@ OUTSIDE_WRITES = {
     "by moving something out": "echo x > e; mv e {home}/evil; mv e {home}/notes/victim; mv . ../other",
     "by removing it": "rm -rf {home}/notes {home}/.ssh; rmdir {home}/notes",
     "by exchanging it": """{python} -c 'import ctypes, os
-os.mkdir("x"); ctypes.CDLL(None).renameat2(-100, b"x", -100, b"{home}/notes", 2)'""",
+os.mkdir("x"); ctypes.CDLL(None).renameat2(-100, b"x", -100, os.fsencode("{unescaped}/notes"), 2)'""",
     "by mounting": "mount -o remount,rw /; mount -o remount,bind,rw {home}; mount --bind . {home}/notes; "
     "umount -l {home}; "
     "umount -l /; echo x > {home}/evil; touch {home}/notes/new",
@@ -189,7 +195,7 @@ os.mkdir("x"); ctypes.CDLL(None).renameat2(-100, b"x", -100, b"{home}/notes", 2)
     "unshare -m sh -c 'mount -o remount,rw /; echo x > {home}/evil'; nsenter -t 1 -m sh -c 'echo x > {home}/evil'; "
     "nsenter -t $PPID -m -U sh -c 'echo x > {home}/evil'",
     "by another root": """{python} -c 'import os
-os.mkdir("r"); os.chroot("r"); [os.chdir("..") for _ in range(40)]; os.chroot("."); open("{home}/evil", "w")'""",
+os.mkdir("r"); os.chroot("r"); [os.chdir("..") for _ in range(40)]; os.chroot("."); open("{unescaped}/evil", "w")'""",
     "as another user": "chmod u+s /bin/sh; cp /bin/sh s; chmod 6755 s; ./s -p -c 'echo x > {home}/evil'; "
     "sudo -n sh -c 'echo x > {home}/evil'; su -c 'echo x > {home}/evil'; pkexec sh -c 'echo x > {home}/evil'",
     "by an inherited descriptor": "for d in /proc/self/fd/*; do echo x >> $d; done 2>/dev/null; "
@@ -215,7 +221,7 @@ def test_nothing_outside_the_workspace_and_nothing_protected_changes(place: Plac
     inside = states(place.project)
     with (place.home / "notes" / "victim").open("a") as inherited:
         os.set_inheritable(inherited.fileno(), True)
-        place.run(script.format(home=place.home, python=QUOTED_PYTHON), mode)
+        place.run(script.format(home=escaped(place.home), unescaped=place.home, python=QUOTED_PYTHON), mode)
     assert place.elsewhere() == before
     if mode == "read-only":
         assert states(place.project) == inside
@@ -225,7 +231,7 @@ def test_the_directories_for_everybody_are_its_own(place: Place, tmp_path: Path)
     shared = [Path(tempfile.gettempdir()), Path("/var/tmp"), Path("/dev/shm")]
     name = f"sandbox-test-{os.getpid()}"
     targets = [directory / name for directory in shared if directory.is_dir()] + [tmp_path / "evil"]
-    place.run("; ".join(f"mkdir -p {target.parent}; echo x > {target}" for target in targets))
+    place.run("; ".join(f"mkdir -p {escaped(target.parent)}; echo x > {escaped(target)}" for target in targets))
     assert not [target for target in targets if target.exists()]
 
 
@@ -361,7 +367,7 @@ KEY_READS = {
 @pytest.mark.parametrize("script", KEY_READS.values(), ids=KEY_READS)
 def test_no_key_can_be_read(place: Place, script: str, mode: str) -> None:
     before = contents(place.home, but=place.project)
-    names = {"home": place.home, "key": KEY[:8], "pid": os.getpid(), "parent": os.getppid()}
+    names = {"home": escaped(place.home), "key": KEY[:8], "pid": os.getpid(), "parent": os.getppid()}
     result = place.run(script.format(**names), mode)
     assert KEY not in result.output
     assert "PATH=" not in result.output
@@ -372,13 +378,13 @@ def test_a_key_that_a_link_in_a_hidden_directory_leads_to_is_hidden_too(place: P
     (place.home / "dotfiles").mkdir()
     (place.home / "dotfiles" / "id").write_text(KEY)
     (place.home / ".ssh" / "id_ed25519").symlink_to(place.home / "dotfiles" / "id")
-    assert KEY not in place.run(f"cat {place.home}/dotfiles/id").output
+    assert KEY not in place.run(f"cat {escaped(place.home)}/dotfiles/id").output
 
 
 def test_a_key_file_that_a_variable_names_is_hidden(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     (place.home / "kube.yaml").write_text(KEY)
     monkeypatch.setenv("KUBECONFIG", str(place.home / "kube.yaml"))
-    assert KEY not in place.run(f"cat {place.home}/kube.yaml").output
+    assert KEY not in place.run(f"cat {escaped(place.home)}/kube.yaml").output
 
 
 def test_what_is_hidden_within_the_workspace_is_hidden(bwrap_place: Place) -> None:
@@ -388,7 +394,7 @@ def test_what_is_hidden_within_the_workspace_is_hidden(bwrap_place: Place) -> No
 
 
 def test_other_files_of_the_home_can_be_read(shared_place: Place) -> None:
-    assert shared_place.run(f"cat {shared_place.home}/notes/victim", "read-only").output == KEY
+    assert shared_place.run(f"cat {escaped(shared_place.home)}/notes/victim", "read-only").output == KEY
 
 
 # Reaching somebody
@@ -732,7 +738,8 @@ def test_a_file_that_calls_another_directory_its_repository_opens_nothing(place:
     shutil.rmtree(place.project / ".git")
     (place.project / ".git").write_text(f"gitdir: {victim / '.git'}\n")
     before = states(victim)
-    place.run(f"git commit --allow-empty -m x; echo x > {victim}/.git/HEAD; echo x > {victim}/.git/hooks/pre-commit")
+    at = escaped(victim)
+    place.run(f"git commit --allow-empty -m x; echo x > {at}/.git/HEAD; echo x > {at}/.git/hooks/pre-commit")
     assert states(victim) == before
 
 
@@ -872,7 +879,8 @@ def test_pip_installs_from_an_index_that_is_listed(bwrap_place: Place, tmp_path:
 
 def test_more_directories_can_be_writable(place: Place) -> None:
     (place.home / "shared").mkdir()
-    place.run(f"echo x > {place.home}/shared/made; echo x > {place.home}/evil", writable=[str(place.home / "shared")])
+    at = escaped(place.home)
+    place.run(f"echo x > {at}/shared/made; echo x > {at}/evil", writable=[str(place.home / "shared")])
     assert (place.home / "shared" / "made").exists()
     assert not (place.home / "evil").exists()
 
@@ -906,7 +914,7 @@ def test_nothing_runs_where_nothing_can_be_confined(user: Place) -> None:
 
 
 def test_a_failure_that_looks_like_the_sandbox_s_says_so(shared_place: Place) -> None:
-    result = shared_place.run(f"echo x > {shared_place.home}/evil")
+    result = shared_place.run(f"echo x > {escaped(shared_place.home)}/evil")
     assert result.exit_code == 1
     assert str(shared_place.project) in result.sandbox_notes[0]
     assert shared_place.run("exit 3").sandbox_notes == ()
