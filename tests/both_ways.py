@@ -241,6 +241,10 @@ def _causes(error: BaseException | None) -> list[BaseException]:
     return causes
 
 
+HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""What the end of a connection within the handshake is called: it depends on the version of Python."""
+
+
 def end_of_sdk(error: Exception, text: str = "") -> Ended:
     """How a request by an SDK ended that raised ``error``; the SDKs call their exceptions the same."""
     causes = _causes(error)
@@ -251,7 +255,7 @@ def end_of_sdk(error: Exception, text: str = "") -> Ended:
         how = "no JSON"
     elif "UnicodeDecodeError" in kinds:
         how = "no text"
-    elif any(isinstance(each, ssl.SSLError) and not isinstance(each, ssl.SSLEOFError) for each in causes):
+    elif any(isinstance(each, ssl.SSLError) and not isinstance(each, HUNG_UP) for each in causes):
         how = "no trust"
     elif kinds & {"ConnectError", "ConnectTimeout", "ProxyError"}:
         how = "not reached"
