@@ -196,7 +196,7 @@ os.mkdir("x"); ctypes.CDLL(None).renameat2(-100, b"x", -100, os.fsencode("{unesc
     "nsenter -t $PPID -m -U sh -c 'echo x > {home}/evil'",
     "by another root": """{python} -c 'import os
 os.mkdir("r"); os.chroot("r"); [os.chdir("..") for _ in range(40)]; os.chroot("."); open("{unescaped}/evil", "w")'""",
-    "as another user": "chmod u+s /bin/sh; cp /bin/sh s; chmod 6755 s; ./s -p -c 'echo x > {home}/evil'; "
+    "as another user": "cp /bin/sh s; chmod 6755 s; ./s -p -c 'echo x > {home}/evil'; "
     "sudo -n sh -c 'echo x > {home}/evil'; su -c 'echo x > {home}/evil'; pkexec sh -c 'echo x > {home}/evil'",
     "by an inherited descriptor": "for d in /proc/self/fd/*; do echo x >> $d; done 2>/dev/null; "
     'for n in 3 4 5 6 7 8 9 10 11 12 13 14 15; do eval "echo x >&$n"; done 2>/dev/null; echo done',
