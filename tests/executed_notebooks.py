@@ -78,7 +78,11 @@ def executed(name: str, root: Path, **more: str) -> nbformat.NotebookNode:
     (root / "agent" / "settings.json").unlink()  # what a notebook needs it says itself
     notebook = nbformat.read(folder / f"{name}.ipynb", as_version=4)
     client = NotebookClient(
-        notebook, timeout=None, record_timing=False, coalesce_streams=True, resources={"metadata": {"path": str(folder)}}
+        notebook,
+        timeout=None,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(folder)}},
     )
     client.execute(env=environment)
     return _portable(notebook, root)
