@@ -259,8 +259,8 @@ class CellView:
 
     What is finished is drawn as displays, what grows in a widget below them if there is one.
 
-    Without a widget, or while no page is ready after three seconds, what grows is drawn as displays as well. When one is
-    ready after all, the widget shows what comes from then on; what was begun as a display is ended there.
+    Without a widget, or while no page is ready after three seconds, what grows is drawn as displays as well. When one
+    is ready after all, the widget shows what comes from then on; what was begun as a display is ended there.
     """
 
     def __init__(
