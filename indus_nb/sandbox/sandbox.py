@@ -105,7 +105,15 @@ class Confined:
         await asyncio.shield(asyncio.to_thread(self.close))
 
     def then(self, set_right: Callable[[], list[str]], lock: threading.Lock) -> Self:
-        """Add what sets more right in the end, under a lock, and says so in sentences."""
+        """Add what sets more right in the end.
+
+        Args:
+            set_right: Does it, and says so in sentences.
+            lock: Held meanwhile.
+
+        Returns:
+            The same program.
+        """
         self._set_right.append(set_right)
         self._lock = lock
         return self
