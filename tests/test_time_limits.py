@@ -72,7 +72,8 @@ def run(folder: Path, code: str, *options: str) -> tuple[str, Outcomes]:
     record = folder / "outcomes"
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
     more = {VARIABLE: str(record), "INDUS_NB_TEST_SECONDS": "2", "INDUS_NB_TEST_SECONDS_AGAIN": "0.5"}
-    arguments = [sys.executable, "-m", "pytest", *options, "test_hanging.py"]
+    # Of its own: the usual one below the temporary directory may be another user's.
+    arguments = [sys.executable, "-m", "pytest", f"--basetemp={folder / 'temporary'}", *options, "test_hanging.py"]
     ended = subprocess.run(arguments, cwd=folder, env={**outside, **more}, capture_output=True, text=True, check=False)
     return ended.stdout, read(record)
 
