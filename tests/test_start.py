@@ -112,13 +112,30 @@ def test_the_file_that_names_an_unknown_provider_is_told(home: Path, opened: Ope
     assert f"{home / 'work' / '.indusagi' / 'settings.json'}: `defaultProvider` is rejected." in problem
 
 
-@pytest.mark.parametrize("wishes", [{"model": "anthropic/my-model"}, {"model": "my-model", "provider": "anthropic"}])
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"model": "anthropic/my-model"},
+        {"model": "my-model", "provider": "anthropic"},
+        {"model": "anthropic/my-model", "provider": "anthropic"},
+    ],
+)
 def test_a_model_that_is_not_listed_is_believed_when_its_provider_is_named(opened: Opened, wishes: Any) -> None:
     session = opened(no_session=True, **wishes)
     assert session.model is not None
     assert (session.model.provider, session.model.id) == ("anthropic", "my-model")
     (problem,) = session.problems
     assert "asked for all the same" in problem
+
+
+def test_an_id_may_name_the_provider_that_is_named_besides(home: Path, opened: Opened) -> None:
+    write_settings(home, {"defaultProvider": "anthropic", "defaultModel": "anthropic/claude-opus-4-5"})
+    named = {"model": "anthropic/claude-haiku-4-5:low", "provider": "anthropic"}
+    of_a_gateway = {"model": "openrouter/openai/gpt-oss-120b", "provider": "openrouter"}
+    for wishes, wanted in (({}, "claude-opus-4-5"), (named, "claude-haiku-4-5"), (of_a_gateway, "openai/gpt-oss-120b")):
+        session = opened(no_session=True, **wishes)
+        assert session.model is not None
+        assert (session.model.id, [*session.problems]) == (wanted, [])
 
 
 def test_a_new_session_starts_with_the_first_model_to_cycle_through_and_an_old_one_with_its_own(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indus_nb.console.shapes import Dialect, Given, Kinds, Shape, fields
+from indus_nb.console.shapes import Dialect, Given, Kinds, Shape, fields, run_events, updates
 
 _PRICES = "input output cacheRead cacheWrite"
 _USAGE = fields(f"{_PRICES} totalTokens", cost=fields(f"{_PRICES} total"))
@@ -36,37 +36,13 @@ _MESSAGE = Kinds(
 )
 _OUTPUT = fields("details", content=[_BLOCK])
 _COMPACTION = fields("summary firstKeptEntryId tokensBefore details")
-_BLOCK_EVENT = "type contentIndex partial"
-_UPDATE = Kinds(
-    "type",
-    {
-        "text_start": fields(_BLOCK_EVENT),
-        "text_delta": fields(f"{_BLOCK_EVENT} delta"),
-        "text_end": fields(f"{_BLOCK_EVENT} content"),
-        "thinking_start": fields(_BLOCK_EVENT),
-        "thinking_delta": fields(f"{_BLOCK_EVENT} delta"),
-        "thinking_end": fields(f"{_BLOCK_EVENT} content"),
-        "toolcall_start": fields(_BLOCK_EVENT),
-        "toolcall_delta": fields(f"{_BLOCK_EVENT} delta"),
-        "toolcall_end": fields(_BLOCK_EVENT, toolCall=_BLOCK),
-    },
-)
+_UPDATE = Kinds("type", updates(_BLOCK))
 _EVENTS: Mapping[str, Shape] = {
     "session": fields("type version id timestamp cwd parentSession"),
-    "agent_start": fields("type"),
-    "agent_end": fields("type", messages=[_MESSAGE]),
-    "turn_start": fields("type"),
-    "turn_end": fields("type", message=_MESSAGE, toolResults=[_MESSAGE]),
-    "message_start": fields("type", message=_MESSAGE),
-    "message_update": fields("type", message=_MESSAGE, assistantMessageEvent=_UPDATE),
-    "message_end": fields("type", message=_MESSAGE),
-    "tool_execution_start": fields("type toolCallId toolName args"),
-    "tool_execution_update": fields("type toolCallId toolName args", partialResult=_OUTPUT),
-    "tool_execution_end": fields("type toolCallId toolName isError", result=_OUTPUT),
+    **run_events(_MESSAGE, _UPDATE, _OUTPUT),
     "queue_update": fields("type steering followUp"),
     "compaction_start": fields("type reason"),
     "compaction_end": Given(fields("type reason aborted willRetry errorMessage", result=_COMPACTION)),
-    "auto_retry_start": fields("type attempt maxAttempts delayMs errorMessage"),
     "auto_retry_end": Given(fields("type success attempt finalError")),
     "session_info_changed": fields("type name"),
     "thinking_level_changed": fields("type level"),

@@ -48,6 +48,42 @@ def fields(names: str, **shapes: Shape) -> dict[str, Shape]:
     return {**dict.fromkeys(names.split()), **shapes}
 
 
+def updates(block: Shape) -> dict[str, Shape]:
+    """Make the shapes of what a ``message_update`` says of a block, which all dialects share."""
+    at = "type contentIndex partial"
+    each = {"start": at, "delta": f"{at} delta", "end": f"{at} content"}
+    kinds = ("text", "thinking", "toolcall")
+    found: dict[str, Shape] = {f"{kind}_{what}": fields(each[what]) for kind in kinds for what in each}
+    return {**found, "toolcall_end": fields(at, toolCall=block)}
+
+
+def run_events(message: Shape, update: Shape, output: Shape) -> dict[str, Shape]:
+    """Make the shapes of the events of a run, which all dialects share.
+
+    Args:
+        message: The shape of a message.
+        update: The shape of what is new in one.
+        output: The shape of a tool's result.
+
+    Returns:
+        The shapes by the events' names.
+    """
+    call = "type toolCallId toolName"
+    return {
+        "agent_start": fields("type"),
+        "agent_end": fields("type", messages=[message]),
+        "turn_start": fields("type"),
+        "turn_end": fields("type", message=message, toolResults=[message]),
+        "message_start": fields("type", message=message),
+        "message_update": fields("type", message=message, assistantMessageEvent=update),
+        "message_end": fields("type", message=message),
+        "tool_execution_start": fields(f"{call} args"),
+        "tool_execution_update": fields(f"{call} args", partialResult=output),
+        "tool_execution_end": fields(f"{call} isError", result=output),
+        "auto_retry_start": fields("type attempt maxAttempts delayMs errorMessage"),
+    }
+
+
 def kept(value: Any, shape: Shape, written: Callable[[JsonObject], JsonObject] = lambda value: value) -> Any:
     """A JSON value with the fields of a shape alone.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indus_nb.console.shapes import Dialect, Kinds, Rest, Shape, fields
+from indus_nb.console.shapes import Dialect, Kinds, Rest, Shape, fields, run_events, updates
 from indus_nb.wire import JsonObject
 
 _COST = fields("input output cacheRead cacheWrite")
@@ -38,40 +38,20 @@ _OUTPUT = fields(
     content=[BLOCK],
     details=Rest({"truncation": fields("truncated totalLines totalBytes outputLines outputBytes")}),
 )
-_TOOL = "type toolCallId toolName args"
-_BLOCK_EVENT = "type contentIndex partial"
 UPDATE = Kinds(
     "type",
     {
         "start": fields("type partial"),
-        "text_start": fields(_BLOCK_EVENT),
-        "text_delta": fields(f"{_BLOCK_EVENT} delta"),
-        "text_end": fields(f"{_BLOCK_EVENT} content"),
-        "thinking_start": fields(_BLOCK_EVENT),
-        "thinking_delta": fields(f"{_BLOCK_EVENT} delta"),
-        "thinking_end": fields(f"{_BLOCK_EVENT} content"),
-        "toolcall_start": fields(_BLOCK_EVENT),
-        "toolcall_delta": fields(f"{_BLOCK_EVENT} delta"),
-        "toolcall_end": fields(_BLOCK_EVENT, toolCall=BLOCK),
+        **updates(BLOCK),
         "done": fields("type reason"),
         "error": fields("type reason"),
     },
 )
 EVENTS: Mapping[str, Shape] = {
     "session": fields("type version id timestamp cwd"),
-    "agent_start": fields("type"),
-    "agent_end": fields("type", messages=[MESSAGE]),
-    "turn_start": fields("type"),
-    "turn_end": fields("type", message=MESSAGE, toolResults=[MESSAGE]),
-    "message_start": fields("type", message=MESSAGE),
-    "message_update": fields("type", message=MESSAGE, assistantMessageEvent=UPDATE),
-    "message_end": fields("type", message=MESSAGE),
-    "tool_execution_start": fields(_TOOL),
-    "tool_execution_update": fields(_TOOL, partialResult=_OUTPUT),
-    "tool_execution_end": fields("type toolCallId toolName isError", result=_OUTPUT),
+    **run_events(MESSAGE, UPDATE, _OUTPUT),
     "auto_compaction_start": fields("type reason"),
     "auto_compaction_end": fields("type aborted willRetry errorMessage", result=_COMPACTION),
-    "auto_retry_start": fields("type attempt maxAttempts delayMs errorMessage"),
     "auto_retry_end": fields("type success attempt finalError"),
     "extension_error": fields("type extensionPath event error"),
     "ttsr_triggered": None,

@@ -3,17 +3,20 @@
 What this module promises: what was spent, what may have been spent and what is reserved never exceed a limit together,
 neither that of the budget that is asked nor that of any budget that it stands in. A request may cost more than was
 reserved for it, so what was spent may pass the limit by that much for each request that goes on, and by no more.
-Amounts are added as whole billionths of a dollar, so that sums are exact. Budgets may be used from several event loops
-and threads; ``spending`` is the budget that the code at hand spends from.
+Requests that wait for money of one limit are given it in the order in which they came. Amounts are added as whole
+billionths of a dollar, so that sums are exact. Budgets may be used from several event loops and threads; ``spending``
+is the budget that the code at hand spends from.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import math
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
@@ -26,6 +29,7 @@ _MOST = 1e12
 """US dollars: what a server makes of a count is bounded, so that it can be added."""
 _RAISE = "Raise the budget to go on; what is done is kept."
 _lock = threading.Lock()
+_numbers = itertools.count()
 
 
 class BudgetExhaustedError(IndusError):
@@ -76,9 +80,9 @@ class _Account:
     reserved: int = 0
     unpriced: bool = False
     nested: Usage = field(default_factory=Usage)
-    waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = field(
-        default_factory=dict[asyncio.Future[None], asyncio.AbstractEventLoop]
-    )
+    waiting: int = 0
+    queue: list[tuple[int, _Request]] = field(default_factory=list["tuple[int, _Request]"])
+    """A heap of those that wait for money of this account; whenever the lock is free, the first one has to."""
 
     def has_room(self, amount: int) -> bool:
         """Whether so much could be spent once others have given back all that is reserved."""
@@ -100,6 +104,84 @@ class _Account:
             f"The budget of ${limit:g} has no room: {spent} are spent{more}, and the next request may cost "
             f"${amount / _UNIT:.4f}. {_RAISE}"
         )
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A request for a reservation of ``least`` to ``most``; changed under the lock alone.
+
+    ``amount`` is what it has been given, ``refusal`` why it is given nothing.
+    """
+
+    accounts: tuple[_Account, ...]
+    most: int
+    least: int
+    decided: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    amount: int = 0
+    refusal: str | None = None
+    given_up: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing waits for it any more."""
+        return self.given_up or self.decided.get_loop().is_closed()
+
+    def decide(self, *, is_new: bool = False) -> _Account | None:
+        """Reserve or refuse; returns the account for whose money it has to wait instead, a new one behind others."""
+        self.refusal = _refusal(self.accounts, self.least)
+        limited = [account for account in self.accounts if account.limit is not None]
+        for account in limited if self.refusal is None else ():
+            if account.free() < self.least or (is_new and account.queue):
+                return account
+        if self.refusal is None:
+            self.amount = min([self.most, *(account.free() for account in limited)])
+            for account in self.accounts:
+                account.reserved += self.amount
+        return None
+
+    def give_up(self) -> None:
+        """Wait no more, and give back what was reserved meanwhile."""
+        with _lock:
+            self.given_up = True
+            for account in self.accounts:
+                account.reserved -= self.amount
+            self.amount = 0
+            decided = _decide(self.accounts)
+        _wake(decided)
+
+
+def _refusal(accounts: Iterable[_Account], amount: int) -> str | None:
+    return next((account.refusal(amount) for account in accounts if not account.has_room(amount)), None)
+
+
+def _decide(accounts: Iterable[_Account]) -> list[_Request]:
+    """Give what is free to those that wait for it, in their order, up to the first one that has to go on waiting."""
+    decided: list[_Request] = []
+    for account in accounts:
+        while account.queue:
+            number, request = account.queue[0]
+            waits_for = None if request.is_gone else request.decide()
+            if waits_for is account:
+                break
+            heapq.heappop(account.queue)
+            if waits_for is not None:
+                heapq.heappush(waits_for.queue, (number, request))
+            elif not request.is_gone:
+                decided.append(request)
+    return decided
+
+
+def _wake(decided: Iterable[_Request]) -> None:
+    for request in decided:
+        try:
+            request.decided.get_loop().call_soon_threadsafe(_end, request.decided)
+        except RuntimeError:  # its loop was closed just now, so nothing waits there
+            request.give_up()
+
+
+def _end(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class Budget:
@@ -133,7 +215,7 @@ class Budget:
     @property
     def waiting(self) -> int:
         """How many requests wait for money that others hold."""
-        return len(self._own.waiting)
+        return self._own.waiting
 
     @property
     def is_limited(self) -> bool:
@@ -185,10 +267,7 @@ class Budget:
     def refusal(self, estimate: float) -> str | None:
         """Return why no request of such a cost can begin any more, in US dollars; ``None`` if one could."""
         with _lock:
-            return self._refusal(_billionths(estimate))
-
-    def _refusal(self, amount: int) -> str | None:
-        return next((account.refusal(amount) for account in self.accounts if not account.has_room(amount)), None)
+            return _refusal(self.accounts, _billionths(estimate))
 
     @asynccontextmanager
     async def request(self, estimate: float, least: float | None = None) -> AsyncGenerator[Reservation]:
@@ -208,56 +287,53 @@ class Budget:
         """
         most = _billionths(estimate)
         least_amount = most if least is None else min(most, _billionths(least))
-        while isinstance(amount := self._reserve(most, least_amount), asyncio.Future):
-            await self._released(amount)
-        reservation = Reservation(amount, self._settle)
+        reservation = Reservation(await self._reserved(most, least_amount), self._settle)
         try:
             yield reservation
         finally:
             # Without an await, so that a cancelled request is accounted for too.
             reservation.release()
 
-    def _reserve(self, most: int, least: int) -> int | asyncio.Future[None]:
-        """Reserve what is free of ``most``, or return what ends when others have given something back."""
+    async def _reserved(self, most: int, least: int) -> int:
+        """Reserve what is free of ``most`` once that is ``least``."""
+        request = _Request(self.accounts, most, least)
         with _lock:
-            if (sentence := self._refusal(least)) is not None:
-                raise BudgetExhaustedError(sentence)
-            free = min((account.free() for account in self.accounts if account.limit is not None), default=most)
-            if free < least:
-                loop = asyncio.get_running_loop()
-                future: asyncio.Future[None] = loop.create_future()
-                for account in self.accounts:
-                    account.waiting[future] = loop
-                return future
-            amount = min(most, free)
-            for account in self.accounts:
-                account.reserved += amount
-            return amount
+            if (waits_for := request.decide(is_new=True)) is not None:
+                heapq.heappush(waits_for.queue, (next(_numbers), request))
+        if waits_for is not None:
+            await self._decided(request)
+        if request.refusal is not None:
+            raise BudgetExhaustedError(request.refusal)
+        return request.amount
 
-    async def _released(self, future: asyncio.Future[None]) -> None:
+    async def _decided(self, request: _Request) -> None:
+        self._count_waiting(1)
         try:
-            await future
+            await request.decided
+        except BaseException:
+            request.give_up()
+            raise
         finally:
-            with _lock:
-                for account in self.accounts:
-                    account.waiting.pop(future, None)
+            self._count_waiting(-1)
+
+    def _count_waiting(self, change: int) -> None:
+        with _lock:
+            for account in self.accounts:
+                account.waiting += change
 
     def _settle(self, reservation: Reservation) -> None:
         cost = reservation.cost or 0
         unconfirmed = reservation.amount if reservation.cost is None else reservation.unconfirmed
-        waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         with _lock:
             for account in self.accounts:
                 account.reserved -= reservation.amount
                 account.spent += cost
                 account.unconfirmed += unconfirmed
                 account.unpriced |= bool(reservation.usage.cost.unknown)
-                waiting |= account.waiting
             for account in self._unrecorded():
                 account.nested += reservation.usage
-        for future, loop in waiting.items():
-            with suppress(RuntimeError):  # its loop is closed, so nothing waits there
-                loop.call_soon_threadsafe(_wake, future)
+            decided = _decide(self.accounts)
+        _wake(decided)
 
     def _unrecorded(self) -> Iterator[_Account]:
         """The accounts of sessions that have no message or entry of a request: not its own, nor behind one that has."""
@@ -268,11 +344,6 @@ class Budget:
             sessions += account.of_session
             if account.of_session and sessions > 1:
                 yield account
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _billionths(dollars: float) -> int:

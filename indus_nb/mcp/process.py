@@ -77,7 +77,8 @@ async def over_pipes(
     finally:
         for stream in (arrive, arrived, leave, leaving):
             stream.close()
-        program.release()
+        with anyio.CancelScope(shield=True):
+            await program.release()
 
 
 async def _start_program(spec: ServerSpec, log: ServerLog, lose: Callable[[str | None], None]) -> _Program:
@@ -86,7 +87,7 @@ async def _start_program(spec: ServerSpec, log: ServerLog, lose: Callable[[str |
     environment = get_default_environment() | spec.config.env
     command = spec.config.command or ""
     path = _find_program(command, spec.directory, environment)
-    confined = _confined([path, *spec.config.args], spec)
+    confined = await _confined([path, *spec.config.args], spec)
     guarded = Guarded()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -105,7 +106,7 @@ async def _start_program(spec: ServerSpec, log: ServerLog, lose: Callable[[str |
         await guarded.sweep()
         guarded.release()
         if confined is not None:
-            confined.close()
+            await confined.closed()
         raise
     guarded.started(process.pid)
     if confined is not None:
@@ -113,13 +114,13 @@ async def _start_program(spec: ServerSpec, log: ServerLog, lose: Callable[[str |
     return _Program(process, guarded, log, lose, confined)
 
 
-def _confined(arguments: Sequence[str], spec: ServerSpec) -> Confined | None:
+async def _confined(arguments: Sequence[str], spec: ServerSpec) -> Confined | None:
     if spec.sandbox is None:
         return None
     from indus_nb.sandbox import SandboxError
 
     try:
-        return spec.sandbox.confine(arguments, unset=())
+        return await spec.sandbox.confined(arguments, unset=())
     except SandboxError as error:
         raise ValueError(str(error)) from error
 
@@ -232,14 +233,14 @@ class _Program:
             await self._process.wait()
         return self._process.returncode is not None
 
-    def release(self) -> None:
+    async def release(self) -> None:
         """Close the pipes, whatever other process holds them, and set right what it must not have changed."""
         self._guarded.release()
+        cast("Any", self._process)._transport.close()  # noqa: SLF001 - nothing public does it
         if self._confined is not None:
-            self._confined.close()
+            await self._confined.closed()
             for sentence in self._confined.said:
                 self._log.add(f"[sandbox] {sentence}\n".encode())
-        cast("Any", self._process)._transport.close()  # noqa: SLF001 - nothing public does it
 
 
 def _how_it_ended(code: int | None) -> str:

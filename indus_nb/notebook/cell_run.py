@@ -231,6 +231,7 @@ class CellRun:
                 self.stop()
             case "answer":
                 self._session.ui.answer(request.id, request.value, request.reason)
+                self._dialogs.withdraw(request.id)
             case "to_cell":
                 self._do(self._to_cell(request.code))
             case _:

@@ -261,7 +261,35 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
     candidates = models if provider is None else _of_provider(provider, models)
     if (found := _best(asked, candidates)) is not None:
         return found
-    raise ModelNotFoundError(f"{provider}/{asked}" if provider else asked, _suggestions(asked, candidates or models))
+    if provider is None:
+        raise ModelNotFoundError(asked, _suggestions(asked, models))
+    name = own_id(asked, provider, models)
+    if (found := _best(name, candidates)) is not None:
+        return found
+    raise ModelNotFoundError(f"{provider}/{name}", _suggestions(name, candidates or models))
+
+
+def own_id(asked: str, provider: str, among: Sequence[Model]) -> str:
+    """Return an id as its provider knows it: without the provider in front, unless ids there begin so themselves.
+
+    >>> models = builtin_models()
+    >>> own_id("anthropic/mine", "anthropic", models), own_id("openrouter/openai/mine", "openrouter", models)
+    ('mine', 'openai/mine')
+    >>> own_id("openrouter/mine", "openrouter", models)
+    'openrouter/mine'
+
+    Args:
+        asked: The id, with or without the provider.
+        provider: Who knows it.
+        among: The models that are known.
+
+    Returns:
+        The id.
+    """
+    owner, _, rest = asked.partition("/")
+    own = _of_provider(provider, among)
+    is_usual = "/" not in rest and any(model.id.startswith(f"{owner}/") for model in own)
+    return rest if rest and _of_provider(owner, own) and not is_usual else asked
 
 
 def model_with_id(model_id: str, provider: str, among: Sequence[Model] | None = None) -> Model:

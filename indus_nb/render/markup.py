@@ -33,10 +33,8 @@ _RULE = "border-top:1px solid #8885;"
 # Saved notebooks repeat these in every output, so they are short: what is as good by default is left out. A viewer that
 # drops variables (JupyterLab does, in notebooks that it does not trust) drops the property.
 _MONO = "font-family:var(--jp-code-font-family,monospace);"  # pages of nbconvert have none for blocks of code
-_PRE = (
-    "margin:0;padding:8px 12px;background:none;border:0;max-height:24em;overflow:auto;white-space:pre-wrap;"
-    f"font-size:12px;{_MONO}"
-)
+_WRAPPED = f"white-space:pre-wrap;word-break:normal;font-size:12px;{_MONO}"  # JupyterLab breaks words in blocks
+_PRE = f"margin:0;padding:8px 12px;background:none;border:0;max-height:24em;overflow:auto;{_WRAPPED}"
 _CARD = (
     "border:1px solid #8885;border-radius:6px;margin:4px 0;overflow:hidden;overflow-wrap:anywhere;"
     "font-size:13px;line-height:1.4;"
@@ -61,7 +59,7 @@ STYLES = {
     "title": "padding:8px 12px 0 12px;",
     "cell": "text-align:left;vertical-align:top;",
     "short-cell": "text-align:left;vertical-align:top;white-space:nowrap;",
-    "told": f"margin:0;padding:8px 12px;background:none;border:0;white-space:pre-wrap;font-size:12px;{_MONO}",
+    "told": f"margin:0;padding:8px 12px;background:none;border:0;{_WRAPPED}",
     "shown": "padding:0 12px;overflow-x:auto;overflow-wrap:normal;",
     "inner": f"{_RULE}padding:0 12px;",
     "said": "margin:12px 0 4px 0;padding:6px 12px;border-left:3px solid var(--jp-brand-color1,#3b82c4);"

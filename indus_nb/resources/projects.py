@@ -40,6 +40,8 @@ MAX_BYTES = 64 << 20
 _NOT_HASHED = ("__pycache__",)
 """Compiled files are never imported from a project: see ``indus_nb.extensions.checked_imports``."""
 _PARENT = "Trust everything in "
+_LISTED_AT_AN_END = 100
+"""More than are loaded of a project, however many it names."""
 _OPTIONS: Mapping[Decision, str] = {
     "directory": "Trust this directory",
     "parent": _PARENT,
@@ -371,7 +373,12 @@ def _relative(path: Path, directory: Path) -> str:
 
 
 def _listed(texts: Sequence[str]) -> list[str]:
-    return [f"- {_shown(text)}" for text in texts]
+    """A line for each; of very many the first and last, and how many more there are."""
+    left = len(texts) - 2 * _LISTED_AT_AN_END
+    if left <= 1:
+        return [f"- {_shown(text)}" for text in texts]
+    first, last = texts[:_LISTED_AT_AN_END], texts[-_LISTED_AT_AN_END:]
+    return [*_listed(first), f"… {left:,} more, which a yes holds for as well …", *_listed(last)]
 
 
 def _shown(text: object) -> str:

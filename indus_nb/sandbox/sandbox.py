@@ -1,16 +1,19 @@
 """Run programs confined: the one way from a policy to the arguments that hold it.
 
 What this module promises: where a policy cannot be held, nothing is run; a program's changes of what is protected are
-set right when it has ended, and said.
+set right when it has ended, and said. A session has programs confined, and what they left set right, in a thread: both
+look at the whole tree of directories.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import socket
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,6 +79,8 @@ class Confined:
     pass_fds: tuple[int, ...] = ()
     said: list[str] = field(default_factory=list[str])
     _set_right: list[Callable[[], list[str]]] = field(default_factory=list[Callable[[], list[str]]])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while something is set right: that of the sandbox, so that two programs do not put the same aside."""
     _service: Service | None = None
 
     def release(self) -> None:
@@ -91,12 +96,26 @@ class Confined:
             self._service.close()
             self._service = None
         set_right, self._set_right = self._set_right, []
-        for each in set_right:
-            self.said += each()
+        with self._lock:
+            for each in set_right:
+                self.said += each()
 
-    def then(self, set_right: Callable[[], list[str]]) -> Self:
-        """Add what sets more right in the end, and says so in sentences."""
+    async def closed(self) -> None:
+        """Do what ``close`` does, in a thread; that goes on if this is cancelled."""
+        await asyncio.shield(asyncio.to_thread(self.close))
+
+    def then(self, set_right: Callable[[], list[str]], lock: threading.Lock) -> Self:
+        """Add what sets more right in the end.
+
+        Args:
+            set_right: Does it, and says so in sentences.
+            lock: Held meanwhile.
+
+        Returns:
+            The same program.
+        """
         self._set_right.append(set_right)
+        self._lock = lock
         return self
 
     def __enter__(self) -> Self:
@@ -133,6 +152,7 @@ class Sandbox:
         self._private: Path | None = None
         self._proxy: Proxy | None = None
         self._repositories: Repositories | None = None
+        self._lock = threading.Lock()
         # Kept from the start: a confined program may come to change the file.
         self._launcher = Path(launcher.__file__).read_text(encoding="utf-8")
 
@@ -177,6 +197,27 @@ class Sandbox:
             SandboxError: It cannot be confined here.
             OSError: No temporary directory or descriptor can be had.
         """
+        with self._lock:
+            return self._confine(arguments, unset)
+
+    async def confined(self, arguments: Sequence[str], *, unset: Sequence[str] | None = None) -> Confined:
+        """Do what ``confine`` does, in a thread.
+
+        Args:
+            arguments: As there.
+            unset: As there.
+
+        Returns:
+            What to run. If this is cancelled, it is closed.
+        """
+        making = asyncio.ensure_future(asyncio.to_thread(self.confine, arguments, unset=unset))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_close_unused)
+            raise
+
+    def _confine(self, arguments: Sequence[str], unset: Sequence[str] | None) -> Confined:
         here = self._here or machine()
         backend = here.backend
         if backend is None:
@@ -198,7 +239,7 @@ class Sandbox:
         else:
             profile = seatbelt.arguments(self.policy, special, private)
             confined = Confined([*profile, "/usr/bin/env", *_as_words(unset, self._variables(private)), *arguments])
-        return confined.then(set_right)
+        return confined.then(set_right, self._lock)
 
     def check_change(self, path: Path) -> None:
         """Refuse a change of a file that no confined program could make.
@@ -308,7 +349,7 @@ class Sandbox:
             if service is not None:
                 service.close()
             raise
-        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], service)
+        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], _service=service)
 
     def _by_landlock(self, arguments: Sequence[str], special: Guarded, private: Path, unset: list[str]) -> Confined:
         rules = landlock.rules(self.policy, special, private)
@@ -332,6 +373,11 @@ class Sandbox:
             except ValueError as error:
                 raise SandboxError(f"`sandbox.network` of the settings: {error}.") from error
         return self._proxy
+
+
+def _close_unused(making: asyncio.Future[Confined]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.get_loop().run_in_executor(None, making.result().close)
 
 
 def _keys() -> list[str]:

@@ -4,7 +4,8 @@ What this module promises: an answer counts once, and only for the call that was
 time counts as a no.
 
 After the handshake a client is sent a request. By the protocol of 2026-07-28 it is sent none: there the request for a
-call ends with the question, and the client makes it once more with the answer (`HeldCalls`).
+call ends with the question, and the client makes it once more with the answer (`HeldCalls`). It may not, and does not
+say so: other calls go on meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from indus_nb.loop.loop import Outcome
 from indus_nb.session.dialogs import Answer, Cancel, Confirm, Dialog, Editor, Input, Select, Ui, UiFrame, asked_in
+from indus_nb.session.outside import letting_others_on
 from indus_nb.wire import JsonObject, random_hex
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ Elicit: TypeAlias = "Callable[[str, JsonObject], Awaitable[mcp_types.ElicitResul
 _MAX_HELD = 16
 """Of more calls that wait for an answer, the one that was asked about first is given up."""
 _OPEN_SECONDS = 300.0
-"""Other calls wait behind one that asks, and a client that gives that one up does not say so."""
 _NOT_OPEN = (
     "This answer counts for nothing: its question was answered already, was open for too long, or is about another "
     "call. Make the call anew, without requestState."
@@ -150,7 +151,7 @@ class ClientCall:
         self._open[key] = question, answer
         self.asks.set()
         try:
-            async with asyncio.timeout(_OPEN_SECONDS):
+            async with letting_others_on(), asyncio.timeout(_OPEN_SECONDS):
                 return await answer
         finally:
             self._close(key)

@@ -5,7 +5,8 @@ What this module promises:
 - **They take the way of the model's calls**: hooks are asked, so that the permission gate, undo and whatever else
   watches over tools sees them; secrets are put back and hidden; the same events are published. Whatever the user is
   asked meanwhile names who has made the call (``indus_nb.session.questions.caller``).
-- **One at a time**, in the order in which they came, whoever makes them; those of tools that only read do not wait.
+- **One at a time**, in the order in which they came, whoever makes them; those of tools that only read do not wait, and
+  one that its caller has been asked about, and may never make again, lets others on until there is an answer.
 - The conversation does not hold them.
 """
 
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextvars import ContextVar
 
 from indus_nb.images import Admission
 from indus_nb.loop.abort import AbortSignal
@@ -24,6 +26,46 @@ from indus_nb.session.publisher import Publisher
 from indus_nb.session.state import SessionState
 from indus_nb.session.toolbox import Toolbox
 from indus_nb.wire import JsonObject, random_hex
+
+
+class _Place:
+    """The place of one call among those that go on one at a time; left at its end, or for a while before that."""
+
+    def __init__(self, lock: asyncio.Lock) -> None:
+        self._lock = lock
+        self._held = False
+
+    async def __aenter__(self) -> None:
+        await self.take()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+    async def take(self) -> None:
+        await self._lock.acquire()
+        self._held = True
+
+    def leave(self) -> None:
+        if self._held:
+            self._held = False
+            self._lock.release()
+
+
+_place: ContextVar[_Place | None] = ContextVar("indus_nb place of an outside call", default=None)
+
+
+@contextlib.asynccontextmanager
+async def letting_others_on() -> AsyncGenerator[None]:
+    """Let other calls go on within this context, and wait until the one at hand may again.
+
+    A context that is left by an exception does not wait: the call at hand is about to end.
+    """
+    place = _place.get()
+    if place is not None:
+        place.leave()
+    yield
+    if place is not None:
+        await place.take()
 
 
 class OutsideCalls:
@@ -78,11 +120,13 @@ class OutsideCalls:
             vault=self._state.settings.vault,
         )
         self._aborts.add(calling.abort)
-        token = questions.caller.set(caller)
+        place = _Place(self._one_at_a_time) if alone else None
+        token, placed = questions.caller.set(caller), _place.set(place)
         try:
-            async with self._one_at_a_time if alone else contextlib.nullcontext():
+            async with place or contextlib.nullcontext():
                 return await run_tool_call(calling, call)
         finally:
+            _place.reset(placed)
             questions.caller.reset(token)
             self._aborts.discard(calling.abort)
 

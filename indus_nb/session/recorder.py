@@ -11,6 +11,7 @@ What this module promises:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from indus_nb.errors import SessionFileError
@@ -97,25 +98,38 @@ class Recorder:
             own = error
         else:
             return None
-        store = self._state.store
-        places = [store.path.parent] if store.path is not None else []
-        for place in (*places, None):
-            try:
-                from tempfile import mkdtemp  # with modules that no start should wait for
-
-                directory = place or Path(mkdtemp(prefix="indusagi-rescued-"))
-                with store.copy(store.cwd, directory) as rescued:
-                    rescued.move_leaf(store.leaf_id)
-                    for message in self._unsaved:
-                        rescued.append_message(message)
-                    where = rescued.path
-                if where is None:
-                    continue
-            except (SessionFileError, OSError):
-                continue
-            self._unsaved.clear()
-            return f"{with_full_stop(own)} The whole conversation was saved in {where} instead."
+        path = self._state.store.path
+        for place in (*([path.parent] if path is not None else []), None):
+            with suppress(SessionFileError, OSError):
+                if (where := self._copied(place)) is not None:
+                    self._unsaved.clear()
+                    return f"{with_full_stop(own)} The whole conversation was saved in {where} instead."
         raise own
+
+    def _copied(self, place: Path | None) -> Path | None:
+        """Save the whole conversation in a new file, in a directory or among temporary files.
+
+        Returns ``None`` if there can be no file; what fails half way leaves none behind.
+        """
+        from tempfile import mkdtemp  # with modules that no start should wait for
+
+        store, path = self._state.store, None
+        directory = place or Path(mkdtemp(prefix="indusagi-rescued-"))
+        try:
+            with store.copy(store.cwd, directory) as copy:
+                path = copy.path
+                copy.move_leaf(store.leaf_id)
+                for message in self._unsaved:
+                    copy.append_message(message)
+                return copy.path
+        except SessionFileError:
+            if path is not None:
+                path.unlink(missing_ok=True)
+            raise
+        finally:
+            if place is None:
+                with suppress(OSError):  # it holds the file
+                    directory.rmdir()
 
     def rescue_at_end(self) -> str | None:
         """Rescue what is unsaved when nothing can be tried again.

@@ -8,7 +8,7 @@ from typing import get_args
 from indus_nb.errors import ModelNotFoundError, UsageError
 from indus_nb.messages import ThinkingLevel
 from indus_nb.providers import Model
-from indus_nb.providers.catalog import split_level, unknown_cost
+from indus_nb.providers.catalog import own_id, split_level, unknown_cost
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import LoadedSettings
 from indus_nb.session.model_choice import model_unavailable
@@ -55,7 +55,7 @@ def choose_model(
             known = provider or (named if slash and named in {model.provider for model in registry.models} else None)
             if known is None or known == "offline":
                 raise
-            model_id = name if provider else rest
+            model_id = own_id(name, provider, registry.models) if provider else rest
             problems.append(f"{error} It is asked for all the same, with the limits of a usual model.")
             return registry.default(known).model_copy(
                 update={"id": model_id, "name": model_id, "cost": unknown_cost()}

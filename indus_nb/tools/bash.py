@@ -205,7 +205,7 @@ class Shell:
 
         if on_output is not None:
             on_output(so_far())
-        confined = self._confined(command)
+        confined = await self._confined(command)
         try:
             async with self._started(command, cwd, confined) as child:
                 with contextlib.closing(tail):
@@ -222,16 +222,16 @@ class Shell:
                     result = so_far(128 - code if code is not None and code < 0 else code)
         finally:
             if confined is not None:
-                confined.close()
+                await confined.closed()
         return result if confined is None else replace(result, sandbox_notes=self._notes(confined, result))
 
-    def _confined(self, command: str) -> Confined | None:
+    async def _confined(self, command: str) -> Confined | None:
         if self.sandbox is None:
             return None
         from indus_nb.sandbox import SandboxError
 
         try:
-            return self.sandbox.confine(self.arguments(command), unset=())
+            return await self.sandbox.confined(self.arguments(command), unset=())
         except (SandboxError, OSError) as error:
             raise ToolError(f"{error} Nothing was run.") from error
 

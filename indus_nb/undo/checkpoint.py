@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import count, islice
 from types import FunctionType, GeneratorType
 from typing import Any
@@ -43,12 +43,13 @@ _AFTER = Budget(0.02, 32 << 20)
 """What it may cost to remember new objects, so that changes of the user's to them are noticed."""
 _MOST_NEW = 10_000
 """In an object of more parts than that it is not looked for new ones."""
-_SHELLS = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code|In|Out|exit|quit|open|get_ipython")
+_SHELLS = frozenset({"In", "Out", "exit", "quit", "open", "get_ipython"})
+_UNDERSCORED = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code")
 
 
 def is_users(name: str) -> bool:
     """Return whether a name is one of the user's, and none that the shell or Python sets."""
-    return _SHELLS.fullmatch(name) is None
+    return name not in _SHELLS and (name[:1] != "_" or _UNDERSCORED.fullmatch(name) is None)
 
 
 class _Walk:
@@ -128,7 +129,7 @@ class _Walk:
     def left_out(self) -> dict[str, str]:
         """Return the variables whose contents are not remembered, or not all, by all their names, and why."""
         found: dict[str, str] = {}
-        for name, value in [*self._namespace.items()]:
+        for name, value in [*self._namespace.items()] if self._problems else ():
             if id(value) in self._problems and is_users(name):
                 found[name] = self._problems[id(value)][1]
         for key, (obj, why) in self._problems.items():
@@ -284,31 +285,35 @@ class Checkpoint:
     _extents: dict[str, words.Extent] = field(repr=False)
     _settings: list[Held] = field(repr=False)
 
+    @cached_property
+    def _direct(self) -> dict[int, set[str]]:
+        """The variables that were bound to each object."""
+        names: dict[int, set[str]] = {}
+        for name, value in self._before.items():
+            names.setdefault(id(value), set()).add(name)
+        return names
+
     def close(self) -> Change:
         """Find what changed since; the checkpoint is of no use afterwards."""
-        walk, before = self._walk, self._before
-        after = {name: value for name, value in self._namespace.items() if is_users(name)}
-        bound = {
-            name: (before.get(name, ABSENT), after.get(name, ABSENT))
-            for name in {**before, **after}
-            if before.get(name, ABSENT) is not after.get(name, ABSENT)
+        walk, before, after = self._walk, self._before, self._namespace
+        bound = {name: (value, ABSENT) for name, value in before.items() if name not in after} | {
+            name: (before.get(name, ABSENT), value)
+            for name, value in [*after.items()]
+            if before.get(name, ABSENT) is not value and is_users(name)
         }
         left_out, lost = dict(self.left_out), dict[str, str]()
-        direct: dict[int, set[str]] = {}
-        for name, value in before.items():
-            direct.setdefault(id(value), set()).add(name)
         changed: dict[int, Held] = {}
         for (key, _), node in walk.nodes.items():
             try:
                 if node.keeper.same(node.obj, node.kept):
                     continue
                 if why := node.keeper.lacks(node.obj, node.kept):
-                    lost |= dict.fromkeys(walk.names_of(key) | direct.get(key, set()), why)
+                    lost |= dict.fromkeys(walk.names_of(key) | self._direct.get(key, set()), why)
                     continue
                 # A frame may have its values in another array by the time when this one is put back, and labels
                 # know where they found what.
                 for each in (node, *walk.frames_of(key)):
-                    each.names = walk.names_of(id(each.obj)) | direct.get(id(each.obj), set())
+                    each.names = walk.names_of(id(each.obj)) | self._direct.get(id(each.obj), set())
                     each.seal = each.keeper.seal(each.obj)
                     changed[id(each)] = each
             except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
@@ -329,7 +334,7 @@ class Checkpoint:
         changes = [
             words.changed(name, self._extents.get(name, ()), words.extent(name, after[name]), lost.get(name, ""))
             for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
-            if name in after
+            if name in after and is_users(name)
         ]
         settings = sorted({*(getattr(node.obj, "name", "random numbers") for node in around)})
         known = {id(node.obj) for node in walk.nodes.values()}
@@ -372,10 +377,9 @@ def take(
     names = names_in_source(code, transform)
     walk.reach(names)
     walk.go(first)
+    named, remembered = walk.reached | names.rebound, {key for key, place in walk.nodes if place == 0}
     extents = {
-        name: words.extent(name, value)
-        for name, value in before.items()
-        if name in walk.reached | names.rebound or (id(value), 0) in walk.nodes
+        name: words.extent(name, value) for name, value in before.items() if name in named or id(value) in remembered
     }
     settings = [Held(setting, outside.KIND, setting.get()) for setting in outside.settings()]
     for generator in outside.generators():
@@ -416,8 +420,9 @@ def forecast(
 def _watched(namespace: Mapping[str, Any], values: Iterable[Any], held: Iterable[Held]) -> list[Held]:
     """What new values and parts hold that a step back drops, so that what the user did to them since is noticed."""
     walk = _Walk(namespace, Budget(_AFTER.seconds, _AFTER.room), keep=True)
-    names = {id(value): name for name, value in namespace.items() if is_users(name)}
-    for value in values:
+    new = {id(value): value for value in values}
+    names = {id(value): name for name, value in namespace.items() if id(value) in new and is_users(name)}
+    for value in new.values():
         if id(value) in names:
             walk.add([names[id(value)]], value)
     for node in held:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -37,6 +38,7 @@ from indus_nb.resources.settings import load_settings
 from indus_nb.sandbox import Machine, Mode, Sandbox, SandboxError, machine, make_policy
 from indus_nb.sandbox.policy import PRIVATE_PLACES
 from indus_nb.sandbox.proxy import destination
+from indus_nb.sandbox.repositories import Repositories
 from indus_nb.sandbox.temporary import Temporary, remove_stale
 from indus_nb.tools import Shell, ShellResult, ToolContext, ToolError, builtin_tools
 
@@ -802,6 +804,32 @@ def test_git_outside_runs_nothing_of_a_repository_that_a_command_has_left(place:
     subprocess.run("rm -f program", shell=True, cwd=place.project, check=False)
     if "git -C kept config" not in script:
         assert any("put aside" in note or "renamed to" in note for note in result.sandbox_notes), result
+
+
+async def test_the_tree_is_looked_at_in_a_thread_also_by_commands_side_by_side(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[threading.Thread] = []
+    look = Repositories.look
+
+    def watched(self: Repositories, *, opens: bool = False) -> Any:
+        looks.append(threading.current_thread())
+        return look(self, opens=opens)
+
+    monkeypatch.setattr(Repositories, "look", watched)
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    commands = ("git init -q left; git -C left config core.fsmonitor x", "echo one", "echo two")
+    results = await asyncio.gather(*(Shell(sandbox=sandbox).run(each, cwd=place.project) for each in commands))
+    assert [result.exit_code for result in results] == [0, 0, 0]
+    assert len(looks) == 6
+    assert threading.main_thread() not in looks
+    assert sum("left/.git/config" in note for result in results for note in result.sandbox_notes) == 1
+    cancelled = asyncio.create_task(Shell(sandbox=sandbox).run("touch never", cwd=place.project))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    assert not (place.project / "never").exists()
+    sandbox.close()
 
 
 def test_repositories_that_run_nothing_stay_as_a_command_made_them(place: Place) -> None:

@@ -519,6 +519,21 @@ def test_the_question_shows_all_that_runs_and_with_what(project: Project, opened
     ]
 
 
+def test_of_thousands_of_servers_the_question_shows_those_that_would_run_and_how_many_more_there_are(
+    project: Project, opened: Opened
+) -> None:
+    project.write_settings(mcpServers={f"s{number:04}": {"command": "true"} for number in range(3_000)})
+    asked = opened().trusting.undecided
+    assert asked is not None
+    lines = asked.question().split("\n")
+    assert len(lines) < 250
+    shown = [line for line in lines if line.startswith("- MCP server ")]
+    assert shown[:100] == [f"- MCP server s{number:04}: true" for number in range(100)]
+    (more,) = [line for line in lines if "more, which a yes holds for as well" in line]
+    others = len([line for line in lines if line.startswith(("- extension ", "- settings"))])
+    assert more == f"… {3_000 + others - 200:,} more, which a yes holds for as well …"
+
+
 @pytest.mark.parametrize("change", CHANGES)
 async def test_what_can_run_is_asked_about_again_when_it_changes(project: Project, opened: Opened, change: str) -> None:
     await trusted_once(opened)

@@ -293,6 +293,12 @@ def test_a_change_of_a_cell_is_asked_about_and_kept_as_a_numbered_difference(
     expect(body).to_contain_text(re.compile(r"-10 line_9 = 1\s+\+10 line_9 = 2"))
     expect(body).not_to_contain_text("---")
     notebook.screenshot("question-proposal")
+    page.set_viewport_size({"width": 740, "height": 1000})
+    expect(body).to_have_css("word-break", "normal")
+    page.wait_for_function("""() => {  // else it has a scroll bar
+        const output = document.querySelector('.jp-OutputArea-output:has([role=dialog])');
+        return output.scrollWidth === output.clientWidth;
+    }""")
     button(dialog, "Accept").click()
     expect(dialog.locator(".ia-heading")).to_have_text("Insert this code cell below the one that runs?")
     assert dialog.locator(".ia-body span[style]").count() > 1, "the code is not coloured"

@@ -218,3 +218,43 @@ def test_another_client_that_was_there_before_sees_the_run_and_can_answer(
         expect(each.cell(1).locator(".indus-answer").last).to_contain_text("Done.")
         expect(each.cell(1).locator(".ia-root")).to_have_count(0)
     context.close()
+
+
+BUSY_FROM_THE_RUN_ON = """seconds => {
+    window.jupyterapp.commands.execute('notebook:run-cell');
+    setTimeout(() => { const end = Date.now() + 1000 * seconds; while (Date.now() < end) {} }, 20);
+}"""
+
+
+@pytest.mark.parametrize("by", ["a click", "a number"])
+def test_a_page_that_was_too_busy_takes_the_question_over_and_shows_each_word_once(
+    lab: Lab, page: Page, api: MessagesApi, by: str
+) -> None:
+    made, held = lab.folder / f"by-{by.split()[1]}", Gate()
+    api.add(
+        Reply(Text("I look, "), ToolUse("bash", {"command": f"touch {made.name}"})),
+        Reply(Text("On and ", held, "on.")),
+    )
+    notebook, _ = opened(lab, page, f"{made.name}.ipynb", ASK + "--approve writes look")
+    cell = notebook.cell(1)
+    cell.locator(".cm-content").click()
+    page.evaluate(BUSY_FROM_THE_RUN_ON, 7)
+    typed, question = cell.locator(".jp-Stdin-input"), cell.get_by_role("dialog")
+    expect(typed).to_be_visible()
+    expect(question).to_contain_text(f"touch {made.name}")
+    expect(cell.get_by_text("I look,")).to_have_count(1)
+    notebook.screenshot(f"late-{made.name}")
+    if by == "a click":
+        question.get_by_role("button", name=re.compile(r"^Yes\b")).first.click()
+    else:
+        typed.fill("1")
+        typed.press("Enter")
+    expect(question).to_have_count(0)
+    expect(cell).to_contain_text("On and")
+    held.open()
+    notebook.wait_until_run(1)
+    assert made.exists()
+    for text in ("I look,", "On and on."):
+        expect(cell.get_by_text(text)).to_have_count(1)
+    expect(cell.locator(".ia-root")).to_have_count(0)
+    notebook.screenshot(f"late-{made.name}-over")

@@ -691,7 +691,12 @@ def test_unloading_keeps_what_was_said_and_leaves_nothing_behind(tmp_path: Path,
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     gate = Gate()
     trace = (
-        "import asyncio, sys, threading\n"
+        "import asyncio, pathlib, sys, threading\n"
+        "def is_ours(task):\n"
+        "    import indus_nb\n"
+        "    code = getattr(task.get_coro(), 'cr_code', None)\n"
+        "    within = pathlib.Path(indus_nb.__file__).parent\n"
+        "    return 'indus' in task.get_name() or code and pathlib.Path(code.co_filename).is_relative_to(within)\n"
         "def writers():\n"
         "    found, write = [], sys.stdout.__dict__.get('write')\n"
         "    while write is not None:\n"
@@ -700,7 +705,7 @@ def test_unloading_keeps_what_was_said_and_leaves_nothing_behind(tmp_path: Path,
         "        write = next(filter(callable, held), None)\n"
         "    return [name for name in found if 'indus' in str(name)]\n"
         "def ours():\n"
-        "    tasks = [task for task in asyncio.all_tasks() if 'indus' in repr(task)]\n"
+        "    tasks = [task for task in asyncio.all_tasks() if is_ours(task)]\n"
         "    return writers(), tasks, [thread.name for thread in threading.enumerate() if 'indus' in thread.name]\n"
     )
     with Kernel(tmp_path, environment) as kernel:

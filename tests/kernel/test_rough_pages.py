@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake_page import FakePage
 from kernels import Cell, Kernel, private_environment
-from messages_api import MessagesApi, Reply, ToolUse
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -35,18 +35,28 @@ def claude(kernel: Kernel, api: MessagesApi) -> Kernel:
 
 
 class Page(FakePage):
-    """A page that sends to the widget of a cell, and does not look at it."""
+    """A page that sends to the widget of a cell, and does not look at it unless it is told to read."""
 
     def __init__(self, kernel: Kernel, cell: Cell) -> None:
         cell.wait_for(lambda cell: bool(widgets_of(cell)))
         comm_id = widgets_of(cell)[0]
         client = kernel._client
+        self.comm_id, self.cell = comm_id, cell
 
         def send(content: dict[str, Any]) -> None:
             data = {"method": "custom", "content": content}
             client.shell_channel.send(client.session.msg("comm_msg", {"comm_id": comm_id, "data": data}))
 
         super().__init__(send)
+
+    def read_until(self, condition: Callable[[], object]) -> None:
+        while not condition():
+            message = self.cell.client.get_iopub_msg(timeout=240)
+            content = message["content"]
+            if message["msg_type"] == "comm_msg" and content["comm_id"] == self.comm_id:
+                self.take(content["data"].get("content", {"kind": "state"}))
+            elif message["parent_header"].get("msg_id") == self.cell.message_id:
+                self.cell._take(message["msg_type"], content)
 
 
 def widgets_of(cell: Cell) -> list[str]:
@@ -149,3 +159,33 @@ def test_ten_thousand_notices_of_an_extension_do_not_drown_the_page(claude: Kern
     assert "notice 9999" in "".join(cell.shown)
     assert sum(map(len, cell.displays.values())) < 3_000
     claude.run("agent.forget()")
+
+
+@pytest.mark.parametrize("by", ["page", "input"])
+def test_a_page_that_is_ready_late_shows_what_input_asks_and_the_first_answer_counts(
+    claude: Kernel, api: MessagesApi, by: str
+) -> None:
+    made = claude.folder / f"by-{by}"
+    held = Gate()
+    api.add(
+        Reply("I ask.", ToolUse("bash", {"command": f"touch {made.name}"})),
+        Reply(Text("Half, ", held, "whole.")),
+    )
+    cell = claude.begin("%agent --new --approve writes --model anthropic/claude-sonnet-4-5 go", asks=True)
+    page = Page(claude, cell)
+    assert made.name in cell.answer(None)  # asked, and not answered
+    page.tell("ready")
+    page.read_until(lambda: page.dialogs and len(widgets_of(cell)) > 1)
+    assert not page.text  # what was shown outside of the page stays there
+    ((key, question),) = page.dialogs.items()
+    if by == "page":
+        page.tell("answer", id=key, value=question.dialog["options"][0])
+    else:
+        claude._client.input("1")
+    page.read_until(lambda: "Half," in page.text)
+    assert not page.dialogs or by == "page"  # a page closes what it has answered by itself
+    held.open()
+    assert cell.finish().status == "ok"
+    assert made.exists()
+    assert [sum(text.strip() == said for text in cell.shown) for said in ("I ask.", "Half, whole.")] == [1, 1]
+    assert not any(WIDGET in bundles[-1] for bundles in cell.displays.values())

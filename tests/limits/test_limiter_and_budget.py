@@ -7,6 +7,7 @@ import math
 import random
 import threading
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -218,3 +219,83 @@ async def test_a_budget_inside_another_keeps_both_limits_and_wakes_who_waits_on_
         await _spend(second, 0.4)
     with pytest.raises(BudgetExhaustedError, match=r"The budget of \$0.8 "):
         await _spend(first, 0.7)
+
+
+async def test_each_that_waits_for_money_is_woken_once_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, outer = asyncio.get_running_loop(), Budget(100.0)
+    budget, woken, began = Budget(1.0, (outer,)), 0, list[int]()
+    call_soon = loop.call_soon_threadsafe
+
+    def counted(*given: Any, **named: Any) -> Any:
+        nonlocal woken
+        woken += 1
+        return call_soon(*given, **named)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+
+    async def ask(number: int) -> None:
+        async with budget.request(0.5) as reservation:
+            began.append(number)
+            await asyncio.sleep(0)
+            reservation.spend(0.0001)
+
+    await asyncio.gather(*(ask(number) for number in range(1_000)))
+    assert began == list(range(1_000))
+    assert woken == 998  # two did not wait
+    assert budget.waiting == outer.waiting == 0
+
+
+async def test_a_small_request_does_not_overtake_a_large_one_that_waits_for_the_same_money_and_others_do() -> None:
+    outer = Budget(1.0)
+    inner = Budget(0.5, (outer,))
+    began: list[str] = []
+
+    async def ask(name: str, budget: Budget, dollars: float) -> None:
+        async with budget.request(dollars):
+            began.append(name)
+            await asyncio.Event().wait()
+
+    async def begin(name: str, budget: Budget, dollars: float) -> asyncio.Task[None]:
+        task = asyncio.create_task(ask(name, budget, dollars))
+        await _settled()
+        return task
+
+    tasks = [await begin("first", inner, 0.4), await begin("waits for the inner one", inner, 0.2)]
+    tasks.append(await begin("of the outer one alone", outer, 0.3))
+    large = await begin("large", outer, 0.5)
+    tasks.append(await begin("small, behind it", outer, 0.1))
+    assert began == ["first", "of the outer one alone"]
+    large.cancel()
+    await _settled()
+    assert began[2:] == ["small, behind it"]
+    assert (inner.waiting, outer.waiting) == (1, 1)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(large, *tasks, return_exceptions=True)
+    assert inner.waiting == outer.waiting == 0
+
+
+async def test_what_was_given_to_one_that_is_cancelled_or_whose_loop_has_ended_is_given_to_the_next() -> None:
+    budget = Budget(1.0)
+    gone = asyncio.new_event_loop()
+    async with budget.request(1.0) as reservation:
+        left = await asyncio.to_thread(gone.run_until_complete, _left_waiting(budget))
+        cancelled, last = (asyncio.create_task(_spend(budget, 0.8)) for _ in range(2))
+        await _settled()
+        await asyncio.to_thread(gone.close)
+        reservation.spend(0.1)
+    cancelled.cancel()  # it has its money already, and does not know it
+    await asyncio.gather(cancelled, return_exceptions=True)
+    await last
+    assert (left.done(), cancelled.cancelled(), budget.spent) == (False, True, 0.9)
+
+
+async def _left_waiting(budget: Budget) -> asyncio.Task[None]:
+    left = asyncio.create_task(_spend(budget, 0.8))
+    await _settled()
+    return left
+
+
+async def _settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)

@@ -194,6 +194,17 @@ def test_where_nothing_of_python_fits_none_of_it_is_offered(
     assert offers.texts == []
 
 
+@pytest.mark.parametrize("saved", [True, False])
+async def test_sessions_are_offered_where_they_lie_also_before_there_is_one(
+    folder: Path, registry: ModelRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool
+) -> None:
+    monkeypatch.setenv("INDUSAGI_CODING_AGENT_SESSION_DIR", str(tmp_path / "elsewhere"))
+    with open_session(SessionOptions(cwd=folder, provider="offline", model="offline")) as session:
+        await session.prompt("compute 1 + 1")
+        sources = Sources(VARIABLES, session if saved else None, registry, folder)
+        assert texts(complete("%agent --session ", sources)) == [session.store.session_id]
+
+
 def test_names_of_conversations_are_offered(session: AgentSession, registry: ModelRegistry, folder: Path) -> None:
     sources = Sources(VARIABLES, session, registry, folder, names=("main", "sales"))
     assert texts(complete("%agent --name ", sources)) == ["main", "sales"]

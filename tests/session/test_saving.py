@@ -50,21 +50,21 @@ def saved_texts(path: Path) -> list[str | None]:
     return [message["content"][0].get("text") for message in messages if message]
 
 
-def fill_the_disk(pid: int, path: Path) -> None:
-    """Let no file of that process grow beyond the size of this one: every write fails as on a full disk."""
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (path.stat().st_size, resource.RLIM_INFINITY))
+def fill_the_disk(pid: int, path: Path, room: int = 0) -> None:
+    """Let no file of that process grow beyond the size of this one, and some room: writes fail as on a full disk."""
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (path.stat().st_size + room, resource.RLIM_INFINITY))
 
 
 def make_room(pid: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-def answer_on_a_full_disk(claude: RpcProcess, messages_api: MessagesApi, tmp_path: Path) -> None:
+def answer_on_a_full_disk(claude: RpcProcess, messages_api: MessagesApi, tmp_path: Path, room: int = 0) -> None:
     gate = Gate()
-    messages_api.add(Reply(Text("The answer. ", gate)))
+    messages_api.add(Reply(Text("The answer. ", gate, "x" * room)))
     claude.ask("prompt", message="first")
     assert gate.reached.wait()
-    fill_the_disk(claude.pid, session_file(tmp_path))
+    fill_the_disk(claude.pid, session_file(tmp_path), room)
     gate.open()
 
 
@@ -83,14 +83,21 @@ def test_an_answer_that_the_disk_does_not_take_is_told_and_saved_once_there_is_r
     assert saved_texts(session_file(tmp_path)) == ["first", "The answer. "]
 
 
-def test_what_no_place_takes_at_the_end_is_told_with_the_exit_status(
-    claude: RpcProcess, messages_api: MessagesApi, tmp_path: Path
+@pytest.mark.parametrize("room", [0, 10_000])
+def test_what_no_place_takes_at_the_end_is_told_with_the_exit_status_and_leaves_no_part_of_a_copy(
+    more: dict[str, str], messages_api: MessagesApi, tmp_path: Path, room: int
 ) -> None:
-    answer_on_a_full_disk(claude, messages_api, tmp_path)
-    claude.wait("agent_settled")
-    claude.close_stdin()
-    assert claude.wait_for_end() == 1
-    assert "could not be saved anywhere" in claude.stderr
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with RpcProcess(*ARGUMENTS, home=tmp_path, more={**more, "TMPDIR": str(temporary)}) as claude:
+        claude.ask("get_state")
+        answer_on_a_full_disk(claude, messages_api, tmp_path, room)
+        claude.wait("agent_settled")
+        claude.close_stdin()
+        assert claude.wait_for_end() == 1
+        assert "could not be saved anywhere" in claude.stderr
+    assert saved_texts(session_file(tmp_path)) == ["first"]
+    assert list(temporary.glob("indusagi-rescued-*")) == []
 
 
 @pytest.mark.parametrize("mode", ["text", "json"])

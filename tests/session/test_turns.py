@@ -41,6 +41,13 @@ def kinds(events: list[SessionEvent], *wanted: str) -> list[str]:
     return [event.type for event in events if event.type in wanted]
 
 
+async def prompt_twice(session: AgentSession, api: MessagesApi) -> None:
+    """Have enough said for a compaction."""
+    api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
+    await session.prompt("first")
+    await session.prompt("second")
+
+
 async def reached(gate: Gate) -> None:
     assert await asyncio.to_thread(gate.reached.wait, 240)
 
@@ -87,9 +94,7 @@ async def test_waiting_for_a_turn_in_the_activity_itself_is_refused_instead_of_n
 
 
 async def test_compactions_and_a_prompt_at_once_make_one_run(session: AgentSession, messages_api: MessagesApi) -> None:
-    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
-    await session.prompt("first")
-    await session.prompt("second")
+    await prompt_twice(session, messages_api)
     gate = Gate()
     messages_api.default = lambda request: Reply(Text("Three. ", gate)) if "third" in request.texts else Reply("Sum.")
     events = watched(session)
@@ -111,10 +116,8 @@ async def test_a_second_compaction_is_refused_and_not_paid_for(
     session: AgentSession, messages_api: MessagesApi
 ) -> None:
     gate = Gate()
-    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
     messages_api.default = Reply(Text("A summary. ", gate))
-    await session.prompt("first")
-    await session.prompt("second")
+    await prompt_twice(session, messages_api)
     going_on = asyncio.create_task(session.compact())
     await reached(gate)
     asked = len(messages_api.requests)
@@ -129,10 +132,8 @@ async def test_a_compaction_that_is_aborted_before_its_turn_came_changes_nothing
     session: AgentSession, messages_api: MessagesApi
 ) -> None:
     gate = Gate()
-    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
     messages_api.default = Reply(Text("A summary. ", gate))
-    await session.prompt("first")
-    await session.prompt("second")
+    await prompt_twice(session, messages_api)
     first = next(entry.id for entry in session.store.entries if entry.type == "message")
     going_on = asyncio.create_task(session.navigate(first, summarize=True))
     await reached(gate)
@@ -264,9 +265,7 @@ def summaries(session: AgentSession) -> Callable[[], Any]:
 async def test_a_summary_is_asked_for_again_when_its_failure_may_pass(
     session: AgentSession, messages_api: MessagesApi, kind: str
 ) -> None:
-    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
-    await session.prompt("first")
-    await session.prompt("second")
+    await prompt_twice(session, messages_api)
     asked = len(messages_api.requests)
     messages_api.default = "The summary."
     messages_api.add(*[HttpError(529, "overloaded_error", "Overloaded")] * 2)
@@ -300,10 +299,8 @@ async def test_a_message_of_an_extension_that_waits_for_its_turn_survives_an_abo
     session: AgentSession, messages_api: MessagesApi
 ) -> None:
     gate = Gate()
-    messages_api.add(Reply(f"One. {LONG}"), Reply(f"Two. {LONG}"))
     messages_api.default = Reply(Text("A summary. ", gate))
-    await session.prompt("first")
-    await session.prompt("second")
+    await prompt_twice(session, messages_api)
     compacting = asyncio.create_task(session.compact())
     await reached(gate)
     sending = asyncio.create_task(session.send_message(CustomMessage(custom_type="note", content="keep this")))

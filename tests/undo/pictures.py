@@ -17,23 +17,28 @@ class Picture:
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._alive: list[Any] = []
-        self.parts: dict[str, list[tuple[int, Any]]] = {}
+        self.parts: dict[str, dict[int | str, list[Any]]] = {}
         for name, value in sorted(namespace.items()):
             if not name.startswith("__"):
                 self._seen: set[int] = set()
-                self.parts[name] = [*self._of(value, "", 0)]
+                parts = self.parts[name] = {}
+                for holder, part in self._of(value, "", name):
+                    parts.setdefault(holder, []).append(part)
 
-    def differing(self, other: Picture) -> dict[str, dict[int, Any]]:
-        """The variables that hold something else: the objects that differ, and the first difference of each."""
-        found: dict[str, dict[int, Any]] = {}
+    def differing(self, other: Picture) -> dict[str, dict[int | str, Any]]:
+        """The variables that hold something else: the objects that differ, with what each was made of and is.
+
+        Objects that only one of them has are told by those that hold, or held, them.
+        """
+        found: dict[str, dict[int | str, Any]] = {}
         for name in self.parts.keys() | other.parts.keys():
-            mine, its = self.parts.get(name, [(0, "lacking")]), other.parts.get(name, [(0, "lacking")])
-            if mine != its:
-                rows = [(one, two) for one, two in zip(mine, its, strict=False) if one != two]
-                found[name] = {one[0]: (one, two) for one, two in reversed(rows)} or {0: "more parts"}
+            mine, its = self.parts.get(name, {name: []}), other.parts.get(name, {name: []})
+            differing = {key: (mine[key], its[key]) for key in mine.keys() & its.keys() if mine[key] != its[key]}
+            if differing:
+                found[name] = differing
         return found
 
-    def _of(self, obj: Any, path: str, holder: int) -> Iterator[tuple[int, Any]]:
+    def _of(self, obj: Any, path: str, holder: int | str) -> Iterator[tuple[int | str, Any]]:
         kind = type(obj)
         if isinstance(obj, _Text):
             yield holder, (path, obj.text)
@@ -51,7 +56,7 @@ class Picture:
         self._seen.add(id(obj))
         self._alive.append(obj)
         for key, part in self._inside(obj, kind):
-            yield from self._of(part, f"{path}{key}", id(obj))
+            yield from self._of(part, key if lasts else f"{path}{key}", id(obj) if lasts else holder)
 
     def _inside(self, obj: Any, kind: Any) -> Iterator[tuple[str, Any]]:
         package = kind.__module__.partition(".")[0]
@@ -246,6 +251,11 @@ _LOOKS: list[tuple[Any, Any]] = [
     (lambda obj, package: isinstance(obj, type), _class),
     (lambda obj, package: isinstance(obj, types.FunctionType), _function),
     (lambda obj, package: isinstance(obj, BaseException), _exception),
+    (
+        # In which order a class has its attributes cannot be put back: some cannot be deleted, to come behind others.
+        lambda obj, package: isinstance(obj, types.MappingProxyType) and "__module__" in obj,
+        lambda obj: [(f"[{key!r}]", value) for key, value in sorted(obj.items())],
+    ),
     (
         lambda obj, package: isinstance(obj, (dict, types.MappingProxyType)),
         lambda obj: [

@@ -216,7 +216,8 @@ class Execution:
         self._on_end(self)
 
     def _names(self) -> dict[str, int]:
-        return {name: id(value) for name, value in self._shell.user_ns.items()}
+        held = dict(self._shell.user_ns)
+        return dict(zip(held, map(id, held.values()), strict=True))
 
     def _cell_begins(self, *_: object) -> None:
         """Note what there is before a cell that the user runs while this code awaits something."""

@@ -387,7 +387,8 @@ class UserKernel:
 
     def names(self) -> dict[str, int]:
         """Return all names of the namespace, with the ids of what they are bound to."""
-        return {name: id(value) for name, value in dict(self._shell.user_ns).items()}
+        held = dict(self._shell.user_ns)
+        return dict(zip(held, map(id, held.values()), strict=True))
 
     def _namespace(self) -> Mapping[str, object]:
         """The names that the user or the agent defined, as ``%who`` lists them."""

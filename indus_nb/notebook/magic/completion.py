@@ -27,10 +27,11 @@ from indus_nb.notebook.magic.options import (
     find_option,
 )
 from indus_nb.providers.registry import ModelRegistry
-from indus_nb.resources.settings import agent_directory, model_registry
+from indus_nb.resources.settings import agent_directory, load_settings, model_registry
 from indus_nb.session.session import AgentSession
-from indus_nb.start import THINKING_LEVELS
-from indus_nb.storage import list_sessions, session_directory, user_text
+from indus_nb.start import THINKING_LEVELS, SessionOptions
+from indus_nb.start.stores import Stores
+from indus_nb.storage import list_sessions, user_text
 
 _MAX_OFFERS = 200
 _MAX_NAME_CHARACTERS = 200
@@ -259,12 +260,17 @@ def _models(typed: str, provider: str | None, registry: ModelRegistry) -> Offers
 def _sessions(typed: str, sources: Sources) -> Offers:
     """The ids of the directory's sessions, newest first, from the names of the files; what the newest are about."""
     path = sources.session.store.path if sources.session is not None else None
-    directory = path.parent if path is not None else session_directory(sources.directory, agent_directory())
+    directory = path.parent if path is not None else _directory_of_new_sessions(sources.directory)
     names = sorted((path.stem for path in directory.glob("*.jsonl")), reverse=True)
     notes = {
         info.id: _note(info.name or info.first_message) for info in list_sessions(directory, _MAX_DESCRIBED_SESSIONS)
     }
     return replace(_fitting(typed, [name.rpartition("_")[2] for name in names]), notes=notes)
+
+
+def _directory_of_new_sessions(cwd: Path) -> Path:
+    agent_dir = agent_directory()
+    return Stores(SessionOptions(), load_settings(cwd, agent_dir).settings, cwd, agent_dir).directory
 
 
 def _images(typed: str, sources: Sources) -> Offers:

@@ -1,11 +1,13 @@
 """The session's dialogs in a cell: in its widget where a page can answer, else with ``input()``.
 
 Which it is shows soon: a page is ready within a fraction of a second, also while the cell is busy, or it cannot answer
-at all. Dialogs wait until that is known.
+at all. Dialogs wait until that is known. A page that is ready after all shows what ``input()`` asks as well: the first
+answer counts, and ends the other.
 """
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import signal
@@ -63,6 +65,9 @@ class CellDialogs:
         self._incomplete: set[str] = set()
         """Dialogs that are not asked outside of the page before their outcome is known: ``input()`` cannot change."""
         self._over: set[str] = set()
+        self._asked: str | None = None
+        """The dialog that ``input()`` asks; it and ``_over`` are changed under the lock."""
+        self._lock = threading.Lock()
         self._detach: Callable[[], None] | None = None
 
     def attach(self, *, asks: bool) -> None:
@@ -74,7 +79,7 @@ class CellDialogs:
         self._detach = self._ui.attach(self._show, asks=asks, amends=True)
 
     def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
-        """Return the dialogs that may be shown here now.
+        """Return the dialogs that a page may show now.
 
         Each comes with the seconds until it answers itself.
         """
@@ -92,10 +97,23 @@ class CellDialogs:
         for frame in undecided:
             self._show(frame)
 
+    def withdraw(self, dialog_id: str) -> None:
+        """Ask no more outside of the page: the dialog is over.
+
+        An ``input()`` that asks it already ends as if it was interrupted.
+        """
+        with self._lock:
+            self._over.add(dialog_id)
+            if self._asked == dialog_id:
+                self._asked = None
+                _thread.interrupt_main()  # while its handler stands: who asks takes the lock before that goes
+
     def _show(self, frame: UiFrame) -> None:
         if isinstance(frame, Notify):
             self._show_notice(plain(frame.message))
             return
+        if isinstance(frame, Cancel):
+            self.withdraw(frame.target_id)
         shown = self._in_page(frame)
         if shown is None:
             self._undecided.append(frame)
@@ -113,8 +131,6 @@ class CellDialogs:
             case DialogChanged() if frame.dialog.id in self._incomplete:
                 self._incomplete.discard(frame.dialog.id)
                 self._ask_outside(frame.dialog)
-            case Cancel():
-                self._over.add(frame.target_id)
             case _:
                 pass  # status lines and widgets belong to a panel
 
@@ -130,16 +146,34 @@ class CellDialogs:
         answer: Answer = None
         reason = ""
         question = self._ui.question(frame.id)
-        with free_line(), _interruptible() as was_interrupted:
-            if self._inbox is not None and self._inbox.interrupts:
+        with free_line(), _interruptible() as was_interrupted, self._asking(frame.id) as is_open:
+            if not is_open or (self._inbox is not None and self._inbox.interrupts):
                 pass
             elif question is not None:
                 answer, reason = _decide(question)
             else:
                 answer = _answer(frame)
-        self._thread.call(partial(self._ui.answer, frame.id, answer, reason))
+        if frame.id in self._over:
+            return
+        self._thread.call(partial(self._take, frame.id, answer, reason))
         if was_interrupted():
             os.kill(os.getpid(), signal.SIGINT)  # whoever waits for the agent counts it
+
+    @contextlib.contextmanager
+    def _asking(self, dialog_id: str) -> Generator[bool]:
+        """Let `withdraw` end what is asked within this context; yields whether it is still to be asked."""
+        with self._lock:
+            self._asked = dialog_id if threading.current_thread() is threading.main_thread() else None
+        try:
+            yield dialog_id not in self._over
+        finally:
+            with self._lock:
+                self._asked = None
+
+    def _take(self, dialog_id: str, answer: Answer, reason: str) -> None:
+        """Answer a dialog, and close it in a page that came late."""
+        self._ui.answer(dialog_id, answer, reason)
+        self._in_page(Cancel(id=dialog_id, target_id=dialog_id))
 
 
 def _answer(frame: Dialog) -> Answer:

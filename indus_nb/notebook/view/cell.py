@@ -259,7 +259,8 @@ class CellView:
 
     What is finished is drawn as displays, what grows in a widget below them if there is one.
 
-    Without a widget, or when no page is ready within three seconds, what grows is drawn as displays as well.
+    Without a widget, or while no page is ready after three seconds, what grows is drawn as displays as well. When one
+    is ready after all, the widget shows what comes from then on; what was begun as a display is ended there.
     """
 
     def __init__(
@@ -284,6 +285,10 @@ class CellView:
         self._shown_at = transcript.clock()
         self._static = StaticDrawing(screen)
         self._live = live
+        self._late: AgentWidget | None = None
+        """The widget after three seconds without a page that is ready."""
+        self._begun: set[str] = set()
+        """The blocks that were drawn as displays until the page was ready."""
         self._tail = LiveDrawing(live) if live is not None else None
         self._waiting: MimeBundle | None = None
         self._is_held = is_held
@@ -296,7 +301,7 @@ class CellView:
 
     @property
     def live(self) -> AgentWidget | None:
-        """The widget, while it is shown and not given up."""
+        """The widget, while it is shown."""
         return self._live
 
     async def draw_soon(self) -> None:
@@ -307,6 +312,8 @@ class CellView:
     def draw(self) -> None:
         """Draw what changed."""
         self._transcript.tick(asking=self._is_held())
+        if self._late is not None and self._late.ready.is_set():
+            self._come_back(self._late)
         if self._live is None:
             self._draw_static()
             return
@@ -322,6 +329,8 @@ class CellView:
             keeps_widget: Whether to leave it open, for pages that do not get what is drawn.
         """
         live, tail = self._live, self._tail
+        if self._late is not None:
+            self._late.close()
         if live is not None and tail is not None:
             live.set(busy=False, stopping=False, note="")
             for block in self._transcript.blocks if live.reloaded else ():
@@ -338,13 +347,22 @@ class CellView:
                 live.close()
 
     def _give_up(self) -> None:
-        """No page can answer: clicks do not arrive while a cell is busy, or no front end shows widgets."""
-        live, self._live = self._live, None
-        if live is not None:
-            live.close()
+        """Wait for no page: clicks do not arrive while a cell is busy, there are no widgets, or it is very slow."""
+        self._late, self._live = self._live, None
+        if self._tail is not None:
+            for block in self._transcript.blocks:
+                self._tail.drop(block)
         self._free_slot()
         self._draw_static()
         self._clear_slot()
+
+    def _come_back(self, live: AgentWidget) -> None:
+        """Show the widget again, for what comes from now on: its page is ready after all."""
+        self._late, self._live = None, live
+        self._begun = {block.key for block in self._transcript.blocks}
+        self._static.show_waiting(None)
+        self._waiting = None
+        self._show_widget(live)
 
     def _free_slot(self) -> None:
         """Let the next block stand where the widget is."""
@@ -352,8 +370,14 @@ class CellView:
             self._static.release(self._static.widget)
 
     def _draw_static(self) -> None:
+        self._transcript.blocks[:] = self._draw_in_order(self._transcript.blocks)
+        self._static.fold()
+        self._draw_waiting()
+
+    def _draw_in_order(self, growing: Sequence[Block]) -> list[Block]:
+        """Draw blocks as displays; returns those that may change."""
         unfinished: list[Block] = []
-        for block in self._transcript.blocks:
+        for block in growing:
             if unfinished and _shows_outputs(unfinished[-1]):  # it would stand above those
                 unfinished.append(block)
             elif unfinished and _has_to_wait(block, unfinished[-1]):
@@ -362,9 +386,7 @@ class CellView:
             else:
                 self._static.draw(block)
                 unfinished += [] if block.finished else [block]
-        self._transcript.blocks[:] = unfinished
-        self._static.fold()
-        self._draw_waiting()
+        return unfinished
 
     def _draw_waiting(self) -> None:
         """Show that the model is being waited for, below everything else, until its next block comes."""
@@ -393,11 +415,13 @@ class CellView:
 
     def _draw_live(self, live: AgentWidget) -> None:
         assert self._tail is not None  # noqa: S101 - it comes and goes with the widget
+        self._end_begun(live)
         done: list[Block] = []
         if not self._is_held() and not live.reloaded:
             done = _finished_first(self._transcript.blocks)
         for block in self._transcript.blocks[len(done) :]:
-            self._tail.draw(block)
+            if block.key not in self._begun:
+                self._tail.draw(block)
         live.set(**live_state(self._transcript, self._spent_before))
         if done:
             self._free_slot()
@@ -412,6 +436,14 @@ class CellView:
         if isinstance(growing, Card) and not (self._is_held() or live.reloaded):
             self._static.draw_outputs(growing)  # below the widget, where they stay when the card takes its place
         live.send()
+
+    def _end_begun(self, live: AgentWidget) -> None:
+        """Draw what changed of the blocks that are displays already, above the widget."""
+        begun = [block for block in self._transcript.blocks if block.key in self._begun]
+        if begun:
+            self._free_slot()
+            self._transcript.blocks[: len(begun)] = self._draw_in_order(begun)
+            self._show_widget(live)
 
 
 def _shows_outputs(block: Block) -> bool:
