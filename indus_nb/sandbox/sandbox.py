@@ -349,7 +349,9 @@ class Sandbox:
             if service is not None:
                 service.close()
             raise
-        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], _service=service)
+        return Confined(
+            [here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], _service=service
+        )
 
     def _by_landlock(self, arguments: Sequence[str], special: Guarded, private: Path, unset: list[str]) -> Confined:
         rules = landlock.rules(self.policy, special, private)
