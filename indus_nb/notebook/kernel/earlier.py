@@ -38,7 +38,8 @@ def earlier_cells(shell: Any, most: int) -> list[EarlierCell]:
     typed = cast("Sequence[str]", getattr(history, "input_hist_raw", ()))
     given = cast("Mapping[int, object]", getattr(history, "output_hist", {}))
     failed, error = _last_error(shell)
-    running: int = shell.execution_count
+    result = getattr(shell.displayhook, "exec_result", None)  # of the cell that runs, which IPython may count already
+    running: int = getattr(result, "execution_count", None) or shell.execution_count
     first = max(1, min(running, len(typed)) - most)
     return [
         EarlierCell(number, code, given.get(number), error if number == failed else None)
