@@ -23,7 +23,7 @@ def private_environment(root: Path, *, ipykernel: str | None = None, **more: str
     """
     folders = {
         "HOME": "home",
-        "IPYTHONDIR": "ipython",
+        "IPYTHONDIR": ".ipython",
         "JUPYTER_CONFIG_DIR": "jupyter/config",
         "JUPYTER_DATA_DIR": "jupyter/data",
         "JUPYTER_RUNTIME_DIR": "jupyter/runtime",

@@ -182,7 +182,7 @@ def test_a_page_that_is_ready_late_shows_what_input_asks_and_the_first_answer_co
         page.tell("answer", id=key, value=question.dialog["options"][0])
     else:
         claude._client.input("1")
-    page.read_until(lambda: "Half," in page.text)
+    page.read_until(lambda: "Half," in page.text + "".join(cell.shown))  # outside, if it came before the next drawing
     assert not page.dialogs or by == "page"  # a page closes what it has answered by itself
     held.open()
     assert cell.finish().status == "ok"
