@@ -20,7 +20,7 @@ from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.cell import CellView
 from indus_nb.notebook.view.output import NotebookScreen, Screen
 from indus_nb.notebook.view.transcript import Transcript
-from indus_nb.session.dialogs import Dialog, Notify, UiFrame
+from indus_nb.session.dialogs import Cancel, Dialog, Notify, UiFrame
 from indus_nb.session.limits import RunLimits
 from indus_nb.session.queues import Disposition
 from indus_nb.session.session import AgentSession
@@ -285,9 +285,10 @@ class CellRun:
 
     def _ask_in_page(self, frame: UiFrame) -> bool | None:
         live = self._view.live if self._view is not None else self.widget
+        if live is None and self._view is not None and isinstance(frame, Dialog | Cancel):
+            self._view.draw()  # so that a question stands below what led to it, and a page that is ready by now hears
+            live = self._view.live
         if live is None:
-            if self._view is not None and isinstance(frame, Dialog):
-                self._view.draw()  # so that a question stands below what led to it
             return False
         if not live.ready.is_set():
             return None

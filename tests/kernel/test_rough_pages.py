@@ -165,6 +165,7 @@ def test_ten_thousand_notices_of_an_extension_do_not_drown_the_page(claude: Kern
 def test_a_page_that_is_ready_late_shows_what_input_asks_and_the_first_answer_counts(
     claude: Kernel, api: MessagesApi, by: str
 ) -> None:
+    reads = claude.run("import ipykernel\nprint(ipykernel.version_info[0])").streams != "6\n"
     made = claude.folder / f"by-{by}"
     held = Gate()
     api.add(
@@ -175,10 +176,11 @@ def test_a_page_that_is_ready_late_shows_what_input_asks_and_the_first_answer_co
     page = Page(claude, cell)
     assert made.name in cell.answer(None)  # asked, and not answered
     page.tell("ready")
-    page.read_until(lambda: page.dialogs and len(widgets_of(cell)) > 1)
-    assert not page.text  # what was shown outside of the page stays there
-    ((key, question),) = page.dialogs.items()
-    if by == "page":
+    if reads:  # in ipykernel 6 nothing reads what a page sends while `input()` waits
+        page.read_until(lambda: page.dialogs and len(widgets_of(cell)) > 1)
+        assert not page.text  # what was shown outside of the page stays there
+    if reads and by == "page":
+        ((key, question),) = page.dialogs.items()
         page.tell("answer", id=key, value=question.dialog["options"][0])
     else:
         claude._client.input("1")
