@@ -25,7 +25,7 @@ from indus_nb.notebook.failed_cells import ErrorHint
 from indus_nb.notebook.kernel.watch import Watch
 from indus_nb.notebook.magic import QuietStatements, help_text, install_completion, literal_lines
 from indus_nb.notebook.page import defaults
-from indus_nb.notebook.preloading import preload_in_steps
+from indus_nb.notebook.preloading import importing, preload_in_steps
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -53,7 +53,8 @@ class _Loaded:
 
     def conversations(self, shell: InteractiveShell) -> Conversations:
         if self._conversations is None:
-            from indus_nb.notebook.conversations import Conversations
+            with importing:
+                from indus_nb.notebook.conversations import Conversations
 
             self._conversations = Conversations(shell, self.watch, self._cells)
         return self._conversations

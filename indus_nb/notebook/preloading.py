@@ -41,6 +41,9 @@ _MODULES = (
 _WIDGETS = ("ipywidgets", "anywidget", "indus_nb.notebook.page.widget")
 _RESTS_PER_WORK = 9
 _FIRST_REST = 0.05
+importing = threading.Lock()
+"""Held in each step, and while the first use imports: of two threads that import the modules of a package, one may find
+a module half made and fail."""
 
 
 def preload_in_steps(*, widgets: bool, cell_runs: Callable[[], bool]) -> Callable[[], None]:
@@ -63,7 +66,7 @@ def preload_in_steps(*, widgets: bool, cell_runs: Callable[[], bool]) -> Callabl
             if stopped.wait(rest if cell_runs() else 0):
                 return
             began = time.thread_time()
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), importing:
                 step()
             rest = _RESTS_PER_WORK * (time.thread_time() - began)
 
