@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from indus_nb import textcut
+from indus_nb.effects import Effect
 from indus_nb.wire import JsonObject
 
 MAX_SUMMARY_CHARACTERS = 160
@@ -74,6 +75,8 @@ class Approval:
     what would happen, if that was found out. ``names`` are words of the warning that are code. ``means`` says in words
     what the rule allows, beside the preview, and ``scopes`` for how long it can be allowed.
 
+    ``effects`` are what the call does, as far as that is known before it runs.
+
     ``looks_at`` is what a call reads that is known to do nothing else, so that nobody need be asked where these may be
     read; ``None`` if it may do more.
 
@@ -97,6 +100,7 @@ class Approval:
     names: Sequence[str] = ()
     means: str | None = None
     scopes: Sequence[Literal["answer", "session", "directory"]] = ("session", "directory")
+    effects: Sequence[Effect] = ()
     looks_at: Sequence[Target] | None = None
     dry_run: Callable[[], Awaitable[str]] | None = field(default=None, repr=False, compare=False)
     also: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]], compare=False)

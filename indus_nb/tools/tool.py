@@ -83,10 +83,10 @@ class CallGate(Protocol):
     async def covers(self, effects: Sequence[Effect]) -> bool:
         """Return whether settings and rules allow all of these effects unasked.
 
-        The tool then runs the call where it can have no other effect, or asks.
+        A tool acts on it only where it can hold the call to these effects; else it asks.
 
         Args:
-            effects: What a trial found; without any it is whether a call without effects is asked about.
+            effects: What a trial found; without any it is whether a call without effects may go unasked.
         """
         ...
 
@@ -95,6 +95,7 @@ class CallGate(Protocol):
         effects: Sequence[Effect],
         *,
         outcome: str = "",
+        holds: bool = False,
         trial: asyncio.Future[Any] | None = None,
     ) -> Literal["run", "wait"]:
         """Ask the user.
@@ -102,6 +103,7 @@ class CallGate(Protocol):
         Args:
             effects: What a trial found so far.
             outcome: The preview: what it printed and changed, in a few lines.
+            holds: Whether the tool can hold a call to these effects, so that they can be allowed for good.
             trial: A trial that goes on. The question is withdrawn when it ends.
 
         Returns:
