@@ -1,4 +1,4 @@
-"""A copy of this process that does a task, waited for and ended.
+"""A copy of this process that does a task, followed and ended.
 
 What this module promises: the calling thread is busy for the fork and no longer; whatever becomes of the copy, also if
 the waiting task is cancelled, its process is killed and waited for, and its directory removed; a copy whose parent was
@@ -13,24 +13,31 @@ import posix
 import random
 import signal
 import warnings
+from collections.abc import Callable, Sequence
 
 from indus_nb.preview.living import live
 from indus_nb.preview.possible import room_for_copy
-from indus_nb.preview.report import MAX_BYTES, Report, Task, parsed
+from indus_nb.preview.report import Frames, Report, Task, parsed
 from indus_nb.preview.separation import Limits
 from indus_nb.sandbox.temporary import Temporary
+from indus_nb.wire import JsonObject
+
+_CHUNK = 1 << 18
+_MAX_MEMORY = 2 << 30
 
 
 class Copy:
-    """A copy of this process, and what it needs: a directory of its own, and a pipe to tell its result."""
+    """A copy of this process, and what it needs: a directory of its own, and a pipe to send its result."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, readable: Sequence[tuple[str, bool]]) -> None:
         """Make what it needs, before the fork, on any thread.
 
         Args:
-            seconds: How long its report is waited for.
+            seconds: How long it may run.
+            readable: Rules of Landlock: paths that it may read.
         """
         self._seconds = seconds
+        self._readable = readable
         self._directory = Temporary()
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._reading, False)
@@ -61,42 +68,61 @@ class Copy:
             if self._process == 0:
                 place = str(self._directory.path)
                 limits = Limits(self._allowed_bytes, self._seconds)
-                live(task, self._writing, place, limits, lambda: random.setstate(state))
+                live(task, self._writing, place, limits, self._readable, lambda: random.setstate(state))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(self._writing)
         self._writing = -1
 
-    async def report(self) -> Report:
-        """Wait for the report of the copy, end it, and return what it told; called once."""
+    async def follow(self, on_frame: Callable[[JsonObject, bytes], None]) -> Report:
+        """Take what the copy sends until it ends, end it, and return its report; called once.
+
+        Args:
+            on_frame: Called with each frame but the report.
+        """
         loop = asyncio.get_running_loop()
-        whole: asyncio.Future[None] = loop.create_future()
-        data = bytearray()
+        ended: asyncio.Future[Report | None] = loop.create_future()
+        frames = Frames()
+
+        def end(report: Report | None) -> None:
+            loop.remove_reader(self._reading)
+            if not ended.done():
+                ended.set_result(report)
 
         def read() -> None:
             try:
-                part = os.read(self._reading, MAX_BYTES)
+                part = os.read(self._reading, _CHUNK)
+                for data, blob in frames.feed(part):
+                    if "how" in data:
+                        end(parsed(data))
+                        return
+                    on_frame(data, blob)
             except BlockingIOError:
                 return
-            data.extend(part)
-            if not part or len(data) > MAX_BYTES:
-                loop.remove_reader(self._reading)
-                whole.set_result(None)
+            except Exception as error:  # noqa: BLE001 - whatever a copy sends, it is the copy's failure
+                end(Report("none", f"its copy failed ({type(error).__name__}: {error})"))
+                return
+            if not part:
+                end(None)
 
         loop.add_reader(self._reading, read)
+        report: Report | None = None
+        timed_out = False
         try:
-            await asyncio.wait([whole], timeout=self._seconds)
+            report = await asyncio.wait_for(ended, self._seconds)
+        except TimeoutError:
+            timed_out = True
         finally:
             loop.remove_reader(self._reading)
             self._kill()
-            ended = loop.run_in_executor(None, self._wait)
-            status = await asyncio.shield(ended)
-        if not whole.done():
+            waited = loop.run_in_executor(None, self._wait)
+            status = await asyncio.shield(waited)
+        if timed_out:
             return Report("none", f"it takes longer than {self._seconds:g} s")
-        return parsed(bytes(data[:MAX_BYTES])) or Report("none", _death(status))
+        return report or Report("none", _death(status))
 
     def abandon(self) -> None:
-        """End it, if it has begun, without waiting for a report; called on the loop, instead of ``report``."""
+        """End it, if it has begun, without waiting for a report; called on the loop, instead of ``follow``."""
         self._kill()
         asyncio.get_running_loop().run_in_executor(None, self._wait)
 
@@ -132,5 +158,5 @@ def _death(status: int) -> str:
 
 
 def _allowed_bytes() -> int:
-    """How much more memory than this process a copy may take: 1 GB, and no more than half of what it leaves free."""
-    return min(1 << 30, max(room_for_copy(), 0) // 2)
+    """How much more memory than this process a copy may take: 2 GB, and no more than half of what it leaves free."""
+    return min(_MAX_MEMORY, max(room_for_copy(), 0) // 2)

@@ -13,27 +13,37 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from indus_nb.effects import Effect
 from indus_nb.preview.overlay import Overlay
-from indus_nb.preview.report import Report, Task
+from indus_nb.preview.report import Report, Task, packed
 from indus_nb.preview.separation import Limits, cut_off, limit
 from indus_nb.preview.watching import watch
 from indus_nb.sandbox.alone import lone_filter
 from indus_nb.sandbox.launcher import confine
+from indus_nb.wire import JsonObject
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-def live(task: Task, pipe: int, scratch: str, limits: Limits, prepare: Callable[[], object]) -> NoReturn:
+def live(
+    task: Task,
+    pipe: int,
+    scratch: str,
+    limits: Limits,
+    readable: Sequence[tuple[str, bool]],
+    prepare: Callable[[], object],
+) -> NoReturn:
     """Do a task in the copy, and end it.
 
     Args:
         task: The task.
-        pipe: Where its report is written.
+        pipe: Where its frames are written.
         scratch: The directory that it may write to.
         limits: What it may take.
+        readable: Rules of Landlock: paths that it may read.
         prepare: Called first.
     """
     try:
@@ -49,16 +59,14 @@ def live(task: Task, pipe: int, scratch: str, limits: Limits, prepare: Callable[
             gc.freeze()  # else a collection would write to every object, and copy every page
             cut_off(pipe)
             limit(limits)
-            confine(_rules(scratch), lone_filter(), network=False)
+            confine([*readable, *_devices(), (scratch, True)], lone_filter(), network=False)
             _one_thread()
-            overlay = Overlay(scratch, end.stop)
-            end.files = overlay.told
-            overlay.install()
-            watch(end, scratch)
+            Overlay(scratch, end.stop, end.effects).install()
+            watch(end, scratch, [path for path, _ in readable])
         except Exception as error:  # noqa: BLE001 - then nothing is run
             end.tell(Report("none", f"its copy could not be confined ({type(error).__name__}: {error})"))
         try:
-            task.run(end.stop)
+            task.run(end.stop, end.send)
         except Exception as error:  # noqa: BLE001 - of the task itself: what the code raises is in its report
             end.tell(Report("none", f"its copy failed ({type(error).__name__}: {error})"))
         end.finish("done", "")
@@ -71,21 +79,21 @@ class _End:
 
     Attributes:
         begun: Whether it is about to end.
-        files: What was done to files.
-        calls: Functions in C that the code looked up.
+        effects: What was done to the copy's own files, and what cannot be seen.
     """
 
     def __init__(self, task: Task, pipe: int) -> None:
         self.begun = False
-        self.files: list[str] = []
-        self.calls: list[str] = []
+        self.effects: list[Effect] = []
         self._task = task
         self._pipe = pipe
         self._lock = threading.Lock()
+        self._sending = threading.RLock()
 
-    def stop(self, sentence: str) -> NoReturn:
+    def stop(self, effect: Effect) -> NoReturn:
         """End with what the code was about to do."""
-        self.finish("stopped", sentence)
+        self.effects.append(effect)
+        self.finish("stopped", effect.words)
 
     def finish(self, how: str, why: str) -> NoReturn:
         """End with a report of the task.
@@ -103,21 +111,24 @@ class _End:
             report = Report()
         if how == "stopped":
             report.how, report.why = "stopped", why
-        report.files, report.calls = self.files, self.calls
+        report.effects = [*self.effects, *report.effects]
         self.tell(report)
+
+    def send(self, data: JsonObject, blob: bytes = b"") -> None:
+        """Send a frame."""
+        rest = memoryview(packed(data, blob))
+        with self._sending:
+            while rest:
+                rest = rest[os.write(self._pipe, rest) :]
 
     def tell(self, report: Report) -> NoReturn:
         """Send a report, and end."""
-        data = report.to_bytes()
-        while data:
-            data = data[os.write(self._pipe, data) :]
+        self.send(report.to_json())
         posix._exit(0)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
-def _rules(scratch: str) -> list[tuple[str, bool]]:
-    """Everything may be read but devices, and only the directory may be changed."""
-    read = [(entry.path, False) for entry in os.scandir("/") if entry.name != "dev"]
-    return [*read, *((f"/dev/{name}", True) for name in _DEVICES), (scratch, True)]
+def _devices() -> list[tuple[str, bool]]:
+    return [(f"/dev/{name}", True) for name in _DEVICES]
 
 
 def _one_thread() -> None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from indus_nb.effects import Effect, EffectKind
 from indus_nb.preview.report import Stop
 from indus_nb.textcut import one_line
 
@@ -24,20 +25,17 @@ _GONE = ""
 
 
 class Overlay:
-    """What code did to files.
+    """What code did to files."""
 
-    Attributes:
-        told: What it did, such as ``writes out.csv``.
-    """
-
-    def __init__(self, scratch: str, stop: Stop) -> None:
+    def __init__(self, scratch: str, stop: Stop, effects: list[Effect]) -> None:
         """Begin without any.
 
         Args:
             scratch: The directory that files are written to.
             stop: Ends the copy.
+            effects: Where what it did is added.
         """
-        self.told: list[str] = []
+        self._effects = effects
         self._scratch = scratch
         self._stop = stop
         self._places: dict[str, str] = {}
@@ -109,7 +107,7 @@ class Overlay:
         data = b""
         if exists and "w" not in mode:
             if self._plain["stat"](path).st_size > _MAX_COPIED_BYTES:
-                self._stop(f"changes {shown_path(path)}")
+                self._stop(Effect("writes_file", path, f"changes {shown_path(path)}"))
             with self._open(path, "rb") as file:
                 data = file.read()
         place = self._new(path)
@@ -120,13 +118,14 @@ class Overlay:
 
     def _new(self, path: str) -> str:
         if len(self._places) >= _MAX_FILES:
-            self._stop(f"changes more than {_MAX_FILES} files")
+            self._stop(Effect("writes_file", "", f"changes more than {_MAX_FILES} files"))
         place = f"{self._scratch}/{len(self._places)}"
         self._places[path] = place
         return place
 
     def _note(self, verb: str, path: str) -> None:
-        self.told.append(f"{verb} {shown_path(path)}")
+        kind: EffectKind = "deletes" if verb == "deletes" else "writes_file"
+        self._effects.append(Effect(kind, path, f"{verb} {shown_path(path)}"))
 
     def _is_own(self, path: str) -> bool:
         return path.startswith((f"{self._scratch}/", "/dev/"))

@@ -1,26 +1,35 @@
-"""What a copy is to do, and what it tells of it."""
+"""What is done in a copy, and what it sends of it: frames over a pipe, the last of which is a report."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast, get_args
 
-MAX_BYTES = 1 << 16
-"""What is read of a report at most."""
-_MAX_LISTED = 40
+from indus_nb.effects import Effect, EffectKind
+from indus_nb.wire import JsonObject
+
+MAX_FRAME_BYTES = 64 << 20
+MAX_BYTES = 512 << 20
+"""What is read of one frame, and of one copy, at most."""
+_HEAD = struct.Struct(">II")
+_MAX_EFFECTS = 64
 _MAX_CHARACTERS = 4000
+_KINDS = frozenset(get_args(EffectKind))
 
-Stop: TypeAlias = Callable[[str], NoReturn]
-"""Ends the copy with a sentence that says what the code was about to do."""
+Stop: TypeAlias = Callable[[Effect], NoReturn]
+"""Ends the copy with what the code was about to do."""
+Send: TypeAlias = Callable[[JsonObject, bytes], None]
+"""Sends a frame: an object, and bytes."""
 
 
 class Task(Protocol):
     """What is done in a copy."""
 
-    def run(self, stop: Stop) -> None:
-        """Do it. Called in the copy; what it raises ends it without a report."""
+    def run(self, stop: Stop, send: Send) -> None:
+        """Do it. Called in the copy; what it raises ends it without a result."""
         ...
 
     def report(self) -> Report:
@@ -33,53 +42,99 @@ class Report:
     """What came of a task in a copy.
 
     Attributes:
-        how: It ended, raised something, or was about to do something outside; ``none`` is no preview at all.
-        why: What it raised or was about to do, or why there is no preview.
-        printed: The end of what it printed.
-        shown: What it displayed that is no text.
-        changed: What it changed, as a sentence without subject.
-        calls: Functions in C that it looked up, whose doings outside nothing here can see.
-        otherwise: What is said of variables if there is nothing else to tell.
-        files: What it did to files, which was done to copies.
+        how: It ended, raised something, or was about to do something that a copy cannot; ``none``: there is no copy.
+        why: What it raised or was stopped at, or why there is no copy.
+        effects: What it would do, or has done to what is the copy's alone.
+        outcome: What it changed, as a sentence without subject.
+        dropped: New variables that are of no use outside of the copy.
+        kept: Names of the variables whose values were sent.
     """
 
     how: Literal["done", "failed", "stopped", "none"] = "done"
     why: str = ""
-    printed: str = ""
-    shown: list[str] = field(default_factory=list[str])
-    changed: str = ""
-    calls: list[str] = field(default_factory=list[str])
-    otherwise: str = "changes no variable"
-    files: list[str] = field(default_factory=list[str])
+    effects: list[Effect] = field(default_factory=list[Effect])
+    outcome: str = ""
+    dropped: list[str] = field(default_factory=list[str])
+    kept: list[str] = field(default_factory=list[str])
 
-    def to_bytes(self) -> bytes:
-        """Return it as it is sent."""
-        data = {name: value if isinstance(value, str) else value[:_MAX_LISTED] for name, value in vars(self).items()}
-        return json.dumps({name: _shortened(value) for name, value in data.items()}).encode()
+    def to_json(self) -> JsonObject:
+        """Return it as it is sent, shortened to what is shown of it."""
+        first = {(each.kind, each.what, each.words): each for each in self.effects}
+        effects = [asdict(each) for each in [*first.values()][:_MAX_EFFECTS]]
+        return {**vars(self), "why": self.why[:_MAX_CHARACTERS], "outcome": self.outcome[:_MAX_CHARACTERS]} | {
+            "effects": effects
+        }
 
 
-def parsed(data: bytes) -> Report | None:
+def parsed(data: JsonObject) -> Report | None:
     """Read a report that another process sent; ``None`` if it is none."""
-    try:
-        found: object = json.loads(data)
-    except (ValueError, RecursionError):
+    how: Any = data.get("how")
+    texts: list[Any] = [data.get(name) for name in ("why", "outcome")]
+    names: list[Any] = [data.get(name) for name in ("dropped", "kept")]
+    effects: Any = data.get("effects")
+    if how not in ("done", "failed", "stopped", "none") or not all(isinstance(text, str) for text in texts):
         return None
-    values = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    how: Any = values.get("how")
-    texts = {name: values.get(name) for name in ("why", "printed", "changed", "otherwise")}
-    lists = {name: _texts(values.get(name)) for name in ("shown", "calls", "files")}
-    if how not in ("done", "failed", "stopped", "none") or None in lists.values():
+    if not isinstance(effects, list) or not all(map(_are_texts, names)):
         return None
-    if not all(isinstance(text, str) for text in texts.values()):
+    found = [_effect(each) for each in cast("list[Any]", effects)]
+    if None in found:
         return None
-    return Report(how, **cast("dict[str, Any]", {**texts, **lists}))
+    return Report(how, texts[0], [each for each in found if each is not None], texts[1], *names)
 
 
-def _texts(value: object) -> list[str] | None:
-    listed = cast("list[object]", value) if isinstance(value, list) else [None]
-    texts = [text for text in listed if isinstance(text, str)]
-    return texts if len(texts) == len(listed) else None
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[Any]", value))
 
 
-def _shortened(value: str | list[str]) -> str | list[str]:
-    return value[-_MAX_CHARACTERS:] if isinstance(value, str) else [text[:300] for text in value]
+def _effect(value: Any) -> Effect | None:
+    fields: dict[str, Any] = value if isinstance(value, dict) else {}
+    kind, what, words = (fields.get(name) for name in ("kind", "what", "words"))
+    if kind not in _KINDS or not isinstance(what, str) or not isinstance(words, str):
+        return None
+    return Effect(cast("EffectKind", kind), what[:_MAX_CHARACTERS], words[:_MAX_CHARACTERS])
+
+
+def packed(data: JsonObject, blob: bytes = b"") -> bytes:
+    """Return a frame as it is sent."""
+    text = json.dumps(data, default=str).encode(errors="replace")
+    return _HEAD.pack(len(text), len(blob)) + text + blob
+
+
+class Frames:
+    """Takes the bytes of a pipe, and gives the frames in them."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._read = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[JsonObject, bytes]]:
+        """Give the frames that are whole by now.
+
+        Args:
+            data: The next bytes; hostile.
+
+        Yields:
+            The object, and the bytes.
+
+        Raises:
+            ValueError: They are no frames, or too many bytes.
+        """
+        self._read += len(data)
+        self._data += data
+        if self._read > MAX_BYTES:
+            raise ValueError("it sent too much")
+        while len(self._data) >= _HEAD.size:
+            text, blob = _HEAD.unpack_from(self._data)
+            if text + blob > MAX_FRAME_BYTES:
+                raise ValueError("it sent too much at once")
+            end = _HEAD.size + text + blob
+            if len(self._data) < end:
+                return
+            try:
+                found: object = json.loads(self._data[_HEAD.size : _HEAD.size + text])
+            except RecursionError as error:
+                raise ValueError("it sent what cannot be read") from error
+            if not isinstance(found, dict):
+                raise ValueError("it sent what cannot be read")
+            yield cast("JsonObject", found), bytes(self._data[_HEAD.size + text : end])
+            del self._data[:end]

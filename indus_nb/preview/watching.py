@@ -12,10 +12,12 @@ import os
 import shlex
 import stat
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
+from indus_nb.effects import Effect, EffectKind
 from indus_nb.preview.overlay import shown_path
 from indus_nb.preview.report import Stop
 from indus_nb.textcut import one_line
@@ -37,8 +39,9 @@ _OF_FILES = {
     "os.setxattr": "changes attributes of",
     "os.removexattr": "changes attributes of",
     "shutil.chown": "changes the owner of",
-    "webbrowser.open": "opens in a browser:",
 }
+_DELETES = frozenset({"os.remove", "os.rmdir", "shutil.rmtree"})
+_LISTS = frozenset({"os.listdir", "os.scandir"})
 _IN_DIRECTORY = ("os.remove", "os.rmdir", "shutil.rmtree")
 """Events whose second argument may be the descriptor of the directory."""
 _OF_TWO_FILES = {"os.rename": "moves", "os.link": "makes a link to", "os.symlink": "makes a link to"}
@@ -48,7 +51,7 @@ class Ending(Protocol):
     """What ends the copy."""
 
     begun: bool
-    calls: list[str]
+    effects: list[Effect]
 
     @property
     def stop(self) -> Stop:
@@ -56,31 +59,53 @@ class Ending(Protocol):
         ...
 
 
-def watch(end: Ending, scratch: str) -> None:
+def watch(end: Ending, scratch: str, readable: Sequence[str]) -> None:
     """Watch this process until its end.
 
     Args:
         end: Ends it.
         scratch: The directory that it may change.
+        readable: Real paths that it may read, and what is below them.
     """
     own = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     inside = f"{scratch}/"
+    places = tuple(f"{path.rstrip('/')}/" for path in (*readable, "/dev"))
+    looking = threading.local()
+
+    def is_own(path: str) -> bool:
+        return f"{path}/".startswith(inside)
+
+    def may_read(path: str) -> bool:
+        real = f"{os.path.realpath(path)}/"
+        return real.startswith(places) or real.startswith(inside) or not os.path.lexists(real.rstrip("/") or "/")
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event[0] not in _INITIALS or end.begun:
+        if event[0] not in _INITIALS or end.begun or getattr(looking, "on", False):
             return
-        if event == "ctypes.dlsym" and _is_users_call():
-            end.calls.append(one_line(_text(args[1]), _MAX_CHARACTERS))
-        sentence = about_to(event, args, lambda path: f"{path}/".startswith(inside))
-        if sentence and not end.begun:
-            if _is_probed(own):
-                raise OSError(errno.EACCES, f"a preview {one_line(sentence, _MAX_CHARACTERS)}")
-            end.stop(one_line(sentence, _MAX_CHARACTERS))
+        looking.on = True  # what is asked of the system here is no doing of the code's
+        try:
+            if event in ("os.putenv", "os.unsetenv") and _prober(own):
+                set_by_imports.add(_text(args[0]))
+            if event == "ctypes.dlsym" and _is_users_call():
+                name = one_line(_text(args[1]), _MAX_CHARACTERS)
+                end.effects.append(Effect("unknown", name, f"calls {name} in C, whose effects cannot be seen"))
+            effect = about_to(event, args, is_own) or _reading(event, args, may_read)
+            if effect is None or end.begun:
+                return
+            if prober := _prober(own):
+                if prober == "import" and effect.kind != "reads_outside":
+                    end.effects.append(Effect("unknown", "", f"imports a module that {effect.words}"))
+                raise OSError(errno.EACCES, f"a copy of the kernel {effect.words}")
+            end.stop(effect)
+        finally:
+            looking.on = False
 
     sys.addaudithook(hook)
 
 
 _INITIALS = frozenset("ospw_fc")
+set_by_imports: set[str] = set()
+"""Environment variables that modules have set while they were imported, which they will do again where they are used."""
 
 
 def _is_users_call() -> bool:
@@ -91,8 +116,8 @@ def _is_users_call() -> bool:
     return frame is not None and frame.f_globals.get("__name__") == "__main__"
 
 
-def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> str:
-    """Say what an audit event announces, if that is anything outside of the process.
+def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | None:
+    """Return what an audit event announces, if that is anything outside of the process.
 
     Args:
         event: Its name.
@@ -100,7 +125,7 @@ def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> 
         is_own: Whether a path is one that may be changed.
 
     Returns:
-        A sentence without subject, or nothing.
+        The effect, or nothing.
     """
     if event in _OF_FILES or event in _OF_TWO_FILES:
         return _changing(event, args, is_own)
@@ -108,46 +133,64 @@ def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> 
         return say(event, args)
     if event == "open":
         return _opening(args, is_own)
-    return "writes to the system's log" if event.startswith("syslog.") else ""
+    return _effect("sends_message", "syslog", "writes to the system's log") if event.startswith("syslog.") else None
 
 
-def _changing(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> str:
+def _effect(kind: EffectKind, what: str, words: str) -> Effect:
+    return Effect(kind, what, one_line(words, _MAX_CHARACTERS))
+
+
+def _changing(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | None:
     directory = args[1] if event in _IN_DIRECTORY and len(args) > 1 else None
     paths = [path for each in args[:2] if (path := _absolute(each, directory))]
     if paths and all(is_own(path) for path in paths):
-        return ""
+        return None
     named = [shown_path(path) for path in paths] or [str(args[0])]
-    return f"{_OF_FILES[event]} {named[0]}" if event in _OF_FILES else f"{_OF_TWO_FILES[event]} {' → '.join(named)}"
+    kind: EffectKind = "deletes" if event in _DELETES else "writes_file"
+    verb = f"{_OF_FILES[event]} {named[0]}" if event in _OF_FILES else f"{_OF_TWO_FILES[event]} {' → '.join(named)}"
+    return _effect(kind, paths[0] if paths else "", verb)
 
 
-def _asking(_: str, args: Sequence[Any]) -> str:
-    return f"connects to {_text(args[0])}{f':{_text(args[1])}' if len(args) > 1 and args[1] else ''}"
+def _asking(_: str, args: Sequence[Any]) -> Effect:
+    address = f"{_text(args[0])}{f':{_text(args[1])}' if len(args) > 1 and args[1] else ''}"
+    return _effect("uses_network", address, f"connects to {address}")
 
 
-def _signalling(_: str, args: Sequence[Any]) -> str:
+def _signalling(_: str, args: Sequence[Any]) -> Effect:
     whom = "this kernel" if args[0] in (os.getpid(), os.getppid(), 0, -1) else f"process {args[0]}"
-    return f"sends signal {args[1]} to {whom}"
+    return _effect("sends_message", whom, f"sends signal {args[1]} to {whom}")
 
 
-def _database(_: str, args: Sequence[Any]) -> str:
+def _database(_: str, args: Sequence[Any]) -> Effect | None:
     name = _text(args[0])
-    return "" if name in (":memory:", "") or os.path.exists(name) else f"makes the database {name}"
+    if name in (":memory:", "") or os.path.exists(name):
+        return None
+    return _effect("writes_file", os.path.abspath(name), f"makes the database {name}")
 
 
-def _opening(args: Sequence[Any], is_own: Callable[[str], bool]) -> str:
+def _opening(args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | None:
     path, _, flags = (*args, None, None, 0)[:3]
     known = _absolute(path)
     if known is None or is_own(known):
-        return ""
+        return None
     if isinstance(flags, int) and flags & _WRITES:
-        return "" if known == os.devnull else f"writes {shown_path(known)}"
+        return None if known == os.devnull else _effect("writes_file", known, f"writes {shown_path(known)}")
     try:
         mode = _plain_stat(known).st_mode
     except OSError:
-        return ""  # the code learns that by itself
+        return None  # the code learns that by itself
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
-        return f"reads from {shown_path(known)}, which is no file"
-    return ""
+        return _effect("reads_outside", known, f"reads from {shown_path(known)}, which is no file")
+    return None
+
+
+def _reading(event: str, args: Sequence[Any], may_read: Callable[[str], bool]) -> Effect | None:
+    if event != "open" and event not in _LISTS:
+        return None
+    known = _absolute(args[0] if args and args[0] is not None else ".")
+    if known is None or may_read(known):
+        return None
+    return _effect("reads_outside", known, f"reads {shown_path(known)}")
 
 
 _plain_stat = os.stat
@@ -185,31 +228,44 @@ def _address(address: Any) -> str:
     return _text(address)
 
 
-_SAID: dict[str, Callable[[str, Sequence[Any]], str]] = {
+def _running(_: str, args: Sequence[Any]) -> Effect:
+    command = _command(args)
+    return _effect("runs_program", command.split(maxsplit=1)[0] if command.strip() else "", f"runs {command}")
+
+
+def _connecting(_: str, args: Sequence[Any]) -> Effect:
+    address = _address(args[1])
+    return _effect("uses_network", address, f"connects to {address}")
+
+
+_SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
     **dict.fromkeys(
-        ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"),
-        lambda _, args: f"runs {_command(args)}",
+        ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"), _running
     ),
-    **dict.fromkeys(("os.fork", "os.forkpty", "_posixsubprocess.fork_exec"), lambda _, __: "starts a process"),
     **dict.fromkeys(
-        ("socket.connect", "socket.sendto", "socket.sendmsg"), lambda _, args: f"connects to {_address(args[1])}"
+        ("os.fork", "os.forkpty", "_posixsubprocess.fork_exec"),
+        lambda _, __: _effect("runs_program", "", "starts a process"),
     ),
+    **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), _connecting),
     **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _asking),
-    "socket.bind": lambda _, args: f"waits for connections at {_address(args[1])}",
+    "socket.bind": lambda _, args: _effect(
+        "uses_network", _address(args[1]), f"waits for connections at {_address(args[1])}"
+    ),
     **dict.fromkeys(("os.kill", "os.killpg"), _signalling),
     "sqlite3.connect": _database,
+    "webbrowser.open": lambda _, args: _effect("sends_message", "a browser", f"opens in a browser: {_text(args[0])}"),
 }
 
 
-def _is_probed(last: FrameType) -> bool:
-    """Whether this happens while a module is imported, or in one that goes on without."""
+def _prober(last: FrameType) -> Literal["import", "probe", ""]:
+    """What does this: a module that is imported, or one that goes on without."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     for _ in range(_MAX_FRAMES):
         if frame is None or frame is last:
-            return False
+            return ""
         if frame.f_globals.get("__name__") in _PROBES:
-            return True
+            return "probe"
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>" and frame.f_code.co_name == "_find_and_load":
-            return True
+            return "import"
         frame = frame.f_back
-    return False
+    return ""

@@ -7,9 +7,9 @@ only if the caller says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from indus_nb.undo.keeper import ABSENT, Keeper
 from indus_nb.undo.transaction import RefusedError, TouchedError, carry_out
@@ -55,6 +55,26 @@ class Side:
     watched: list[Held]
 
 
+class Found(NamedTuple):
+    """What differs after code, by kind.
+
+    Attributes:
+        created: New variables.
+        deleted: Variables that are gone.
+        rebound: Variables that are bound to other objects.
+        in_place: Variables that lead to objects that changed.
+        settings: What changed beside variables.
+        words: What is said of rebound variables and of those changed in place.
+    """
+
+    created: frozenset[str]
+    deleted: frozenset[str]
+    rebound: frozenset[str]
+    in_place: frozenset[str]
+    settings: Sequence[str]
+    words: Mapping[str, str]
+
+
 @dataclass
 class Change:
     """What one piece of code changed, which can be undone and redone in turn.
@@ -62,11 +82,13 @@ class Change:
     Attributes:
         summary: What changed, in a line; empty if nothing is worth to be said.
         outcome: The same as a sentence without subject, with the functions and classes that the code makes.
+        found: The same by kind.
         left_out: Variables whose contents are not taken back, or not all, and why.
     """
 
     summary: str
     outcome: str
+    found: Found
     left_out: Mapping[str, str]
     namespace: MutableMapping[str, Any] = field(repr=False)
     _side: Side = field(repr=False)
@@ -193,7 +215,7 @@ class Change:
 
 def new_change(
     namespace: MutableMapping[str, Any],
-    said: tuple[str, str],
+    said: tuple[str, str, Found],
     left_out: Mapping[str, str],
     side: tuple[Bound, list[Held], list[Held]],
     watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]],
@@ -202,7 +224,7 @@ def new_change(
 
     Args:
         namespace: The variables.
-        said: What changed, in a line and as a sentence.
+        said: What changed, in a line, as a sentence, and by kind.
         left_out: What cannot be taken back, and why.
         side: The names that are bound otherwise, the objects that changed, and those that are new.
         watch: Remembers what new objects hold.

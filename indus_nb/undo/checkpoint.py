@@ -29,7 +29,7 @@ from typing import Any
 from indus_nb.undo import outside, words
 from indus_nb.undo.budget import Budget, TooMuchError
 from indus_nb.undo.builtin_kinds import is_users_class
-from indus_nb.undo.change import Change, Held, new_change
+from indus_nb.undo.change import Change, Found, Held, new_change
 from indus_nb.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.undo.kinds import Kinds, kinds_of
 from indus_nb.undo.libraries import FrameKind, IndexKind, NotRestorableError, is_array, place_of
@@ -331,11 +331,12 @@ class Checkpoint:
         created = {name: now for name, (was, now) in bound.items() if was is ABSENT}
         deleted = [name for name, (_, now) in bound.items() if now is ABSENT]
         rebound = [name for name in bound if name not in created and name not in deleted]
-        changes = [
-            words.changed(name, self._extents.get(name, ()), words.extent(name, after[name]), lost.get(name, ""))
+        described = {
+            name: words.changed(name, self._extents.get(name, ()), words.extent(name, after[name]), lost.get(name, ""))
             for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
             if name in after and is_users(name)
-        ]
+        }
+        changes = [*described.values()]
         settings = sorted({*(getattr(node.obj, "name", "random numbers") for node in around)})
         known = {id(node.obj) for node in walk.nodes.values()}
         watched = [
@@ -345,7 +346,18 @@ class Checkpoint:
         ]
         return new_change(
             self._namespace,
-            (words.line(created, deleted, changes, settings), words.outcome(created, deleted, changes, settings)),
+            (
+                words.line(created, deleted, changes, settings),
+                words.outcome(created, deleted, changes, settings),
+                Found(
+                    frozenset(created),
+                    frozenset(deleted),
+                    frozenset(rebound),
+                    frozenset(described.keys() - bound.keys()),
+                    settings,
+                    described,
+                ),
+            ),
             left_out | lost,
             (bound, [*held, *around], watched),
             partial(_watched, self._namespace),

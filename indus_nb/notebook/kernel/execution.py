@@ -21,26 +21,130 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, SimpleNamespace
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import WeakKeyDictionary
 
 from indus_nb.notebook.kernel.main_thread import Job, JobState, running, work_here
 from indus_nb.notebook.kernel.output_widgets import OutputWidget, entered, output_class
 from indus_nb.notebook.kernel.tracebacks import traceback_of
 
+if TYPE_CHECKING:
+    from indus_nb.notebook.kernel.outputs import Display
+
 _NOTHING = (None, None)
 
 
-class Execution:
+class Shown:
+    """What code shows so far, for the model and for the user; it can be read from any thread.
+
+    Attributes:
+        tail: What was printed, and what the model is told among it of what was displayed.
+        card: The same for the user.
+        displays: What was displayed.
+    """
+
+    def __init__(self, on_text: Callable[[], None]) -> None:
+        """Begin with nothing.
+
+        Args:
+            on_text: Called on any thread when there is more to read: once, until ``text`` is called.
+        """
+        # A user's cells are watched before the tools are imported.
+        from indus_nb.notebook.kernel.outputs import Displays
+        from indus_nb.tools.bash import PlainText
+        from indus_nb.tools.truncate import GrowingTail
+
+        self.tail = GrowingTail("python", folds=True)
+        self.card = GrowingTail("python", folds=True, in_file=False)
+        self.displays = Displays()
+        self._on_text = on_text
+        self._plain = PlainText(keeps_cursor=True)
+        self._lock = threading.Lock()
+        self._notified = False
+        self._clears = False
+
+    def text(self) -> Any:
+        """Return what was printed so far, or the end of it: a ``Truncation``."""
+        with self._lock:
+            self._notified = False
+            return self.tail.shown()
+
+    def card_text(self) -> str:
+        """Return the same as the user reads it."""
+        with self._lock:
+            return self.card.shown().content
+
+    def add_text(self, text: str, *, on_card: bool = True) -> None:
+        """Store what is printed.
+
+        Args:
+            text: The text, as a terminal is given it.
+            on_card: Whether the user sees it there.
+        """
+        with self._lock:
+            if on_card:
+                self._clear_now()
+            plain = self._plain.feed(text.encode(errors="replace"))
+            self.tail.append(plain)
+            if on_card:
+                self.card.append(plain)
+        self._notify()
+
+    def add_display(self, display: Display | None, told: str, shown: str, *, update: bool = False) -> None:
+        """Store what is displayed.
+
+        Args:
+            display: What stands below the card; ``None`` for text.
+            told: What the model reads of it.
+            shown: What the card says of it.
+            update: Whether it replaces what is displayed by that name.
+        """
+        with self._lock:
+            self._clear_now()
+            if display is not None:
+                told, shown = self.displays.add(display, update=update)
+            self._add_lines(told, shown)
+        self._notify()
+
+    def _add_lines(self, told: str, shown: str) -> None:
+        for tail, text in ((self.tail, told), (self.card, shown)):
+            if text:
+                tail.end_line()
+                plain = self._plain.feed(text.encode(errors="replace"))
+                tail.append(plain if plain.endswith("\n") else f"{plain}\n")
+
+    def _notify(self) -> None:
+        notify, self._notified = not self._notified, True
+        if notify:
+            self._on_text()
+
+    def clear(self, *, waits: bool = False) -> None:
+        """Drop what was printed and displayed.
+
+        Args:
+            waits: Whether to do so only when there is something new.
+        """
+        self._clears = True
+        if not waits:
+            with self._lock:
+                self._clear_now()
+            self._notify()
+
+    def _clear_now(self) -> None:
+        if self._clears:
+            self._clears = False
+            self.tail.clear()
+            self.card.clear()
+            self.displays.clear()
+
+
+class Execution(Shown):
     """One run of code, to be done by ``MainThread``.
 
     What came of it so far can be read from any thread.
 
     Attributes:
         code: The code.
-        tail: What was printed, and what the model is told among it of what was displayed.
-        card: The same for the user.
-        displays: What was displayed.
         error: What it raised.
         before: The names in the namespace before it ran, with the ids of what they were bound to.
         after: The same, after it ran.
@@ -70,15 +174,8 @@ class Execution:
             on_start: Called on the main thread right before the code runs.
             on_end: Called on the main thread when the code has ended.
         """
-        # A user's cells are watched before the tools are imported.
-        from indus_nb.notebook.kernel.outputs import Displays
-        from indus_nb.tools.bash import PlainText
-        from indus_nb.tools.truncate import GrowingTail
-
+        super().__init__(on_text)
         self.code = code
-        self.tail = GrowingTail("python", folds=True)
-        self.card = GrowingTail("python", folds=True, in_file=False)
-        self.displays = Displays()
         self.error: BaseException | None = None
         self.before: dict[str, int] = {}
         self.after: dict[str, int] = {}
@@ -87,14 +184,9 @@ class Execution:
         self._shell = shell
         self._name = name
         self._routes = routes
-        self._on_text = on_text
         self._on_start = on_start
         self._on_end = on_end
-        self._plain = PlainText(keeps_cursor=True)
-        self._lock = threading.Lock()
-        self._notified = False
         self._job: Job | None = None
-        self._clears = False
         self._parts: list[CodeType] = []
         self._quiet = False
         self._file = ""
@@ -118,17 +210,6 @@ class Execution:
     def ended(self) -> bool:
         """Whether nothing of the code will run any more."""
         return self._job is not None and self._job.state is JobState.ENDED
-
-    def text(self) -> Any:
-        """Return what was printed so far, or the end of it: a ``Truncation``."""
-        with self._lock:
-            self._notified = False
-            return self.tail.shown()
-
-    def card_text(self) -> str:
-        """Return the same as the user reads it."""
-        with self._lock:
-            return self.card.shown().content
 
     # On the main thread
 
@@ -255,16 +336,10 @@ class Execution:
         if job is None:
             return len(text)
         within = self._output_widget()
-        with job.interrupts.postponed(), self._lock:
-            if within is None:
-                self._clear_now()
-            else:
+        with job.interrupts.postponed():
+            if within is not None:
                 within.write(text)
-            plain = self._plain.feed(text.encode(errors="replace"))
-            self.tail.append(plain)
-            if within is None:
-                self.card.append(plain)
-        self._notify()
+            self.add_text(text, on_card=within is None)
         return len(text)
 
     def show(
@@ -289,40 +364,25 @@ class Execution:
         display, told = self.displays.prepared(bundle, metadata or {}, display_id)
         shown = str(bundle.get("text/plain", ""))
         within = self._output_widget()
-        with job.interrupts.postponed(), self._lock:
+        with job.interrupts.postponed():
             if within is not None:
                 within.show(bundle if display is None else display.output.data, metadata or {})
-                told, shown = told or "[Shown to the user within an output widget]", ""
+                with self._lock:
+                    self._add_lines(told or "[Shown to the user within an output widget]", "")
+                self._notify()
             else:
-                self._clear_now()
-                if display is not None:
-                    told, shown = self.displays.add(display, update=update)
-            for tail, text in ((self.tail, told), (self.card, shown)):
-                if text:
-                    tail.end_line()
-                    plain = self._plain.feed(text.encode(errors="replace"))
-                    tail.append(plain if plain.endswith("\n") else f"{plain}\n")
-        self._notify()
-
-    def _notify(self) -> None:
-        notify, self._notified = not self._notified, True
-        if notify:
-            self._on_text()
+                self.add_display(display, told, shown, update=update)
 
     def clear(self, *, waits: bool = False) -> None:
-        """Drop what was printed and displayed.
+        """Drop what was printed and displayed, or what an output widget shows.
 
         Args:
             waits: Whether to do so only when there is something new.
         """
         if within := self._output_widget():
             within.clear(waits=waits)
-            return
-        self._clears = True
-        if not waits:
-            with self._lock:
-                self._clear_now()
-            self._notify()
+        else:
+            super().clear(waits=waits)
 
     def enter(self, widget: Any) -> None:
         """Show in an output widget what follows."""
@@ -341,13 +401,6 @@ class Execution:
         for widget in self._routes.route_output_widgets():
             self.enter(widget)
         return self._within[-1] if self._within else None
-
-    def _clear_now(self) -> None:
-        if self._clears:
-            self._clears = False
-            self.tail.clear()
-            self.card.clear()
-            self.displays.clear()
 
     def format(self, value: Any, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Make the bundle for a value, with figures as images whatever the user's cells show them as.

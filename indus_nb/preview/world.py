@@ -1,0 +1,162 @@
+"""What of a process code can change beside variables, files and settings: found by comparing all of it before and after.
+
+What this module promises: what is compared is what is there, whoever has changed it and by whatever means. Modules and
+classes are compared name by name, so that what is put on a library, or taken from it, is found; what lies within the
+objects of a library is not (``undo.outside`` knows the settings of some).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextvars
+import csv
+import faulthandler
+import gc
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from operator import is_not
+from types import ModuleType
+from typing import Any
+
+from indus_nb.effects import Effect
+
+_OF_PYTHON = frozenset(
+    {"__warningregistry__", "__annotations__", "__annotate__", "__annotations_cache__", "__builtins__", "__path__"}
+    | {"__abstractmethods__", "_abc_impl", "__doc__", "__annotate_func__", "__conditional_annotations__"}
+)
+"""Names that Python itself, or whoever looks at a module or class, sets."""
+_APART = ("__main__", "indus_nb")
+"""Modules whose names are compared elsewhere, or that do the comparing."""
+
+
+class World:
+    """A process at one moment."""
+
+    def __init__(self, apart: Callable[[], Mapping[str, Any]] = dict) -> None:
+        """Remember it.
+
+        Args:
+            apart: Returns what else is to be compared, by what it is called.
+        """
+        self._apart = apart
+        self._modules = {name: (module, dict(vars(module))) for name, module in _modules()}
+        self._classes = {kind: dict(_names_of(kind)) for kind in _classes()}
+        self._rest = self._state()
+
+    def changes(self) -> list[Effect]:
+        """Return what differs now, and forget nothing."""
+        return [*self._changed_modules(), *self._changed_classes(), *self._changed_rest()]
+
+    def _changed_modules(self) -> Iterator[Effect]:
+        for name, (module, before) in self._modules.items():
+            for attribute in _differing(before, vars(module)):
+                if not _is_by_import(before, vars(module), attribute):
+                    full = f"{name}.{attribute}"
+                    yield Effect("changes_setting", full, f"changes {full}")
+
+    def _changed_classes(self) -> Iterator[Effect]:
+        for kind, before in self._classes.items():
+            for attribute in _differing(before, _names_of(kind)):
+                full = f"{kind.__module__}.{kind.__qualname__}.{attribute}"
+                yield Effect("changes_setting", full, f"changes {full}")
+
+    def _changed_rest(self) -> Iterator[Effect]:
+        now = self._state()
+        for name, value in self._rest.items():
+            if now.get(name) != value:
+                yield Effect("changes_setting", name, f"changes {name}")
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "signal handlers": {number: signal.getsignal(number) for number in signal.valid_signals()},
+            "threads": {*threading.enumerate()},
+            "what runs at exit": atexit._ncallbacks(),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
+            "import hooks": [*map(id, sys.meta_path), *map(id, sys.path_hooks)],
+            "tracing": (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),
+            "garbage collection": (gc.isenabled(), gc.get_threshold(), gc.get_debug(), [*map(id, gc.callbacks)]),
+            "context variables": _context(),
+            "tasks": _tasks(),
+            "the umask": _umask(),
+            "limits of the interpreter": (sys.getswitchinterval(), sys.get_int_max_str_digits()),
+            "the default time limit of sockets": socket.getdefaulttimeout(),
+            "how processes start": multiprocessing.get_start_method(allow_none=True),
+            "dialects of csv": {*csv.list_dialects()},
+            "the field limit of csv": csv.field_size_limit(),
+            "fault handlers": (faulthandler.is_enabled(), tracemalloc.is_tracing()),
+            "figures": _figures(),
+            **self._apart(),
+        }
+
+
+def _modules() -> Iterator[tuple[str, ModuleType]]:
+    for name, module in [*sys.modules.items()]:
+        if type(module) is ModuleType or isinstance(module, ModuleType):
+            if name.partition(".")[0] not in _APART:
+                yield name, module
+
+
+def _classes() -> Iterator[type[Any]]:
+    """All classes but those of the user's cells, which are variables."""
+    seen: set[type[Any]] = set()
+    waiting: list[type[Any]] = [object]
+    subclasses: Any = type.__subclasses__
+    while waiting:
+        for kind in subclasses(waiting.pop()):
+            if kind not in seen:
+                seen.add(kind)
+                waiting.append(kind)
+                if str(type.__dict__["__module__"].__get__(kind)).partition(".")[0] not in _APART:
+                    yield kind
+
+
+def _names_of(kind: type[Any]) -> Mapping[str, Any]:
+    return type.__dict__["__dict__"].__get__(kind)
+
+
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    if len(before) == len(now) and not any(map(is_not, before.values(), now.values())):
+        return []
+    names = before.keys() | now.keys()
+    absent = object()
+    return sorted(
+        name
+        for name in names
+        if isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance] - whatever code has put there
+        and name not in _OF_PYTHON
+        and before.get(name, absent) is not now.get(name, absent)
+    )
+
+
+def _is_by_import(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
+    """Whether a module has got a part of itself, which was imported."""
+    return name not in before and isinstance(now.get(name), ModuleType)
+
+
+def _context() -> dict[str, int]:
+    return {variable.name: id(value) for variable, value in contextvars.copy_context().items()}
+
+
+def _tasks() -> int:
+    try:
+        current = asyncio.current_task()
+        return len([task for task in asyncio.all_tasks() if task is not current])
+    except RuntimeError:
+        return 0
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _figures() -> list[int]:
+    pylab: Any = sys.modules.get("matplotlib._pylab_helpers")
+    return [] if pylab is None else sorted(pylab.Gcf.figs)
