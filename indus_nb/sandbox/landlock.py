@@ -17,7 +17,7 @@ from indus_nb.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Guarded, Poli
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-def rules(policy: Policy, special: Guarded, private: Path) -> list[tuple[str, bool]]:
+def rules(policy: Policy, special: Guarded, private: Path) -> list[tuple[str, bool | None]]:
     """List what may be read, and what may be changed besides.
 
     Args:
@@ -26,7 +26,7 @@ def rules(policy: Policy, special: Guarded, private: Path) -> list[tuple[str, bo
         private: The directory for temporary files.
 
     Returns:
-        Paths, and whether they may be changed.
+        Paths, and whether they may be changed; with ``None`` the directories below them may be listed and no more.
 
     Raises:
         SandboxError: Landlock cannot hold the policy.
@@ -34,11 +34,16 @@ def rules(policy: Policy, special: Guarded, private: Path) -> list[tuple[str, bo
     _check(policy)
     writable = [*policy.writable_roots, *special.outside, private]
     covered = [Path(os.path.realpath(name)) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev")]
-    closed = {path for path in (*policy.hidden, *covered) if path.exists()}
-    allowed = [(str(path), False) for path in _readable(Path("/"), closed)]
-    if any(policy.workspace.is_relative_to(place) for place in covered):
-        inner = {path for path in policy.hidden if path.is_relative_to(policy.workspace)}
-        allowed += [(str(path), False) for path in _readable(policy.workspace, inner)]
+    covered = [path for path in (*covered, *policy.closed) if path.exists()]
+    hidden = [path for path in policy.hidden if path.exists()]
+    allowed: list[tuple[str, bool | None]] = [(str(path), False) for path in _readable(Path("/"), {*hidden, *covered})]
+    for shown in dict.fromkeys((policy.workspace, *policy.readable)):
+        if not any(shown.is_relative_to(place) for place in covered) or any(map(shown.is_relative_to, hidden)):
+            continue
+        inner = {path for path in (*hidden, *covered) if path.is_relative_to(shown) and path != shown}
+        allowed += [(str(path), False) for path in _readable(shown, inner)]
+        if inner and policy.closed:
+            allowed.append((str(shown), None))
     allowed += [(str(path), False) for path in own_places() if any(path.is_relative_to(place) for place in covered)]
     allowed += [(f"/dev/{name}", True) for name in _DEVICES]
     return [*allowed, *((str(path), True) for path in writable)]

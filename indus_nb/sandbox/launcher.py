@@ -26,7 +26,8 @@ NOT_CONFINED = 126
 """The status of a process that could not be confined, and ran nothing."""
 
 # Landlock: rights on files, by the version of the interface that brought them.
-_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read files, list directories
+_LIST = 1 << 3
+_READ = 1 << 0 | 1 << 2 | _LIST  # execute, read files, list directories
 _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what a rule for anything but a directory may hold
 _RIGHTS = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -189,8 +190,8 @@ def _drop_capabilities(libc: ctypes.CDLL) -> None:
     _checked(libc.capset(header, bytes(24)), "dropping capabilities")
 
 
-def _restrict(libc: ctypes.CDLL, version: int, rules: list[tuple[str, bool]], *, network: bool) -> None:
-    """Allow what the rules allow: a path, and whether it may be changed besides being read."""
+def _restrict(libc: ctypes.CDLL, version: int, rules: list[tuple[str, bool | None]], *, network: bool) -> None:
+    """Allow what the rules allow: a path, and whether it may be changed besides being read (``None``: only listed)."""
     rights = _RIGHTS[min(version, len(_RIGHTS) - 1)]
     attributes = struct.pack(
         "=QQQ",
@@ -207,7 +208,7 @@ def _restrict(libc: ctypes.CDLL, version: int, rules: list[tuple[str, bool]], *,
         except OSError:
             continue  # it has gone, so there is nothing to allow
         mode = os.fstat(descriptor).st_mode
-        allowed = rights if writable else rights & _READ
+        allowed = rights & (_LIST if writable is None else -1 if writable else _READ)
         if stat.S_ISCHR(mode):
             allowed = rights & (1 << 1 | 1 << 2)
         elif not stat.S_ISDIR(mode):
@@ -242,11 +243,11 @@ def _lend_listener(descriptor: int, port: int) -> None:
         outside.sendmsg([b"l"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))])
 
 
-def confine(rules: list[tuple[str, bool]], program: bytes, *, network: bool) -> None:
+def confine(rules: list[tuple[str, bool | None]], program: bytes, *, network: bool) -> None:
     """Give this process, and all that it starts, no more than is allowed; it ends with the thread that started it.
 
     Args:
-        rules: Paths that may be read, and whether they may be changed too.
+        rules: Paths that may be read, and whether they may be changed too; with ``None`` they are only listed.
         program: The filter of system calls.
         network: Whether Landlock leaves TCP alone.
 

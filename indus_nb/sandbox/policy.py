@@ -46,6 +46,8 @@ class Policy:
     ``workspace`` and ``writable`` are resolved directories, ``hidden`` and ``kept`` resolved paths. ``kept`` are paths
     that ``writable`` overrides when it names them: what this very program is made of. ``network`` is whether there is
     one, or whom it may be used with; ``unix_sockets`` whether programs may use sockets in the file system.
+
+    ``closed`` are resolved directories of which only the workspace and what ``readable`` names may be read.
     """
 
     mode: Mode
@@ -55,6 +57,8 @@ class Policy:
     hidden: tuple[Path, ...] = ()
     kept: tuple[Path, ...] = ()
     unix_sockets: bool = False
+    closed: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
 
     @property
     def writable_roots(self) -> tuple[Path, ...]:
@@ -90,7 +94,7 @@ def make_policy(
         SandboxError: The workspace is no place to confine anything to, or a path makes no sense.
     """
     workspace = Path(os.path.realpath(workspace))
-    homes = _homes()
+    homes = own_homes()
     named = [environment[name] for name in _NAMED_BY_VARIABLES if environment.get(name)]
     files = [part for value in named for part in value.split(os.pathsep) if part.startswith("/")]
     at_home = (str(home / name) for home in homes for name in AT_HOME)
@@ -131,7 +135,8 @@ def _own() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in (sys.prefix, sys.exec_prefix, package)))
 
 
-def _homes() -> list[Path]:
+def own_homes() -> list[Path]:
+    """List the home directories of this user, resolved: as the environment and as the system have it."""
     homes = [os.path.expanduser("~")]  # noqa: PTH111 - pathlib's fails without a home
     try:
         import pwd
@@ -249,7 +254,7 @@ def git_directories(policy: Policy) -> Iterator[Path]:
         policy: What is allowed.
     """
     for place, is_file in _repositories(policy):
-        directory = _linked_directory(place) if is_file else place
+        directory = linked_directory(place) if is_file else place
         if directory is None:
             continue
         yield directory
@@ -257,13 +262,13 @@ def git_directories(policy: Policy) -> Iterator[Path]:
         if common != directory:
             yield common
         yield from submodules(common)
-    above = _enclosing(policy.workspace) if policy.mode == "workspace" else None
+    above = enclosing(policy.workspace) if policy.mode == "workspace" else None
     if above is not None:
         yield above
         yield from submodules(above)
 
 
-def _linked_directory(file: Path) -> Path | None:
+def linked_directory(file: Path) -> Path | None:
     """The directory that a ``.git`` file names, if that names the file in turn: nobody widens a sandbox by a file."""
     try:
         text = file.read_text(errors="replace")[:4096]
@@ -276,7 +281,7 @@ def _linked_directory(file: Path) -> Path | None:
         if directory.parent.name == "worktrees":
             back = Path(os.path.realpath(directory / (directory / "gitdir").read_text(errors="replace").strip()))
             return directory if back == file and (directory.parent.parent / "objects").is_dir() else None
-        if "modules" in directory.parts and (tree := _values(directory / "config", "worktree")):
+        if "modules" in directory.parts and (tree := git_values(directory / "config", "worktree")):
             return directory if Path(os.path.realpath(directory / tree[0])) == file.parent else None
     except OSError:
         return None
@@ -310,11 +315,11 @@ def submodules(directory: Path, most: int = _MAX_REPOSITORIES) -> Iterator[Path]
                 waiting.append(entry)
 
 
-def _enclosing(workspace: Path) -> Path | None:
+def enclosing(workspace: Path) -> Path | None:
     """The directory of git of the repository that a workspace without its own is a part of."""
     if os.path.lexists(workspace / ".git"):
         return None
-    homes = _homes()
+    homes = own_homes()
     for above in workspace.parents:
         if above in homes or above == Path("/"):
             return None
@@ -338,15 +343,24 @@ def _programs_of(directory: Path) -> Iterator[Path]:
     """Hooks and more configuration that a repository's configuration places in the working tree."""
     tree = directory.parent
     config = directory / "config"
-    named = [(tree, value) for value in _values(config, "hookspath")]
-    named += [(directory, value) for value in _values(config, "path")]
+    named = [(tree, value) for value in git_values(config, "hookspath")]
+    named += [(directory, value) for value in git_values(config, "path")]
     for start, value in named:
         path = Path(os.path.realpath(os.path.join(start, os.path.expanduser(value))))  # noqa: PTH111, PTH118 - of text
         if tree in path.parents and directory not in path.parents:
             yield path
 
 
-def _values(config: Path, key: str) -> list[str]:
+def git_values(config: Path, key: str) -> list[str]:
+    """Find what a configuration file of git sets a key to, in any section.
+
+    Args:
+        config: The file.
+        key: The last part of the key.
+
+    Returns:
+        The values; none where the file cannot be read.
+    """
     try:
         text = config.read_text(errors="replace")[: 1 << 16]
     except OSError:
