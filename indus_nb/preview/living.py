@@ -59,10 +59,10 @@ def live(
             gc.freeze()  # else a collection would write to every object, and copy every page
             cut_off(pipe)
             limit(limits)
-            confine([*readable, *_devices(), (scratch, True)], lone_filter(), network=False)
+            confine([*_of_processes(readable), *_devices(), (scratch, True)], lone_filter(), network=False)
             _one_thread()
             Overlay(scratch, end.stop, end.effects).install()
-            watch(end, scratch, [path for path, _ in readable])
+            watch(end, scratch, [path for path, _ in _of_processes(readable)])
         except Exception as error:  # noqa: BLE001 - then nothing is run
             end.tell(Report("none", f"its copy could not be confined ({type(error).__name__}: {error})"))
         try:
@@ -125,6 +125,16 @@ class _End:
         """Send a report, and end."""
         self.send(report.to_json())
         posix._exit(0)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+def _of_processes(readable: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """The rules, with little of ``/proc``: the environment that this process began with has keys in it."""
+    own = [f"/proc/self/{name}" for name in ("status", "stat", "statm", "maps", "limits", "cgroup", "mountinfo", "fd")]
+    own = [os.path.realpath(path) for path in own]
+    about = [
+        f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems", "sys")
+    ]
+    return [*(rule for rule in readable if rule[0] != "/proc"), *((path, False) for path in (*own, *about))]
 
 
 def _devices() -> list[tuple[str, bool]]:

@@ -1,42 +1,42 @@
 """Values of variables, sent by a copy and taken over: as data, of which nothing is called that the copy could choose.
 
-What this module promises: `loaded` makes builtin containers, numbers, texts, dates, arrays and frames from their
-contents, and refers to variables, modules and functions that are there. It calls constructors of these alone, whatever
-the bytes are. A value that cannot be sent so that it comes out equal, or that shares parts with what was there before,
-is refused by `dumped` with the reason.
+What this module promises: `loaded` makes containers, numbers, texts, dates, arrays and frames from their contents, and
+refers to variables, modules, and functions and classes of installed modules; whatever the bytes are, it calls
+constructors of these kinds alone, and changes nothing that was there. A value that cannot be sent so that it comes out
+equal, or that shares a part with what was there before, is refused by `dumped` with the reason.
 
->>> data, refused = dumped({"x": [1, {"a": 2.5}], "f": print}, {})
+>>> data, refused = dumped({"x": [1, {"a": 2.5}], "f": object()}, {})
 >>> refused
-{'f': 'a builtin_function_or_method'}
+{'f': 'an object'}
 >>> loaded(data, {}, {})
 {'x': [1, {'a': 2.5}]}
 """
 
 from __future__ import annotations
 
-import io
-import pickle
+import datetime as dt
+import json
+import struct
 import sys
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
 MAX_BYTES = 48 << 20
 """Of all values together; what is larger is made where it is to be."""
-_CLASSES = frozenset(
-    {("builtins", name) for name in ("complex", "set", "frozenset", "bytearray", "range", "slice")}
-    | {("builtins", name) for name in ("list", "dict", "int", "float", "str", "tuple", "bool")}
-    | {("collections", name) for name in ("OrderedDict", "defaultdict", "Counter", "deque")}
-    | {("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")}
-    | {("decimal", "Decimal"), ("fractions", "Fraction"), ("uuid", "UUID")}
-)
-"""What the bytes may name: classes whose constructors do nothing but make a value."""
+_MAX_PARTS = 500_000
+_MAX_DEPTH = 60
+_HEAD = struct.Struct(">I")
 _FREE = "biufcSUV"
 """Kinds of numpy's types whose bytes are all that there is to them; dates are sent as numbers."""
+_FACTORIES: Mapping[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str, bool, tuple)}
 
 
 class RefusedValueError(Exception):
-    """A value cannot be sent; the message says why, behind the name of a variable."""
+    """A value cannot be sent, or bytes cannot be read; the message says why, behind the name of a variable."""
 
 
 def dumped(values: Mapping[str, Any], known: Mapping[int, str]) -> tuple[bytes, dict[str, str]]:
@@ -51,70 +51,128 @@ def dumped(values: Mapping[str, Any], known: Mapping[int, str]) -> tuple[bytes, 
         The bytes, and why the others cannot be sent, by name.
     """
     refused: dict[str, str] = {}
-    while True:
-        sent = {name: value for name, value in values.items() if name not in refused}
+    sender = _Sender(known, {id(value): name for name, value in values.items()})
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        mark = sender.mark()
         try:
-            return _dumped(sent, known), refused
+            found[name] = sender.top(value)
         except RefusedValueError as error:
-            reasons = {name: why for name in sent if (why := _refusal(name, sent[name], known))}
-            refused |= reasons or dict.fromkeys(sent, str(error))
+            refused[name] = str(error)
+        except Exception as error:  # noqa: BLE001 - code of the object's own class
+            refused[name] = f"it cannot be copied ({type(error).__name__})"
+        if name in refused:
+            sender.back(mark)
+    text = json.dumps(found).encode(errors="surrogatepass")
+    if len(text) + sender.size > MAX_BYTES:
+        return _HEAD.pack(2) + b"{}", dict.fromkeys(values, f"{(len(text) + sender.size) / 2**20:,.0f} MB")
+    return b"".join([_HEAD.pack(len(text)), text, *sender.buffers]), refused
 
 
-def _refusal(name: str, value: Any, known: Mapping[int, str]) -> str:
-    try:
-        _dumped({name: value}, known)
-    except RefusedValueError as error:
-        return str(error)
-    return ""
+class _Sender:
+    """Makes of values what JSON can hold, and buffers beside it."""
 
-
-def _dumped(values: dict[str, Any], known: Mapping[int, str]) -> bytes:
-    file = io.BytesIO()
-    pickler = _Pickler(file, known, {id(value): name for name, value in values.items()})
-    try:
-        pickler.dump(values)
-    except RefusedValueError:
-        raise
-    except Exception as error:
-        raise RefusedValueError(f"it cannot be copied ({type(error).__name__})") from error
-    if file.tell() > MAX_BYTES:
-        raise RefusedValueError(f"{file.tell() / 2**20:,.0f} MB")
-    return file.getvalue()
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, known: Mapping[int, str], names: Mapping[int, str]) -> None:
-        super().__init__(file, protocol=5)
+    def __init__(self, known: Mapping[int, str], names: Mapping[int, str]) -> None:
+        self.buffers: list[bytes] = []
+        self.size = 0
         self._known = known
         self._names = names
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []
+        self._parts = 0
 
-    def persistent_id(self, obj: Any) -> Any:
-        kind: Any = type(obj)
-        if (name := self._known.get(id(obj))) is not None:
-            if name:
-                return "variable", name
-            raise RefusedValueError("it shares a part with another variable")
+    def mark(self) -> tuple[int, int, int]:
+        return len(self.buffers), self.size, len(self._kept)
+
+    def back(self, mark: tuple[int, int, int]) -> None:
+        """Forget what was added since."""
+        del self.buffers[mark[0] :]
+        self.size = mark[1]
+        for obj in self._kept[mark[2] :]:
+            self._numbers.pop(id(obj), None)
+        del self._kept[mark[2] :]
+
+    def bytes(self, data: bytes) -> list[int]:
+        if self.size + len(data) > MAX_BYTES:
+            raise RefusedValueError(f"{(self.size + len(data)) / 2**20:,.0f} MB")
+        at = self.size
+        self.buffers.append(data)
+        self.size += len(data)
+        return [at, len(data)]
+
+    def top(self, value: Any) -> Any:
+        """A value that a variable is bound to: it may also be a module, or what an installed module has."""
+        kind: Any = type(value)
         if kind is ModuleType:
-            return "module", obj.__name__
-        if kind is FunctionType:
-            return "function", self._names.get(id(obj), "")
-        send = _SENT.get((kind.__module__.partition(".")[0], kind.__name__))
-        if send is None:
-            return None
-        if id(obj) in self._numbers:
-            return "same", self._numbers[id(obj)]
-        number = self._numbers[id(obj)] = len(self._numbers)
-        self._kept.append(obj)
-        return number, *send(obj, self._known)
+            return {"k": "module", "v": value.__name__}
+        module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
+        if isinstance(module, str) and isinstance(name, str):
+            if getattr(sys.modules.get(module), "__dict__", {}).get(name) is value and is_of_environment(module):
+                return {"k": "attribute", "v": [module, name]}
+            if kind is FunctionType and id(value) in self._names:
+                return {"k": "function", "v": self._names[id(value)]}
+        return self.value(value, 0)
 
-    def reducer_override(self, obj: Any) -> Any:
-        kind: Any = obj if isinstance(obj, type) else type(obj)
-        if (kind.__module__, kind.__qualname__) not in _CLASSES:
-            name = kind.__name__
-            raise RefusedValueError(f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}")
-        return NotImplemented
+    def value(self, value: Any, depth: int) -> Any:
+        """What is sent of a value."""
+        kind: Any = type(value)
+        if value is None or kind in (bool, int, float, str):
+            return value
+        if (name := self._known.get(id(value))) is not None:
+            if name:
+                return {"k": "variable", "v": name}
+            raise RefusedValueError("it shares a part with another variable")
+        if id(value) in self._numbers:
+            return {"k": "same", "v": self._numbers[id(value)]}
+        self._parts += 1
+        if depth > _MAX_DEPTH or self._parts > _MAX_PARTS:
+            raise RefusedValueError("it has too many parts")
+        if (send := _SIMPLE.get(kind)) is not None:
+            return {"k": kind.__name__, "v": send(value)}
+        parts = self._parts_of(value, kind, depth + 1)
+        number = self._numbers[id(value)] = len(self._kept)
+        self._kept.append(value)
+        return {**parts, "n": number}
+
+    def _parts_of(self, value: Any, kind: Any, depth: int) -> dict[str, Any]:
+        if kind in (list, tuple, set, frozenset):
+            return {"k": kind.__name__, "v": [self.value(each, depth) for each in value]}
+        if kind is deque:
+            return {"k": "deque", "v": [self.value(each, depth) for each in value], "max": value.maxlen}
+        if kind in (dict, OrderedDict, Counter, defaultdict):
+            items = [[self.value(key, depth), self.value(each, depth)] for key, each in dict.items(value)]
+            made = getattr(value, "default_factory", None)
+            if made is not None and _FACTORIES.get(made.__name__) is not made:
+                raise RefusedValueError("a dictionary with a function of its own")
+            return {"k": kind.__name__, "v": items, "made": None if made is None else made.__name__}
+        if kind is Plain:
+            return {"k": "plain", "v": value.values}
+        if kind in (bytes, bytearray):
+            return {"k": kind.__name__, "v": self.bytes(bytes(value))}
+        if (send := _SENT.get((kind.__module__.partition(".")[0], kind.__name__))) is not None:
+            what, *arguments = send(value, self._known)
+            return {"k": what, "v": [self.value(each, depth) for each in arguments]}
+        name = kind.__name__
+        raise RefusedValueError(f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}")
+
+
+class Plain:
+    """A list of texts, numbers and nothing, which may be long."""
+
+    def __init__(self, values: list[Any]) -> None:
+        if not {*map(type, values)} <= {str, int, float, bool, type(None)}:
+            raise RefusedValueError("a column of mixed values")
+        self.values = values
+
+
+_SIMPLE: Mapping[Any, Callable[[Any], Any]] = {
+    complex: lambda value: [value.real, value.imag],
+    range: lambda value: [value.start, value.stop, value.step],
+    dt.date: lambda value: value.isoformat(),
+    dt.timedelta: lambda value: [value.days, value.seconds, value.microseconds],
+    Decimal: str,
+    Fraction: lambda value: [value.numerator, value.denominator],
+}
 
 
 def loaded(data: bytes, variables: Mapping[str, Any], functions: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
@@ -132,45 +190,83 @@ def loaded(data: bytes, variables: Mapping[str, Any], functions: Mapping[str, Ca
         RefusedValueError: They are not what ``dumped`` makes.
     """
     try:
-        values: Any = _Unpickler(io.BytesIO(data), variables, functions).load()
+        length = _HEAD.unpack_from(data)[0]
+        found: Any = json.loads(data[_HEAD.size : _HEAD.size + length])
+        receiver = _Receiver(memoryview(data)[_HEAD.size + length :], variables, functions)
+        return {str(name): receiver.value(each) for name, each in found.items()}
     except RefusedValueError:
         raise
     except Exception as error:
         raise RefusedValueError(f"the values cannot be read ({type(error).__name__}: {error})") from error
-    if type(values) is not dict or not all(type(name) is str for name in cast("dict[Any, Any]", values)):
-        raise RefusedValueError("the values cannot be read")
-    return cast("dict[str, Any]", values)
 
 
-class _Unpickler(pickle.Unpickler):
+class _Receiver:
     def __init__(
-        self, file: io.BytesIO, variables: Mapping[str, Any], functions: Mapping[str, Callable[[], Any]]
+        self, buffers: memoryview, variables: Mapping[str, Any], functions: Mapping[str, Callable[[], Any]]
     ) -> None:
-        super().__init__(file)
+        self._buffers = buffers
         self._variables = variables
         self._functions = functions
         self._made: dict[int, Any] = {}
 
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _CLASSES:
-            raise RefusedValueError(f"{module}.{name} is no plain value")
-        return super().find_class(module, name)
-
-    def persistent_load(self, pid: Any) -> Any:
-        match pid:
-            case ("variable", str() as name):
-                return self._variables[name]
-            case ("module", str() as name):
-                return _module(name)
-            case ("function", str() as name):
-                return self._functions[name]()
-            case ("same", int() as number):
-                return self._made[number]
-            case (int() as number, str() as what, *arguments):
-                made = self._made[number] = _MADE[what](*arguments)
-                return made
-            case _:
+    def value(self, sent: Any) -> Any:
+        if type(sent) is not dict:
+            if isinstance(sent, list):
                 raise RefusedValueError("the values cannot be read")
+            return sent
+        fields = cast("dict[str, Any]", sent)
+        kind, content = fields["k"], fields["v"]
+        made = self._reference(kind, content) if kind in _REFERENCES else self._make(kind, content, fields)
+        if "n" in fields:
+            self._made[int(fields["n"])] = made
+        return made
+
+    def _reference(self, kind: str, content: Any) -> Any:
+        match kind:
+            case "variable":
+                return self._variables[content]
+            case "same":
+                return self._made[content]
+            case "function":
+                return self._functions[content]()
+            case "module":
+                return _module(content)
+            case _:
+                module, name = content
+                return vars(_module(module))[name]
+
+    def _make(self, kind: str, content: Any, fields: Mapping[str, Any]) -> Any:
+        if kind in _MADE_SIMPLE:
+            return _MADE_SIMPLE[kind](content)
+        if kind in ("list", "tuple", "set", "frozenset"):
+            return _FACTORIES_OF[kind](map(self.value, content))
+        if kind == "deque":
+            return deque(map(self.value, content), fields["max"])
+        if kind in ("bytes", "bytearray"):
+            at, length = content
+            return (bytes if kind == "bytes" else bytearray)(self._buffers[at : at + length])
+        if kind in ("dict", "OrderedDict", "Counter", "defaultdict"):
+            items = [(self.value(key), self.value(each)) for key, each in content]
+            if kind == "defaultdict":
+                return defaultdict(_FACTORIES[fields["made"]] if fields["made"] else None, items)
+            made: Any = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}[kind]()
+            dict[Any, Any].update(made, items) if kind != "OrderedDict" else made.update(items)
+            return made
+        if kind == "plain":
+            return Plain(content)
+        return _MADE[kind](*map(self.value, content))
+
+
+_REFERENCES = frozenset({"variable", "same", "function", "module", "attribute"})
+_FACTORIES_OF: Mapping[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_MADE_SIMPLE: Mapping[str, Callable[[Any], Any]] = {
+    "complex": lambda content: complex(*content),
+    "range": lambda content: range(*content),
+    "date": dt.date.fromisoformat,
+    "timedelta": lambda content: dt.timedelta(*content),
+    "Decimal": Decimal,
+    "Fraction": lambda content: Fraction(*content),
+}
 
 
 def _module(name: str) -> ModuleType:
@@ -189,18 +285,22 @@ def is_of_environment(name: str) -> bool:
     import sysconfig
 
     top = name.partition(".")[0]
-    if top in sys.stdlib_module_names and top not in ("antigravity", "this", "idlelib", "turtledemo", "__main__"):
-        return True
+    if top in _STARTS_SOMETHING:
+        return False
     try:
         found = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         return False
-    if found is None:
-        return False
+    if found is None or found.origin in ("built-in", "frozen"):
+        return found is not None
     paths = sysconfig.get_paths()
-    places = tuple(f"{os.path.realpath(paths[each])}/" for each in ("purelib", "platlib"))
+    places = tuple(f"{os.path.realpath(paths[each])}/" for each in ("purelib", "platlib", "stdlib", "platstdlib"))
     origins = [found.origin] if found.has_location and found.origin else [*(found.submodule_search_locations or ())]
     return bool(origins) and all(os.path.realpath(origin).startswith(places) for origin in origins)
+
+
+_STARTS_SOMETHING = frozenset({"__main__", "antigravity", "this", "idlelib", "turtledemo", "test"})
+"""Modules of Python's that do more when they are imported than to be there."""
 
 
 # Values of numpy and pandas: what is sent of them, and how they are made of it
@@ -274,33 +374,27 @@ def _made_scalar(array: Any) -> Any:
     return array[()]
 
 
-def _dtype(obj: Any, _: Mapping[int, str]) -> _Sent:
-    if obj.names or obj.metadata:
-        raise RefusedValueError("a type of records")
-    return "dtype", obj.str
-
-
-def _made_dtype(text: str) -> Any:
-    return cast("Any", sys.modules["numpy"]).dtype(_text(text))
-
-
-def _column(obj: Any, known: Mapping[int, str]) -> Any:
+def _column(obj: Any) -> Any:
     """What is sent of the values of a column, or of labels."""
     pandas: Any = sys.modules["pandas"]
-    dtype = obj.dtype
-    name = str(dtype)
-    if name == "category":
-        return "category", obj.codes.copy(), pandas.Index(obj.categories), bool(obj.ordered)
+    column = pandas.Series(obj)
+    dtype = column.dtype
+    if not isinstance(dtype, pandas.api.extensions.ExtensionDtype):
+        return "whole", column.to_numpy(copy=True)
+    if isinstance(dtype, pandas.CategoricalDtype):
+        return "category", obj.codes.copy(), obj.categories.copy(), bool(obj.ordered)
     if isinstance(dtype, pandas.DatetimeTZDtype):
-        zone = str(dtype.tz)
-        return "zoned", pandas.Series(obj).dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(copy=True), zone
+        return "zoned", column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(copy=True), str(dtype.tz)
     if isinstance(dtype, pandas.PeriodDtype | pandas.IntervalDtype | pandas.SparseDtype):
-        raise RefusedValueError(f"a column of {name}")
-    if hasattr(dtype, "na_value") and not hasattr(dtype, "kind") or isinstance(dtype, pandas.api.extensions.ExtensionDtype):
-        return "listed", [None if pandas.isna(value) else value for value in obj.astype(object)], name
-    values = pandas.Series(obj).to_numpy(copy=True)
-    del known
-    return "plain", values
+        raise RefusedValueError(f"a column of {dtype}")
+    values, missing = column.astype(object).tolist(), column.isna().tolist()
+    listed = [None if gone else _item(value) for value, gone in zip(values, missing, strict=True)]
+    return "listed", Plain(listed), str(dtype)
+
+
+def _item(value: Any) -> Any:
+    """A number as Python has it."""
+    return value.item() if type(value).__module__ == "numpy" else value
 
 
 def _made_column(sent: Any) -> Any:
@@ -310,21 +404,21 @@ def _made_column(sent: Any) -> Any:
             return pandas.Categorical.from_codes(codes, categories, ordered=ordered)
         case ("zoned", values, str() as zone):
             return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(_text(zone)).array
-        case ("listed", list() as values, str() as name):
-            return pandas.array(cast("list[Any]", values), dtype=_text(name))
-        case ("plain", values):
+        case ("listed", Plain() as listed, str() as name):
+            return pandas.array(listed.values, dtype=_text(name))
+        case ("whole", values):
             return values
         case _:
             raise RefusedValueError("the values cannot be read")
 
 
-def _index(obj: Any, known: Mapping[int, str]) -> _Sent:
+def _index(obj: Any, _: Mapping[int, str]) -> _Sent:
     pandas: Any = sys.modules["pandas"]
     if isinstance(obj, pandas.RangeIndex):
-        return "range", int(obj.start), int(obj.stop), int(obj.step), obj.name
+        return "labels", int(obj.start), int(obj.stop), int(obj.step), obj.name
     if isinstance(obj, pandas.MultiIndex):
-        return "levels", [_column(obj.get_level_values(at).array, known) for at in range(obj.nlevels)], [*obj.names]
-    return "index", _column(obj.array, known), obj.name, getattr(obj, "freqstr", None)
+        return "levels", [_column(obj.get_level_values(at).array) for at in range(obj.nlevels)], [*obj.names]
+    return "index", _column(obj.array), obj.name, getattr(obj, "freqstr", None)
 
 
 def _made_range(start: int, stop: int, step: int, name: Any) -> Any:
@@ -343,9 +437,9 @@ def _made_index(column: Any, name: Any, frequency: str | None) -> Any:
     return made
 
 
-def _series(obj: Any, known: Mapping[int, str]) -> _Sent:
+def _series(obj: Any, _: Mapping[int, str]) -> _Sent:
     _check_plain(obj)
-    sent = "series", _column(obj.array, known), obj.index, obj.name
+    sent = "series", _column(obj.array), obj.index.copy(), obj.name
     return _checked(obj, sent, _made_series)
 
 
@@ -360,10 +454,10 @@ def _as_long(column: Any, index: Any) -> Any:
     return column
 
 
-def _frame(obj: Any, known: Mapping[int, str]) -> _Sent:
+def _frame(obj: Any, _: Mapping[int, str]) -> _Sent:
     _check_plain(obj)
-    columns = [_column(obj.iloc[:, at].array, known) for at in range(obj.shape[1])]
-    sent = "frame", columns, obj.index, obj.columns
+    columns = [_column(obj.iloc[:, at].array) for at in range(obj.shape[1])]
+    sent = "frame", columns, obj.index.copy(), obj.columns.copy()
     return _checked(obj, sent, _made_frame)
 
 
@@ -385,12 +479,24 @@ def _check_plain(obj: Any) -> None:
 def _checked(obj: Any, sent: _Sent, make: Callable[..., Any]) -> _Sent:
     """What is sent, if it comes out equal."""
     again = make(*sent[1:])
-    same_types = [*map(str, again.dtypes)] == [*map(str, obj.dtypes)] if hasattr(obj, "columns") else (
-        str(again.dtype) == str(obj.dtype)
+    same_types = (
+        [*map(str, again.dtypes)] == [*map(str, obj.dtypes)]
+        if hasattr(obj, "columns")
+        else (str(again.dtype) == str(obj.dtype))
     )
     if not same_types or not again.equals(obj):
         raise RefusedValueError("it does not come out equal")
     return sent
+
+
+def _moment(obj: Any, _: Mapping[int, str]) -> _Sent:
+    text = obj.replace(tzinfo=None).isoformat()
+    return type(obj).__name__, type(obj).__name__, text, obj.tzinfo, obj.fold
+
+
+def _made_moment(kind: str, text: str, zone: Any, fold: int) -> Any:
+    made: Any = (dt.datetime if kind == "datetime" else dt.time).fromisoformat(_text(text))
+    return made.replace(tzinfo=zone, fold=fold)
 
 
 def _zone(obj: Any, _: Mapping[int, str]) -> _Sent:
@@ -409,7 +515,7 @@ def _stamp(obj: Any, _: Mapping[int, str]) -> _Sent:
     pandas: Any = sys.modules["pandas"]
     if obj is pandas.NaT:
         return ("nat",)
-    return "stamp", _column(pandas.Index([obj]).array, {})
+    return "stamp", _column(pandas.Index([obj]).array)
 
 
 def _made_stamp(column: Any) -> Any:
@@ -433,19 +539,25 @@ _SENT: Mapping[tuple[str, str], Callable[[Any, Mapping[int, str]], _Sent]] = {
     **{("pandas", name): _index for name in _INDEXES},
     **{("pandas", name): _stamp for name in ("Timestamp", "Timedelta", "NaTType")},
     ("zoneinfo", "ZoneInfo"): _zone,
+    ("datetime", "datetime"): _moment,
+    ("datetime", "time"): _moment,
+    ("datetime", "timezone"): lambda obj, _: ("offset", obj.utcoffset(None)),
 }
 _MADE: Mapping[str, Callable[..., Any]] = {
     "array": _made_array,
     "dates": _made_dates,
     "objects": _made_objects,
     "scalar": _made_scalar,
-    "dtype": _made_dtype,
-    "range": _made_range,
+    "labels": _made_range,
     "levels": _made_levels,
     "index": _made_index,
     "series": _made_series,
     "frame": _made_frame,
     "zone": _made_zone,
+    "datetime": _made_moment,
+    "time": _made_moment,
+    "offset": dt.timezone,
     "stamp": _made_stamp,
     "nat": _made_nat,
 }
+"""How each kind is made of its parts, which have been made before."""

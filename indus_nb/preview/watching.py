@@ -92,6 +92,8 @@ def watch(end: Ending, scratch: str, readable: Sequence[str]) -> None:
             effect = about_to(event, args, is_own) or _reading(event, args, may_read)
             if effect is None or end.begun:
                 return
+            if effect.kind == "reads_outside" and f"{effect.what}/".startswith("/proc/"):
+                raise OSError(errno.EACCES, "a copy of the kernel sees no other processes", effect.what)
             if prober := _prober(own):
                 if prober == "import" and effect.kind != "reads_outside":
                     end.effects.append(Effect("unknown", "", f"imports a module that {effect.words}"))
@@ -105,7 +107,7 @@ def watch(end: Ending, scratch: str, readable: Sequence[str]) -> None:
 
 _INITIALS = frozenset("ospw_fc")
 set_by_imports: set[str] = set()
-"""Environment variables that modules have set while they were imported, which they will do again where they are used."""
+"""Environment variables that modules have set while they were imported, which they do again where they are used."""
 
 
 def _is_users_call() -> bool:
@@ -239,9 +241,7 @@ def _connecting(_: str, args: Sequence[Any]) -> Effect:
 
 
 _SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
-    **dict.fromkeys(
-        ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"), _running
-    ),
+    **dict.fromkeys(("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"), _running),
     **dict.fromkeys(
         ("os.fork", "os.forkpty", "_posixsubprocess.fork_exec"),
         lambda _, __: _effect("runs_program", "", "starts a process"),

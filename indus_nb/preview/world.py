@@ -1,4 +1,4 @@
-"""What of a process code can change beside variables, files and settings: found by comparing all of it before and after.
+"""What of a process code can change beside variables and files: found by comparing all of it before and after.
 
 What this module promises: what is compared is what is there, whoever has changed it and by whatever means. Modules and
 classes are compared name by name, so that what is put on a library, or taken from it, is found; what lies within the
@@ -22,17 +22,27 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from operator import is_not
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from indus_nb.effects import Effect
 
 _OF_PYTHON = frozenset(
     {"__warningregistry__", "__annotations__", "__annotate__", "__annotations_cache__", "__builtins__", "__path__"}
-    | {"__abstractmethods__", "_abc_impl", "__doc__", "__annotate_func__", "__conditional_annotations__"}
+    | {
+        "__abstractmethods__",
+        "__slotnames__",
+        "_abc_impl",
+        "__doc__",
+        "__annotate_func__",
+        "__conditional_annotations__",
+    }
 )
 """Names that Python itself, or whoever looks at a module or class, sets."""
-_APART = ("__main__", "indus_nb")
+_ABSENT = object()
+_BY_MODULES = ("threads", "what runs at exit")
+"""What modules begin when they are imported, which they do again where they are used."""
+_APART = ("__main__", "__mp_main__", "indus_nb")
 """Modules whose names are compared elsewhere, or that do the comparing."""
 
 
@@ -48,6 +58,7 @@ class World:
         self._apart = apart
         self._modules = {name: (module, dict(vars(module))) for name, module in _modules()}
         self._classes = {kind: dict(_names_of(kind)) for kind in _classes()}
+        self._count = len(sys.modules)
         self._rest = self._state()
 
     def changes(self) -> list[Effect]:
@@ -70,7 +81,7 @@ class World:
     def _changed_rest(self) -> Iterator[Effect]:
         now = self._state()
         for name, value in self._rest.items():
-            if now.get(name) != value:
+            if now.get(name) != value and not (name in _BY_MODULES and len(sys.modules) != self._count):
                 yield Effect("changes_setting", name, f"changes {name}")
 
     def _state(self) -> dict[str, Any]:
@@ -86,7 +97,7 @@ class World:
             "the umask": _umask(),
             "limits of the interpreter": (sys.getswitchinterval(), sys.get_int_max_str_digits()),
             "the default time limit of sockets": socket.getdefaulttimeout(),
-            "how processes start": multiprocessing.get_start_method(allow_none=True),
+            "how processes start": multiprocessing.get_start_method(),
             "dialects of csv": {*csv.list_dialects()},
             "the field limit of csv": csv.field_size_limit(),
             "fault handlers": (faulthandler.is_enabled(), tracemalloc.is_tracing()),
@@ -97,9 +108,8 @@ class World:
 
 def _modules() -> Iterator[tuple[str, ModuleType]]:
     for name, module in [*sys.modules.items()]:
-        if type(module) is ModuleType or isinstance(module, ModuleType):
-            if name.partition(".")[0] not in _APART:
-                yield name, module
+        if isinstance(module, ModuleType) and name.partition(".")[0] not in _APART:  # pyright: ignore[reportUnnecessaryIsInstance] - code puts anything there
+            yield name, module
 
 
 def _classes() -> Iterator[type[Any]]:
@@ -124,14 +134,26 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     if len(before) == len(now) and not any(map(is_not, before.values(), now.values())):
         return []
     names = before.keys() | now.keys()
-    absent = object()
     return sorted(
         name
         for name in names
         if isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance] - whatever code has put there
         and name not in _OF_PYTHON
-        and before.get(name, absent) is not now.get(name, absent)
+        and before.get(name, _ABSENT) is not now.get(name, _ABSENT)
+        and not _is_by_itself(before, now, name)
     )
+
+
+def _is_by_itself(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
+    """Whether it is something that a library finds out once and keeps, or a function that it makes for itself."""
+    was, value = before.get(name), now.get(name)
+    if _is_private(name):
+        return was is None or was is False or (type(was) is int and was == 0)
+    return name not in before and type(value) is FunctionType and value.__globals__ is now
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
 
 
 def _is_by_import(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:

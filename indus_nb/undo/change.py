@@ -83,12 +83,14 @@ class Change:
         summary: What changed, in a line; empty if nothing is worth to be said.
         outcome: The same as a sentence without subject, with the functions and classes that the code makes.
         found: The same by kind.
+        known: The ids of objects that were there before and can change, with a variable that is bound to them, or "".
         left_out: Variables whose contents are not taken back, or not all, and why.
     """
 
     summary: str
     outcome: str
     found: Found
+    known: Mapping[int, str]
     left_out: Mapping[str, str]
     namespace: MutableMapping[str, Any] = field(repr=False)
     _side: Side = field(repr=False)
@@ -126,6 +128,11 @@ class Change:
         held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))
         held += sum(node.keeper.weight(node.seal) for node in self._side.watched)
         return held + sum(_nbytes(other) for other, _ in self._side.bound.values())
+
+    def held_before(self, name: str) -> int:
+        """Return the id of what a variable was bound to before the code; 0 where it was not bound, or is not changed."""
+        before = self._side.bound.get(name, (ABSENT, ABSENT))[0]
+        return 0 if before is ABSENT else id(before)
 
     def touched(self) -> frozenset[str]:
         """Return the variables that were changed since."""
@@ -215,7 +222,7 @@ class Change:
 
 def new_change(
     namespace: MutableMapping[str, Any],
-    said: tuple[str, str, Found],
+    said: tuple[str, str, Found, Mapping[int, str]],
     left_out: Mapping[str, str],
     side: tuple[Bound, list[Held], list[Held]],
     watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]],
@@ -224,7 +231,7 @@ def new_change(
 
     Args:
         namespace: The variables.
-        said: What changed, in a line, as a sentence, and by kind.
+        said: What changed, in a line, as a sentence, and by kind; and what was there.
         left_out: What cannot be taken back, and why.
         side: The names that are bound otherwise, the objects that changed, and those that are new.
         watch: Remembers what new objects hold.

@@ -293,6 +293,11 @@ class Checkpoint:
             names.setdefault(id(value), set()).add(name)
         return names
 
+    def _known(self) -> dict[int, str]:
+        """The objects that can change, with a variable that is bound to each."""
+        direct = self._direct
+        return {key: min(direct.get(key, ("",))) for key, _ in self._walk.nodes}
+
     def close(self) -> Change:
         """Find what changed since; the checkpoint is of no use afterwards."""
         walk, before, after = self._walk, self._before, self._namespace
@@ -357,6 +362,7 @@ class Checkpoint:
                     settings,
                     described,
                 ),
+                self._known(),
             ),
             left_out | lost,
             (bound, [*held, *around], watched),

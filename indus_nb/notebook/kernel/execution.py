@@ -19,7 +19,7 @@ import asyncio
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import WeakKeyDictionary
@@ -149,6 +149,7 @@ class Execution(Shown):
         before: The names in the namespace before it ran, with the ids of what they were bound to.
         after: The same, after it ran.
         changed: What it changed, as a line.
+        changed_names: The variables that it changed, by name.
         not_undoable: Why that cannot be taken back; empty if it can.
     """
 
@@ -180,6 +181,7 @@ class Execution(Shown):
         self.before: dict[str, int] = {}
         self.after: dict[str, int] = {}
         self.changed = ""
+        self.changed_names: Collection[str] = ()
         self.not_undoable = ""
         self._shell = shell
         self._name = name

@@ -98,9 +98,9 @@ class _Reader(HTMLParser):
         for name, value in attrs:
             if name == "href" and tag == "a":
                 self.active |= re.match(r"(?:https?://|#)", value or "") is None
-            elif name not in _ATTRIBUTES and not re.fullmatch(r"(?:data|aria)-[a-z-]+", name):
-                self.active = True
-            elif name == "style" and _ACTIVE_STYLE.search(value or ""):
+            elif (name not in _ATTRIBUTES and not re.fullmatch(r"(?:data|aria)-[a-z-]+", name)) or (
+                name == "style" and _ACTIVE_STYLE.search(value or "")
+            ):
                 self.active = True
 
     def handle_endtag(self, tag: str) -> None:

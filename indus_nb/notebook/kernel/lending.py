@@ -30,8 +30,7 @@ class Lent:
     def outlook(self, code: str) -> JsonObject:
         """Say what the user is asked before code."""
         asked = self._kernel.approval(code)
-        looks = asked.looks_at is not None
-        return {"warning": asked.warning, "names": [*asked.names], "rule": asked.rule, "looks": looks}
+        return {"warning": asked.warning, "names": [*asked.names]}
 
     def begin(self, call: str, run: str, code: str) -> None:
         """Remember what code can change, right before it runs.
@@ -47,9 +46,9 @@ class Lent:
 
     def end(self, call: str) -> tuple[str, str]:
         """Return what the call changed, as a line, and why that cannot be taken back."""
-        said = self._kernel.steps.end(call)
+        changed, problem, _ = self._kernel.steps.end(call)
         self._kernel.note_names(self._before, self._kernel.names())
-        return said
+        return changed, problem
 
     def listing(self, pattern: str) -> str:
         """Describe variables for the model."""

@@ -16,6 +16,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from indus_nb.notebook.kernel import charts, describe
+from indus_nb.notebook.kernel.inert import inert
+from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
     from indus_nb.tools.jobs import Job
@@ -89,6 +91,11 @@ class Displays:
         return [shown.output for shown in tuple(self._shown)]
 
     @property
+    def titles(self) -> list[str]:
+        """What was displayed, each in a few words."""
+        return [shown.output.title for shown in tuple(self._shown)]
+
+    @property
     def images(self) -> list[bytes]:
         """The images for the model."""
         return list(islice(self._all_images(), MAX_IMAGES))
@@ -115,6 +122,10 @@ class Displays:
         """
         self._made = (bundle, value)
 
+    def value_of(self, bundle: Mapping[str, Any]) -> Any:
+        """Return the value that a bundle was made of, if that was noted."""
+        return self._made[1] if self._made is not None and self._made[0] is bundle else None
+
     def clear(self) -> None:
         """Forget what was displayed."""
         self._shown.clear()
@@ -137,8 +148,7 @@ class Displays:
         Returns:
             The display, ``None`` for plain text; and what the model is told.
         """
-        value = self._made[1] if self._made is not None and self._made[0] is bundle else None
-        self._made = None
+        value, self._made = self.value_of(bundle), None
         said = _said(value, bundle)
         if display_id is None and set(bundle) <= {"text/plain"}:
             return None, said
@@ -313,6 +323,44 @@ def _display(
         said="" if image is not None else said,
         said_at_end=display_id is not None or chart is not None or is_widget,
     )
+
+
+def sent(display: Display | None, told: str, shown: str, *, update: bool) -> JsonObject:
+    """Return a display as another process is sent it."""
+    found: JsonObject = {"display": None, "told": told, "shown": shown, "update": update}
+    if display is None:
+        return found
+    output = display.output
+    return found | {
+        "display": {"data": output.data, "metadata": output.metadata, "title": output.title, "id": output.display_id},
+        "said": display.said,
+        "atEnd": display.said_at_end,
+    }
+
+
+def received(data: JsonObject) -> tuple[Display | None, str, str]:
+    """Return a display that another process has sent, what the model is told of it, and what the card says.
+
+    Args:
+        data: What ``sent`` returned there; hostile.
+
+    Raises:
+        ValueError: It is no display.
+    """
+    told, shown = str(data.get("told", "")), str(data.get("shown", ""))
+    found = data.get("display")
+    if not isinstance(found, dict):
+        return None, told, shown
+    fields = cast("JsonObject", found)
+    bundle, metadata = fields.get("data"), fields.get("metadata")
+    harmless = inert(cast("JsonObject", bundle)) if isinstance(bundle, dict) else None
+    if harmless is None or not isinstance(metadata, dict):
+        raise ValueError("it sent a display that cannot be shown")
+    name = fields.get("id")
+    display = _display(None, harmless, cast("JsonObject", metadata), name if isinstance(name, str) else None, told)
+    display.said, display.said_at_end = str(data.get("said", "")), data.get("atEnd") is True
+    display.output = replace(display.output, title=str(fields.get("title", ""))[:_MAX_WIDGET_CHARACTERS])
+    return display, told, shown
 
 
 def _sendable(content: Any) -> Any:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import Context, ExtensionApi
@@ -26,17 +26,15 @@ from indus_nb.messages import ImageContent, TextContent
 from indus_nb.notebook.kernel import describe
 from indus_nb.notebook.kernel.agent_thread import Inbox
 from indus_nb.notebook.kernel.arguments import PythonArguments, VariablesArguments
-from indus_nb.notebook.kernel.effects import touched
-from indus_nb.notebook.kernel.execution import Execution
-from indus_nb.notebook.kernel.harmless import only_looks
-from indus_nb.notebook.kernel.inside import stays_inside
+from indus_nb.notebook.kernel.execution import Execution, Shown
 from indus_nb.notebook.kernel.long_code import LongCode, Running
 from indus_nb.notebook.kernel.main_thread import Job
 from indus_nb.notebook.kernel.outputs import CallOutputs, OutputBoard
-from indus_nb.notebook.kernel.previewing import Previews
 from indus_nb.notebook.kernel.results import joined, told, without_secrets
+from indus_nb.notebook.kernel.trying import Trial, Trials, lines
 from indus_nb.notebook.kernel.undoing import Steps
 from indus_nb.notebook.kernel.watch import Watch
+from indus_nb.preview import Report
 from indus_nb.redaction import hide_known, labelled_secrets
 from indus_nb.render.context import CONTEXT_TYPE
 from indus_nb.resources.settings import NotebookSettings, Settings, agent_directory, load_settings
@@ -44,12 +42,14 @@ from indus_nb.session.questions import caller
 from indus_nb.storage.entries import Entry
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.jobs import Jobs
-from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.tools.tool import CallGate, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.wire import JsonObject, clean_text
 
 T = TypeVar("T")
 _REPORT_EVERY = 0.1
-_RULE = "python: what stays in the kernel and can be undone"
+_MAX_TRIAL_SECONDS = 3600.0
+_LOOKS_SECONDS = 10.0
+_NO_EFFECT_SO_FAR = "It runs in a copy of the kernel, and had no effect so far."
 _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 
 _NAME = re.compile(r"\b[^\W\d]\w*")
@@ -61,7 +61,7 @@ class UserKernel:
     Attributes:
         outputs: What the calls of ``python`` show the user.
         steps: What the code changed, to be taken back.
-        previews: What code would do, for the question about it.
+        trials: Runs code in copies of the kernel.
     """
 
     tools = ("python", "variables")
@@ -80,8 +80,7 @@ class UserKernel:
         self._routes = watch.routes
         self._journal = watch.journal
         self._agents: dict[str, int] = {}
-        self._looks: set[str] = set()
-        """Code that was found to do nothing but look, so that perhaps nobody was asked."""
+        self._cwd = Path()
         self._numbers = count(1)
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
         self._long = LongCode()
@@ -89,7 +88,7 @@ class UserKernel:
         self.open_notebooks: OpenNotebooks | None = None
         """Knows the notebooks that pages show."""
         self.outputs = OutputBoard()
-        self.previews = Previews(shell, watch.main, watch.routes)
+        self.trials = Trials(shell, watch.main, watch.routes)
 
     @property
     def inbox(self) -> Inbox | None:
@@ -186,6 +185,7 @@ class UserKernel:
         api.on("tool_result", self._end_call)
 
     def _configure(self, ctx: Context) -> None:
+        self._cwd = ctx.cwd
         self._settings = load_settings(ctx.cwd, agent_directory(), trusted=ctx.is_project_trusted()).settings
         self.steps.settings = self._settings.notebook
         self.steps.open_book(ctx.session, agent_directory())
@@ -211,7 +211,7 @@ class UserKernel:
         answer: JsonObject = {}
         details: object = event.details
         if event.tool_name != "python":
-            said = _said(*await in_thread(lambda _: self.steps.end(event.tool_call_id)))
+            said = _said(*(await in_thread(lambda _: self.steps.end(event.tool_call_id)))[:2])
             if said and (details is None or isinstance(details, dict)):
                 answer["details"] = {**cast("JsonObject", details or {}), **said}
         if warning := await self._overwritten(event.tool_call_id, ctx):
@@ -237,18 +237,96 @@ class UserKernel:
     async def _run(
         self, arguments: PythonArguments, context: ToolContext, job: Running, *, limited: bool
     ) -> ToolOutput:
-        loop = asyncio.get_running_loop()
-        changed = asyncio.Event()
+        outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
+        preview: Collection[str] | None = None
+        if context.gate is not None:
+            trial = await self._tried(arguments, context, context.gate, outputs, limited=limited)
+            if trial.report is not None and trial.ran:
+                self.steps.forget(context.call_id)
+                return await self._of_trial(trial, outputs)
+            preview = trial.names
+            outputs.show("", [])
+        return await self._in_kernel(arguments, context, job, outputs, preview, limited=limited)
 
-        def wake() -> None:
-            loop.call_soon_threadsafe(changed.set)
+    async def _tried(
+        self,
+        arguments: PythonArguments,
+        context: ToolContext,
+        gate: CallGate,
+        outputs: CallOutputs,
+        *,
+        limited: bool,
+    ) -> Trial:
+        """Run code in a copy of the kernel; what it gave counts if it ``ran`` there for good, else it may run here."""
+        code = arguments.code
+        changed = _Signal()
+        seconds = arguments.timeout or self._limit(goes_on=not limited) or _MAX_TRIAL_SECONDS
+        own = dict(self._agents)
+        trial = await self.trials.begin(
+            code, seconds, cwd=self._cwd, readable=gate.readable, own=own, on_text=changed.set
+        )
+        following = asyncio.create_task(trial.follow())
+        reporting = asyncio.create_task(_reported(trial, changed, context, outputs, lambda: _details(code, trial)))
+        try:
+            await asyncio.wait([following], timeout=_LOOKS_SECONDS)
+            if not following.done() and await gate.ask([], outcome=_NO_EFFECT_SO_FAR, trial=following) == "run":
+                return trial
+            await following
+        finally:
+            reporting.cancel()
+            following.cancel()
+            await asyncio.wait([following])
+        effects = trial.effects
+        if await gate.covers(effects) and (trial.holds or not effects):
+            trial.ran = True
+            if effects:
+                await self.run(lambda: self._take_over(trial, context.call_id, code))
+            return trial
+        await gate.ask(effects, outcome=hide_known(lines(trial), labelled_secrets()), holds=trial.holds)
+        return trial
 
+    def _take_over(self, trial: Trial, call: str, code: str) -> None:
+        """Take over what code has made in a copy, as a step that can be taken back; on the main thread."""
+        before = self.names()
+        self.before_code(call, code)
+        try:
+            trial.take_over(self._shell)
+        finally:
+            trial.changed, trial.not_undoable, _ = self.steps.end(call)
+            if not caller.get():
+                self.note_names(before, self.names())
+
+    async def _of_trial(self, trial: Trial, outputs: CallOutputs) -> ToolOutput:
+        """What the model reads of code that ran in a copy."""
+        report = trial.report or Report()
+        details = _details(trial.code, trial)
+        ending = ""
+        if report.dropped:
+            names = ", ".join(report.dropped)
+            ending = (
+                f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept.]"
+            )
+        how: Literal["done", "failed"] = "done" if report.how == "done" else "failed"
+        return await _output(trial, how, ending, details, self._settings, outputs)
+
+    async def _in_kernel(
+        self,
+        arguments: PythonArguments,
+        context: ToolContext,
+        job: Running,
+        outputs: CallOutputs,
+        preview: Collection[str] | None,
+        *,
+        limited: bool,
+    ) -> ToolOutput:
+        """Run code in the kernel, and say what it changed that was not in its preview."""
+        changed = _Signal()
         execution = Execution(
             self._shell,
             arguments.code,
             name=f"agent {next(self._numbers)}",
             routes=self._routes,
-            on_text=wake,
+            on_text=changed.set,
             on_start=lambda execution: self.before_code(context.call_id, execution.code),
             on_end=partial(self._keep, context.call_id, for_agent=not caller.get()),
         )
@@ -257,29 +335,21 @@ class UserKernel:
 
         def details() -> JsonObject:
             ran = {"code": arguments.code, "executionSeconds": round(time.monotonic() - began, 3)}
-            return {**ran, **_said(execution.changed, execution.not_undoable)}
+            unseen = sorted({*execution.changed_names} - {*preview}) if preview is not None else []
+            return {**ran, **_said(execution.changed, execution.not_undoable), **_unseen(unseen)}
 
-        outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
-
-        def shown(text: str) -> ToolOutput:
-            outputs.show(execution.card_text() or text, execution.displays.outputs)
-            cleaned = without_secrets(text, str)
-            return ToolOutput(content=[TextContent(text=cleaned)] if cleaned else [], details=details())
-
-        async def report() -> None:
-            while True:
-                await changed.wait()
-                changed.clear()
-                context.report(shown(execution.text().content))
-                await asyncio.sleep(_REPORT_EVERY)
-
-        context.report(shown("(waits for the cell that runs)" if self._main.busy else ""))
-        reporting = asyncio.create_task(report())
+        if self._main.busy:
+            context.report(text_output("(waits for the cell that runs)", details()))
+        reporting = asyncio.create_task(_reported(execution, changed, context, outputs, details))
         try:
             done = await self._main.do(execution, seconds)
             if done.ended_by == "user" and (goes_on := job()) is not None:
                 goes_on.by_user = True
-            return await _output(execution, done, seconds, details(), self._settings, outputs)
+            how, ending = _ended(execution, done, seconds)
+            found = details()
+            if execution.how == "interrupted":
+                found["interrupted"] = _why(done, seconds)
+            return await _output(execution, how, ending, found, self._settings, outputs)
         except asyncio.CancelledError:
             if not execution.begun:
                 raise
@@ -298,8 +368,6 @@ class UserKernel:
 
     def _describe(self, default: CallDescription, arguments: PythonArguments) -> CallDescription:
         others = {name: value for name, value in default.details.items() if name != "code"}
-        notebook = self._settings.notebook
-        dry_run = partial(self.previews.of, arguments.code, notebook.preview_seconds) if notebook.preview else None
         return replace(
             default,
             summary="",
@@ -307,33 +375,21 @@ class UserKernel:
             text="",
             details=others,
             announces_start=True,
-            approval=lambda: replace(self.approval(arguments.code), dry_run=dry_run),
+            tries=self._settings.notebook.preview,
+            approval=lambda: self.approval(arguments.code),
         )
 
     def approval(self, code: str) -> Approval:
-        """Make the question before code: what it does to the user's variables, and whether it need be asked at all."""
-        found = touched(code, self._users(), self._shell.transform_cell)
-        outlook = self.steps.outlook(code, self._touched_by(code))
-        unable, large = outlook.unable, outlook.large
-        taken_back = not unable and not found.perhaps_any and (self._settings.notebook.undo or found.warning() is None)
-        if looks := self.only_looks(code):
-            self._looks.add(code)
+        """Make the question before code, with what of its changes could not be undone."""
+        outlook = self.steps.outlook(code, ())
+        large = outlook.large
         return Approval(
             "Run this code in your kernel?",
             code,
-            rule=_RULE if taken_back and stays_inside(code, self._shell.user_ns, self._shell.transform_cell) else None,
-            warning="\n".join(filter(None, (found.warning(), unable))) or None,
+            warning=outlook.unable or None,
             language="python",
-            names=[*found.deleted, *found.overwritten, *found.changed],
-            means="Python",
-            scopes=("answer", "session"),
-            looks_at=() if looks else None,
             also={f"keep {large} for undo": partial(self.steps.keep_large, code)} if large else {},
         )
-
-    def only_looks(self, code: str) -> bool:
-        """Return whether code does nothing but look at variables, for all that is known now."""
-        return only_looks(code, self._shell.user_ns, self._shell.transform_cell)
 
     def before_code(self, call: str, code: str) -> None:
         """Remember what code can change, right before it runs.
@@ -341,26 +397,12 @@ class UserKernel:
         Args:
             call: The id of its call.
             code: The code.
-
-        Raises:
-            ToolError: It need not be asked about when it was looked at, and has to be by now.
         """
-        if code in self._looks:
-            self._looks.discard(code)
-            if not self.only_looks(code):  # what ran meanwhile has made something else of a name
-                raise ToolError("What this code looks at has changed since it was checked. Nothing ran; call it again.")
-        first: list[str] = []
-        with contextlib.suppress(Exception):  # an object of the user's that fails: nothing is known ahead then
-            first = self._touched_by(code)
-        self.steps.begin(call, code, first)
-
-    def _touched_by(self, code: str) -> list[str]:
-        found = touched(code, self._namespace(), self._shell.transform_cell)
-        return [*found.deleted, *found.overwritten, *found.changed]
+        self.steps.begin(call, code, [])
 
     def _keep(self, call: str, execution: Execution, *, for_agent: bool) -> None:
         """Note what the code changed and which names are the agent's; those of another program are not."""
-        execution.changed, execution.not_undoable = self.steps.end(call)
+        execution.changed, execution.not_undoable, execution.changed_names = self.steps.end(call)
         if for_agent:
             self.note_names(execution.before, execution.after)
 
@@ -501,29 +543,80 @@ class _Look(Generic[T]):
             self.error = error
 
 
+class _Signal:
+    """Tells a task of this loop, from any thread, that there is more to read."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event.clear()
+
+
+async def _reported(
+    shown: Shown, changed: _Signal, context: ToolContext, outputs: CallOutputs, details: Callable[[], JsonObject]
+) -> None:
+    """Report what code has shown so far, as it grows."""
+
+    def report() -> None:
+        text = shown.text().content
+        outputs.show(shown.card_text() or text, shown.displays.outputs)
+        cleaned = without_secrets(text, str)
+        context.report(ToolOutput(content=[TextContent(text=cleaned)] if cleaned else [], details=details()))
+
+    report()
+    while True:
+        await changed.wait()
+        report()
+        await asyncio.sleep(_REPORT_EVERY)
+
+
+def _details(code: str, trial: Trial) -> JsonObject:
+    ran = {"code": code, "executionSeconds": round(trial.seconds, 3), "ran": "copy"}
+    return {**ran, **_said(trial.changed, trial.not_undoable)}
+
+
+def _unseen(names: Sequence[str]) -> JsonObject:
+    """What the details say of variables that changed although the preview had not named them."""
+    if not names:
+        return {}
+    return {"notInPreview": f"{', '.join(names)} changed too, which the preview had not named."}
+
+
+def _why(job: Job, seconds: float | None) -> str:
+    return f"after {seconds:g} seconds" if job.ended_by == "time" and seconds else "by the user"
+
+
+def _ended(execution: Execution, job: Job, seconds: float | None) -> tuple[Literal["done", "failed"], str]:
+    """How code in the kernel ended, and a sentence on that."""
+    if execution.how == "interrupted":
+        return "failed", f"The code was interrupted {_why(job, seconds)}."
+    if execution.how == "done" and job.ended_by == "time":
+        return "done", f"[It was interrupted after {seconds:g} seconds, but went on to its end.]"
+    return ("done" if execution.how == "done" else "failed"), ""
+
+
 async def _output(
-    execution: Execution,
-    job: Job,
-    seconds: float | None,
+    shown: Shown,
+    how: Literal["done", "failed"],
+    ending: str,
     details: JsonObject,
     settings: Settings,
     outputs: CallOutputs,
 ) -> ToolOutput:
     """What the model reads; a failure is raised as ``ToolError``, with the images that there are."""
-    displays = execution.displays
+    displays = shown.displays
     parts, images = await told(
-        execution.tail, execution.text(), displays, outputs.place, details, resize=settings.images.auto_resize
+        shown.tail, shown.text(), displays, outputs.place, details, resize=settings.images.auto_resize
     )
-    ending = ""
-    if execution.how == "interrupted":
-        why = f"after {seconds:g} seconds" if job.ended_by == "time" and seconds else "by the user"
-        ending = f"The code was interrupted {why}."
-        details = {**details, "interrupted": why}
-    elif execution.how == "done" and job.ended_by == "time":
-        ending = f"[It was interrupted after {seconds:g} seconds, but went on to its end.]"
-    card = joined(execution.card_text(), displays.left_out(), ending)
+    card = joined(shown.card_text(), displays.left_out(), ending)
     text = joined(*parts, ending)
-    if execution.how == "done":
+    if how == "done":
         text = text if text or images else "(no output)"
         outputs.show(card or "(no output)" if not displays.outputs else card, displays.outputs)
         blocks: list[TextContent | ImageContent] = [TextContent(text=clean_text(text))] if text else []

@@ -239,18 +239,19 @@ class Steps:
         """Take note that a call has not run."""
         self._open.pop(call, None)
 
-    def end(self, call: str) -> tuple[str, str]:
+    def end(self, call: str) -> tuple[str, str, frozenset[str]]:
         """Find what a call changed.
 
         Args:
             call: Its id.
 
         Returns:
-            That as a line, empty if nothing is worth to be said; and why it cannot be taken back, empty if it can.
+            That as a line, empty if nothing is worth to be said; why it cannot be taken back, empty if it can; and the
+            variables among it.
         """
         running = self._open.pop(call, None)
         if running is None:
-            return "", ""
+            return "", "", frozenset()
         problems = [running.problem] if running.problem else []
         step = Step(call, running.run, book=running.book, cells=CellsChange(running.cells) if running.cells else None)
         if running.variables is not None:
@@ -267,7 +268,7 @@ class Steps:
         if not step.is_empty and (dropped := self._history.add(step, self._room())):
             what = "the oldest step was" if dropped == 1 else f"the {dropped} oldest steps were"
             summary = f"{summary}; {what} dropped" if summary else ""
-        return summary, "; ".join(problems)
+        return summary, "; ".join(problems), step.variables.names if step.variables is not None else frozenset()
 
     def outlook(self, code: str, first: Collection[str]) -> Outlook:
         """Find what could not be taken back if the code ran.

@@ -1,0 +1,368 @@
+"""What a copy of the kernel does with code of the agent's: runs it, sends what it shows, and finds its effects.
+
+All of this happens in the copy, which is confined before it begins (`indus_nb.preview`).
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import builtins
+import contextlib
+import errno
+import getpass
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Coroutine, Iterator, Mapping
+from types import FunctionType
+from typing import Any, NoReturn
+
+from indus_nb import textcut
+from indus_nb.effects import Effect
+from indus_nb.notebook.kernel.databases import Databases
+from indus_nb.notebook.kernel.definitions import definitions
+from indus_nb.notebook.kernel.execution import Execution, Routes
+from indus_nb.notebook.kernel.inert import inert
+from indus_nb.notebook.kernel.main_thread import Job
+from indus_nb.notebook.kernel.outputs import sent
+from indus_nb.preview import Report, Send, Stop
+from indus_nb.preview.values import dumped, is_of_environment
+from indus_nb.preview.watching import set_by_imports
+from indus_nb.preview.world import World
+from indus_nb.redaction import labelled_secrets
+from indus_nb.undo import Budget, Change, Checkpoint, take
+from indus_nb.undo.reach import names_in_source
+
+RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
+"""What generators of random numbers are called among the values of variables, none of which has a blank in its name."""
+_BUDGET = (2.0, 512 << 20)
+_REFUSED_BY_SQLITE = (8, 10, 14)
+"""SQLITE_READONLY, SQLITE_IOERR, SQLITE_CANTOPEN."""
+_REFUSED = (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.EMFILE, errno.ENOSYS)
+_MAX_LINE_CHARACTERS = 160
+_CHUNK = 1 << 20
+
+
+class Task:
+    """The code, and what it is done with."""
+
+    def __init__(self, shell: Any, routes: Routes, code: str, own: Mapping[str, int]) -> None:
+        """Plan it, before the fork.
+
+        Args:
+            shell: The IPython shell.
+            routes: Where prints and displays go.
+            code: The code.
+            own: Variables of the agent's own, with the ids of their values.
+        """
+        self._shell = shell
+        self._routes = routes
+        self._code = code
+        self._own = own
+        self._run: _Run | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._world: World | None = None
+        self._environment: dict[str, str] = {}
+        self._databases: Databases | None = None
+        self._found: tuple[Change, list[Effect]] | None = None
+        self._send: Send = _nothing
+
+    def run(self, stop: Stop, send: Send) -> None:
+        """Run it, with what leads out of the kernel replaced."""
+        self._send, self._stop = send, stop
+        _hide_keys()
+        _detach(self._shell, stop)
+        _settle()
+        self._import()
+        asyncio.new_event_loop().run_until_complete(self._whole())
+
+    def _import(self) -> None:
+        """Import what the code will: what installed modules do when they are imported is no effect of the code's."""
+        try:
+            tree = ast.parse(self._shell.transform_cell(self._code))
+        except Exception:  # noqa: BLE001 - then nothing of it will run
+            return
+        for node in ast.walk(tree):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+            for name in names:
+                if is_of_environment(name):
+                    with contextlib.suppress(Exception, SystemExit):
+                        importlib.import_module(name)
+
+    async def _whole(self) -> None:
+        self._run = _Run(
+            self._shell,
+            self._code,
+            send=self._send,
+            name="trial",
+            routes=self._routes,
+            on_text=_nothing,
+            on_start=self._remember,
+            on_end=self._compare,
+        )
+        job = Job(self._run, None)
+        job.run(_begin, _nothing, lambda: False)
+        await job.done
+
+    def _remember(self, execution: Execution) -> None:
+        shell = self._shell
+        reached = names_in_source(execution.code, shell.transform_cell)
+        names = shell.user_ns.keys() if reached.everything else reached.names
+        self._databases = Databases(shell.user_ns, names, self._stop)
+        self._world = World(lambda: _shell_state(shell))
+        self._checkpoint = take(shell.user_ns, execution.code, Budget(*_BUDGET), transform=shell.transform_cell)
+        self._environment = dict(os.environ)
+
+    def _compare(self, _: Execution) -> None:
+        """Find what differs, when the code has ended."""
+        if self._checkpoint is not None and self._world is not None and self._databases is not None:
+            around = [*self._world.changes(), *self._databases.changes()]
+            self._found = self._checkpoint.close(), around
+
+    def report(self) -> Report:
+        """Return what came of it; of code that was stopped, what it had changed by then."""
+        report, run = Report(), self._run
+        if run is None or self._checkpoint is None:
+            if run is not None and run.error is not None:  # it could not be compiled: nothing ran
+                report.how, report.why = _ended_by(run.error)
+            else:
+                report.effects.append(Effect("unknown", "", "could not be followed"))
+            return report
+        if run.error is not None:
+            report.how, report.why = _ended_by(run.error)
+        report.effects += run.effects
+        try:
+            change, around = self._found or (self._checkpoint.close(), [])
+            report.outcome = change.outcome
+            report.effects += around
+            self._describe(report, change)
+        except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
+            report.effects.append(Effect("unknown", "", f"could not be followed ({type(error).__name__})"))
+        return report
+
+    def _describe(self, report: Report, change: Change) -> None:
+        found, space = change.found, self._shell.user_ns
+        report.effects += [
+            Effect("unknown", name, f"reaches {name} ({why}), whose changes cannot be seen")
+            for name, why in sorted(change.left_out.items())
+            if self._databases is None or name not in self._databases.names
+        ]
+        report.effects += [Effect("changes_variable", name, f"deletes {name}") for name in sorted(found.deleted)]
+        report.effects += [
+            Effect("changes_variable", name, f"changes {found.words[name]}") for name in sorted(found.in_place)
+        ]
+        new: dict[str, Any] = {}
+        for name in sorted(found.created | found.rebound):
+            value = space[name]
+            if type(value).__module__.startswith("matplotlib."):
+                if name in found.created:
+                    report.dropped.append(name)  # its figure is shown and closed
+                    continue
+            new[name] = value
+            if name in found.rebound and change.held_before(name) != self._own.get(name, 0):
+                report.effects.append(Effect("changes_variable", name, f"changes {found.words.get(name, name)}"))
+            elif name in found.created and shadowed(name, self._shell):
+                report.effects.append(Effect("changes_variable", name, f"takes the place of {name}"))
+            else:
+                report.effects.append(Effect("new_names", name, f"adds {name}"))
+        draws = self._settings(report, found.settings)
+        if all(effect.kind in ("new_names", "changes_variable", "draws_random") for effect in report.effects):
+            self._send_values(report, new, draws, change)
+
+    def _settings(self, report: Report, names: Any) -> dict[str, Any]:
+        draws: dict[str, Any] = {}
+        for name in names:
+            if name == "random numbers":
+                report.effects.append(Effect("draws_random", "", "draws random numbers"))
+            elif name == "environment variables" and self._is_by_imports():
+                continue
+            else:
+                report.effects.append(Effect("changes_setting", name, f"changes {name}"))
+        if any(effect.kind == "draws_random" for effect in report.effects):
+            import random
+
+            draws[RANDOM] = random.getstate()
+            if (numpy := sys.modules.get("numpy.random")) is not None:
+                draws[NUMPY_RANDOM] = numpy.get_state()
+        return draws
+
+    def _is_by_imports(self) -> bool:
+        now = dict(os.environ)
+        differing = {
+            name for name in now.keys() | self._environment.keys() if now.get(name) != self._environment.get(name)
+        }
+        return differing <= set_by_imports
+
+    def _send_values(self, report: Report, new: dict[str, Any], draws: dict[str, Any], change: Change) -> None:
+        functions = definitions(self._shell.transform_cell(self._code))
+        able = {name: value for name, value in new.items() if type(value) is not FunctionType or name in functions}
+        data, refused = dumped(able | draws, change.known)
+        refused |= dict.fromkeys(new.keys() - able.keys(), "a function that cannot be made again")
+        report.kept = sorted(new.keys() - refused.keys())
+        report.effects = [
+            Effect(each.kind, each.what, f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")
+            if each.what in refused
+            else each
+            for each in report.effects
+        ]
+        self._send({"values": report.kept}, data)
+
+
+class _Run(Execution):
+    """A run of code of which all is sent.
+
+    Attributes:
+        effects: What it showed that does something in a page.
+        ended: Whether it has ended.
+    """
+
+    def __init__(self, shell: Any, code: str, *, send: Send, **others: Any) -> None:
+        super().__init__(shell, code, **others)
+        self.effects: list[Effect] = []
+        self._send = send
+
+    def add_text(self, text: str, *, on_card: bool = True) -> None:
+        for start in range(0, len(text) if on_card else 0, _CHUNK):
+            self._send({"text": text[start : start + _CHUNK]}, b"")
+
+    def show(
+        self,
+        bundle: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        display_id: str | None = None,
+        *,
+        update: bool = False,
+    ) -> None:
+        value = self.displays.value_of(bundle)
+        harmless = inert(bundle) if not _is_progress(value) else {"text/plain": str(bundle.get("text/plain", ""))}
+        if harmless is None:
+            harmless = {"text/plain": str(bundle.get("text/plain", ""))}
+            what = "a widget" if any("widget" in kind for kind in bundle) else "what runs in the page"
+            self.effects.append(Effect("sends_message", "the page", f"shows {what}"))
+        if value is not None:
+            self.displays.made(harmless, value)
+        display, told = self.displays.prepared(harmless, metadata or {}, display_id)
+        self._send(sent(display, told, str(harmless.get("text/plain", "")), update=update), b"")
+
+    def clear(self, *, waits: bool = False) -> None:
+        self._send({"clear": waits}, b"")
+
+
+def _is_progress(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "tqdm"
+
+
+def _begin(job: Job, whole: Coroutine[Any, Any, None]) -> None:
+    job.interrupts.task = asyncio.get_running_loop().create_task(whole)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """What need not be noticed in a copy."""
+
+
+def shadowed(name: str, shell: Any) -> bool:
+    """Return whether a name is one that Python or the shell has for something."""
+    return hasattr(builtins, name) or name in shell.user_ns_hidden
+
+
+def _hide_keys() -> None:
+    """Put words in the place of the values of variables that hold keys."""
+    for value, label in labelled_secrets().items():
+        for name, held in [*os.environ.items()]:
+            if value in held:
+                os.environ[name] = held.replace(value, label)
+
+
+def _settle() -> None:
+    """Have matplotlib choose its back end as the first figure does, and help print itself."""
+    import pydoc
+
+    pydoc.pager = pydoc.plainpager
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        with contextlib.suppress(Exception):
+            pyplot.get_backend()
+            pyplot.close(pyplot.figure(num="indus_nb"))
+
+
+def _detach(shell: Any, stop: Stop) -> None:
+    """Replace what would speak to the front end, or run programs, by other means than Python's own."""
+
+    def ask(*_: object, **__: object) -> NoReturn:
+        stop(Effect("sends_message", "input", "asks for input"))
+
+    def run_program(command: object, *_: object, **__: object) -> NoReturn:
+        words = str(command)
+        stop(Effect("runs_program", words.split(maxsplit=1)[0] if words.strip() else "", f"runs {words}"))
+
+    def run_script(_: object, line: str, __: object) -> NoReturn:
+        run_program(line)
+
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None:
+        kernel.session.send = _nothing
+        kernel.raw_input = kernel.getpass = ask
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):
+            stream.flush = _nothing
+    builtins.input = getpass.getpass = ask
+    for name in ("system", "system_piped", "system_raw", "getoutput"):
+        setattr(shell, name, run_program)
+    scripts: Any = sys.modules.get("IPython.core.magics.script")
+    if scripts is not None:
+        scripts.ScriptMagics.shebang = run_script
+    logging.raiseExceptions = False  # a handler whose file is not here
+
+
+def _shell_state(shell: Any) -> dict[str, Any]:
+    """What of IPython's shell code can change: magics, formatters, transformers, callbacks, settings."""
+    formatter = shell.display_formatter
+    formatters = [*formatter.formatters.values(), getattr(formatter, "mimebundle_formatter", None)]
+    return {
+        "magics": {
+            kind: {name: id(getattr(magic, "__func__", magic)) for name, magic in held.items()}
+            for kind, held in shell.magics_manager.magics.items()
+        },
+        "how values are displayed": [
+            {name: id(value) for name, value in held.items()}
+            for each in formatters
+            for held in (getattr(each, "type_printers", {}), getattr(each, "deferred_printers", {}))
+            if each is not None
+        ],
+        "which formats are displayed": [getattr(each, "enabled", None) for each in formatters],
+        "what runs around cells": {
+            name: [each for each in held if not isinstance(getattr(each, "__self__", None), Execution)]
+            for name, held in shell.events.callbacks.items()
+        },
+        "how code is read": [*map(id, shell.ast_transformers), *map(id, shell.input_transformers_post)],
+        "the shell's settings": {name: getattr(shell, name) for name in shell.trait_names(config=True)},
+    }
+
+
+def _ended_by(error: BaseException) -> tuple[Any, str]:
+    """How the code ended, and by what."""
+    text = textcut.one_line(str(error), _MAX_LINE_CHARACTERS)
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    for each in _chain(error):
+        if isinstance(each, MemoryError):
+            return "stopped", "needs more memory than a copy of the kernel may have"
+        if isinstance(each, OSError) and each.errno == errno.EBADF:
+            return "stopped", "uses a file or connection that was open before"
+        if isinstance(each, OSError) and each.errno in _REFUSED:
+            return "stopped", f"does what a copy of the kernel may not ({said})"
+        if getattr(each, "sqlite_errorcode", 0) & 0xFF in _REFUSED_BY_SQLITE:
+            return "stopped", f"writes to a database, or uses one that was open before ({said})"
+    if isinstance(error, KeyboardInterrupt | SystemExit | asyncio.CancelledError) or "can't start new thread" in text:
+        return "stopped", f"ends in a copy of the kernel as it may not elsewhere ({said})"
+    return "failed", said
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

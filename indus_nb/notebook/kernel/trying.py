@@ -1,0 +1,334 @@
+"""The agent's code, run in a confined copy of the kernel: what it shows, which effects it has, and the values it makes.
+
+What this module promises: whatever the code is, nothing of it happens in the kernel. The copy is forked on the main
+thread, which is busy for that alone; there the code runs as it would here (`Execution`), and what it changes is found
+by comparing (`undo`, `preview.world`). What the copy sends is shown as far as it does nothing in a page (`inert`); its
+values are data (`preview.values`), and are taken over by `Trial.take_over` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from indus_nb import textcut
+from indus_nb.effects import Effect
+from indus_nb.notebook.kernel.definitions import definitions, maker
+from indus_nb.notebook.kernel.execution import Routes, Shown
+from indus_nb.notebook.kernel.main_thread import Job, MainThread
+from indus_nb.notebook.kernel.outputs import received
+from indus_nb.notebook.kernel.trial import NUMPY_RANDOM, RANDOM, Task, shadowed
+from indus_nb.preview import Copy, Report, obstacle, working_thread
+from indus_nb.preview.values import RefusedValueError, loaded
+from indus_nb.sandbox import landlock
+from indus_nb.sandbox.looks import look_policy
+from indus_nb.sandbox.policy import Guarded, SandboxError
+from indus_nb.tools.tool import ToolError
+from indus_nb.undo.reach import names_in_source
+from indus_nb.wire import JsonObject
+
+_PAUSES = (0.01, 0.025, 0.05, 0.0)
+"""Between looks whether a thread of a library has ended its work, as parts of a second."""
+_FORK_SECONDS = 10.0
+_MAX_LINES = 12
+_MAX_LINE_CHARACTERS = 160
+_MAX_EFFECTS = 5
+_BEGINNING = "Preview \N{EM DASH} not run yet: "
+_CACHES = (".cache/matplotlib", ".config/matplotlib", ".matplotlib", ".cache/fontconfig")
+"""Caches of libraries in the home directory, which are made anew where they cannot be read."""
+
+
+class Trials:
+    """Makes copies of one kernel that run code."""
+
+    def __init__(self, shell: Any, main: MainThread, routes: Routes) -> None:
+        """Begin without any.
+
+        Args:
+            shell: The IPython shell.
+            main: Its main thread.
+            routes: Where prints and displays go.
+        """
+        self._shell = shell
+        self._main = main
+        self._routes = routes
+
+    async def begin(
+        self,
+        code: str,
+        seconds: float,
+        *,
+        cwd: Path,
+        readable: Sequence[Path],
+        own: Mapping[str, int],
+        on_text: Callable[[], None],
+    ) -> Trial:
+        """Fork a copy of the kernel that runs code.
+
+        Called on the agent's loop; if that task is cancelled the copy is ended.
+
+        Args:
+            code: The code, as in a cell.
+            seconds: How long it may run.
+            cwd: The project, which it may read.
+            readable: What else it may read.
+            own: Variables of the agent's own, with the ids of their values.
+            on_text: Called when it shows more: once, until ``text`` is called.
+
+        Returns:
+            The copy at work, or one that never began, with the reason in its report.
+        """
+        if sys.platform != "linux":
+            return Trial.without(code, "this system cannot confine a copy of the kernel")
+        if self._main.busy:
+            return Trial.without(code, "a cell of yours runs")
+        if why := await asyncio.to_thread(obstacle, lambda package: self._uses(code, package)):
+            return Trial.without(code, why)
+        try:
+            rules = await asyncio.to_thread(_rules, cwd, readable)
+        except SandboxError as error:
+            return Trial.without(code, str(error))
+        problem = ""
+        for pause in _PAUSES:
+            copy = await asyncio.to_thread(Copy, seconds, rules)
+            fork = _Fork(Task(self._shell, self._routes, code, own), copy)
+            try:
+                await asyncio.wait_for(self._main.do(fork), _FORK_SECONDS)
+            except TimeoutError:
+                fork.problem = "the kernel is busy"
+            except ToolError as error:
+                fork.problem = str(error)
+            except BaseException:
+                fork.abandon()
+                raise
+            if copy.begun and not fork.problem:
+                return Trial(code, copy, on_text)
+            fork.abandon()
+            problem = fork.problem
+            if not fork.waits_for_thread:
+                break
+            await asyncio.sleep(pause)
+        return Trial.without(code, problem)
+
+    def _uses(self, code: str, package: str) -> bool:
+        reached = names_in_source(code, self._shell.transform_cell)
+        held = dict(self._shell.user_ns)
+        names = held if reached.everything else reached.names & held.keys()
+        return any(package in (_package(held[name]), _package(type(held[name]))) for name in names) or package in code
+
+
+def _package(value: Any) -> str:
+    name = getattr(value, "__module__", None) or getattr(value, "__name__", None)
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
+def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool]]:
+    """What a copy may read, as rules of Landlock; it may write to nothing of it."""
+    home = Path("~").expanduser() if _has_home() else cwd
+    policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)])
+    found = landlock.rules(policy, Guarded(), cwd)
+    return [(path, False) for path, _ in found if not path.startswith("/dev/")]
+
+
+def _has_home() -> bool:
+    try:
+        return bool(Path("~").expanduser())
+    except RuntimeError:
+        return False
+
+
+class _Fork:
+    """The fork, as work for the main thread."""
+
+    def __init__(self, task: Task, copy: Copy) -> None:
+        self.problem = ""
+        self.waits_for_thread = False
+        self._task = task
+        self._copy = copy
+        self._abandoned = False
+
+    def prepare(self) -> bool:
+        return False
+
+    async def run(self, job: Job) -> None:
+        with job.interrupts.postponed():  # else a process could be left of which nobody knows
+            if self._abandoned:
+                return
+            if at_work := working_thread():
+                self.waits_for_thread = True
+                self.problem = f"the thread {textcut.one_line(at_work, 60)} is at work"
+                return
+            try:
+                self._copy.fork(self._task)
+            except OSError as error:
+                self.problem = f"there can be no other process ({error.strerror})"
+
+    def abandon(self) -> None:
+        """Leave nothing of it."""
+        self._abandoned = True
+        self._copy.abandon()
+
+
+class Trial(Shown):
+    """Code in a copy: what it has shown so far, and in the end which effects it has.
+
+    Attributes:
+        code: The code.
+        report: What came of it; ``None`` while it runs.
+        seconds: How long it ran.
+        ran: Whether what it gave there is the result.
+        changed: What was taken over, as a line.
+        not_undoable: Why that cannot be taken back; empty if it can.
+    """
+
+    def __init__(self, code: str, copy: Copy | None, on_text: Callable[[], None]) -> None:
+        """Take what a copy shows.
+
+        Args:
+            code: The code that runs there.
+            copy: The copy, which has begun.
+            on_text: Called when there is more to read: once, until ``text`` is called.
+        """
+        super().__init__(on_text)
+        self.report: Report | None = None
+        self.code = code
+        self.seconds = 0.0
+        self.ran = False
+        self.changed = ""
+        self.not_undoable = ""
+        self._copy = copy
+        self._values = b""
+
+    @classmethod
+    def without(cls, code: str, why: str) -> Trial:
+        """Return a trial that could not be made.
+
+        Args:
+            code: The code.
+            why: The reason, in a few words.
+        """
+        trial = cls(code, None, lambda: None)
+        trial.report = Report("none", why)
+        return trial
+
+    async def follow(self) -> None:
+        """Take what the copy shows until it ends; if this is cancelled the copy is ended."""
+        if self._copy is None:
+            return
+        began = time.monotonic()
+        report = await self._copy.follow(self._on_frame)
+        self.seconds = time.monotonic() - began
+        self.report = report
+
+    def _on_frame(self, data: JsonObject, blob: bytes) -> None:
+        if "text" in data:
+            self.add_text(str(data["text"]))
+        elif "clear" in data:
+            self.clear(waits=bool(data["clear"]))
+        elif "values" in data:
+            self._values = blob
+        elif "display" in data:
+            display, told, shown = received(data)
+            self.add_display(display, told, shown, update=bool(data.get("update")))
+
+    @property
+    def effects(self) -> list[Effect]:
+        """What the code does beside showing something."""
+        report = self.report
+        if report is None:
+            return []
+        if report.how == "none":
+            return [Effect("unknown", "", f"could not be tried in a copy of the kernel: {report.why}")]
+        if report.how == "stopped" and not report.effects:
+            return [Effect("unknown", "", report.why)]
+        return report.effects
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that it is known to add or change."""
+        kinds = ("new_names", "changes_variable", "unknown")
+        dropped = self.report.dropped if self.report is not None else ()
+        return frozenset((*dropped, *(effect.what for effect in self.effects if effect.kind in kinds)))
+
+    @property
+    def holds(self) -> bool:
+        """Whether all that it does is to make values, which can be taken over without running anything."""
+        report = self.report
+        if report is None or report.how not in ("done", "failed"):
+            return False
+        kinds = {effect.kind for effect in report.effects}
+        named = {effect.what for effect in report.effects if effect.kind in ("new_names", "changes_variable")}
+        return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
+
+    def take_over(self, shell: Any) -> None:
+        """Give the variables of the kernel the values that the code has made; called on the main thread.
+
+        Args:
+            shell: The IPython shell.
+
+        Raises:
+            ToolError: They are not what was asked about, or cannot be read; nothing was changed.
+        """
+        space = cast("dict[str, Any]", shell.user_ns)
+        asked = {effect.what: effect.kind for effect in self.effects}
+        source = shell.transform_cell(self.code)
+        file = shell.compile.cache(source, "agent", raw_code=self.code)
+        functions = {name: maker(node, file, space) for name, node in definitions(source).items()}
+        try:
+            values = loaded(self._values, space, functions)
+        except RefusedValueError as error:
+            raise ToolError(f"Nothing was kept: {error}. Run it again.") from error
+        draws = {name: values.pop(name) for name in (RANDOM, NUMPY_RANDOM) if name in values}
+        for name in values:
+            kind = asked.get(name)
+            if kind != "changes_variable" and (name in space or shadowed(name, shell) or kind != "new_names"):
+                known = kind == "new_names" and name in space
+                if not known:
+                    raise ToolError(f"Nothing was kept: {name} is not what was found before. Run it again.")
+        if draws and not any(kind == "draws_random" for kind in asked.values()):
+            raise ToolError("Nothing was kept: random numbers are not what was found before. Run it again.")
+        space.update(values)
+        _put_random(draws)
+
+
+def _put_random(draws: Mapping[str, Any]) -> None:
+    if RANDOM in draws:
+        import random
+
+        random.setstate(draws[RANDOM])
+    numpy: Any = sys.modules.get("numpy.random")
+    if NUMPY_RANDOM in draws and numpy is not None:
+        numpy.set_state(draws[NUMPY_RANDOM])
+
+
+def lines(trial: Trial) -> str:
+    """Return what a trial found as the user reads it before a question: what it changes and shows, and how it ended."""
+    report = trial.report or Report()
+    if report.how == "none":
+        return f"No preview: {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}."
+    parts = [textcut.one_line(report.outcome, 2 * _MAX_LINE_CHARACTERS)] if report.outcome else []
+    parts += [
+        textcut.one_line(effect.words, _MAX_LINE_CHARACTERS)
+        for effect in report.effects
+        if effect.kind not in ("new_names", "changes_variable") and effect.words != report.why
+    ][:_MAX_EFFECTS]
+    titles = trial.displays.titles
+    parts += [
+        f"shows a {title}" if titles.count(title) == 1 else f"shows {titles.count(title)} × {title}"
+        for title in dict.fromkeys(titles)
+    ]
+    if report.how != "done":
+        verb = "stopped at:" if report.how == "stopped" else "raises"
+        parts.append(f"{verb} {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}")
+    text = "\n".join(line for line in trial.card_text().split("\n") if not line.startswith("\N{DOWNWARDS ARROW} "))
+    printed = textcut.middle_lines(text.strip("\n"), _MAX_LINES, "… {left} lines …").split("\n")
+    printed = [textcut.head(line.rstrip(), _MAX_LINE_CHARACTERS) for line in printed]
+    if len(printed) > 1:
+        return "\n".join([f"{_BEGINNING}{'; '.join([*parts, 'prints:'])}", *(f"    {line}" for line in printed)])
+    if printed[0].strip():
+        parts.append(f"prints {printed[0].strip()}")
+    return f"{_BEGINNING}{'; '.join(parts) or 'prints nothing'}"
