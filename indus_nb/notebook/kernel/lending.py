@@ -30,8 +30,7 @@ class Lent:
     def outlook(self, code: str) -> JsonObject:
         """Say what the user is asked before code."""
         asked = self._kernel.approval(code)
-        looks = asked.looks_at is not None
-        return {"warning": asked.warning, "names": [*asked.names], "rule": asked.rule, "looks": looks}
+        return {"warning": asked.warning, "names": [*asked.names]}
 
     def begin(self, call: str, run: str, code: str) -> None:
         """Remember what code can change, right before it runs.

@@ -29,7 +29,6 @@ from indus_nb.notebook.kernel.arguments import PythonArguments, VariablesArgumen
 from indus_nb.notebook.kernel.effects import touched
 from indus_nb.notebook.kernel.execution import Execution
 from indus_nb.notebook.kernel.harmless import only_looks
-from indus_nb.notebook.kernel.inside import stays_inside
 from indus_nb.notebook.kernel.long_code import LongCode, Running
 from indus_nb.notebook.kernel.main_thread import Job
 from indus_nb.notebook.kernel.outputs import CallOutputs, OutputBoard
@@ -49,7 +48,6 @@ from indus_nb.wire import JsonObject, clean_text
 
 T = TypeVar("T")
 _REPORT_EVERY = 0.1
-_RULE = "python: what stays in the kernel and can be undone"
 _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 
 _NAME = re.compile(r"\b[^\W\d]\w*")
@@ -80,7 +78,6 @@ class UserKernel:
         self._routes = watch.routes
         self._journal = watch.journal
         self._agents: dict[str, int] = {}
-        self._looks: set[str] = set()
         """Code that was found to do nothing but look, so that perhaps nobody was asked."""
         self._numbers = count(1)
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
@@ -298,8 +295,6 @@ class UserKernel:
 
     def _describe(self, default: CallDescription, arguments: PythonArguments) -> CallDescription:
         others = {name: value for name, value in default.details.items() if name != "code"}
-        notebook = self._settings.notebook
-        dry_run = partial(self.previews.of, arguments.code, notebook.preview_seconds) if notebook.preview else None
         return replace(
             default,
             summary="",
@@ -307,7 +302,7 @@ class UserKernel:
             text="",
             details=others,
             announces_start=True,
-            approval=lambda: replace(self.approval(arguments.code), dry_run=dry_run),
+            approval=partial(self.approval, arguments.code),
         )
 
     def approval(self, code: str) -> Approval:
@@ -315,19 +310,12 @@ class UserKernel:
         found = touched(code, self._users(), self._shell.transform_cell)
         outlook = self.steps.outlook(code, self._touched_by(code))
         unable, large = outlook.unable, outlook.large
-        taken_back = not unable and not found.perhaps_any and (self._settings.notebook.undo or found.warning() is None)
-        if looks := self.only_looks(code):
-            self._looks.add(code)
         return Approval(
             "Run this code in your kernel?",
             code,
-            rule=_RULE if taken_back and stays_inside(code, self._shell.user_ns, self._shell.transform_cell) else None,
             warning="\n".join(filter(None, (found.warning(), unable))) or None,
             language="python",
             names=[*found.deleted, *found.overwritten, *found.changed],
-            means="Python",
-            scopes=("answer", "session"),
-            looks_at=() if looks else None,
             also={f"keep {large} for undo": partial(self.steps.keep_large, code)} if large else {},
         )
 
@@ -345,10 +333,6 @@ class UserKernel:
         Raises:
             ToolError: It need not be asked about when it was looked at, and has to be by now.
         """
-        if code in self._looks:
-            self._looks.discard(code)
-            if not self.only_looks(code):  # what ran meanwhile has made something else of a name
-                raise ToolError("What this code looks at has changed since it was checked. Nothing ran; call it again.")
         first: list[str] = []
         with contextlib.suppress(Exception):  # an object of the user's that fails: nothing is known ahead then
             first = self._touched_by(code)
