@@ -172,8 +172,8 @@ def _approval(described: CallDescription, name: str, arguments: JsonObject) -> A
     try:
         asked = cast("object", described.approval())
     except Exception:  # noqa: BLE001 - tools come from extensions
-        return replace(approval_by_arguments(name, arguments), effects=())
-    return asked if isinstance(asked, Approval) else approval_by_arguments(name, arguments)
+        asked = None
+    return asked if isinstance(asked, Approval) else replace(approval_by_arguments(name, arguments), effects=())
 
 
 def by_arguments(
