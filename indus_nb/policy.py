@@ -45,7 +45,16 @@ def decision(kind: EffectKind, mode: ApproveMode, chosen: Mapping[EffectKind, De
 
 
 def denied(effects: Iterable[Effect], mode: ApproveMode, chosen: Mapping[EffectKind, Decision]) -> str | None:
-    """Return why a call with these effects must not run, for the model; ``None`` where none of them is denied."""
+    """Find out why a call with these effects must not run.
+
+    Args:
+        effects: The effects.
+        mode: Which calls the user is asked about.
+        chosen: The setting ``effects``.
+
+    Returns:
+        Sentences for the model; ``None`` where no effect is denied.
+    """
     found = [effect for effect in effects if decision(effect.kind, mode, chosen) == "deny"]
     if not found:
         return None
@@ -58,7 +67,14 @@ def denied(effects: Iterable[Effect], mode: ApproveMode, chosen: Mapping[EffectK
 
 
 def stricter(wanted: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return those decisions that are stricter than the user's own; where he has none of his own, than to allow.
+    """Choose those decisions that are stricter than the user's own.
+
+    Args:
+        wanted: What a project sets, by kind.
+        own: What the user sets; where that is nothing, all but to allow is stricter.
+
+    Returns:
+        What counts of the project's.
 
     >>> stricter({"deletes": "deny", "new_names": "allow", "unknown": "ask"}, {"unknown": "deny"})
     {'deletes': 'deny'}

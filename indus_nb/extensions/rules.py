@@ -46,24 +46,30 @@ class Rule:
 
 
 def covered(effects: Iterable[Effect], rules: Collection[str], cwd: Path, private: Sequence[Path] = ()) -> bool:
-    """Return whether rules cover all of these effects; looks at files.
+    """Find out whether rules cover all of these effects; looks at files.
 
     Args:
         effects: The effects.
         rules: The rules.
         cwd: The session's working directory.
         private: Directories of which no rule covers anything.
+
+    Returns:
+        Whether they do.
     """
     return all(any(rule.text in rules for rule in _rules(effect, cwd, private)) for effect in effects)
 
 
 def offered(effects: Iterable[Effect], cwd: Path, private: Sequence[Path] = ()) -> Sequence[Rule]:
-    """Return the rules that together cover all of these effects, none where one cannot be covered; looks at files.
+    """Find the rules that would cover all of these effects; looks at files.
 
     Args:
         effects: The effects.
         cwd: The session's working directory.
         private: Directories of which no rule covers anything.
+
+    Returns:
+        The rules, none where an effect cannot be covered by any.
     """
     found: dict[str, Rule] = {}
     for effect in sorted(effects, key=lambda effect: len(effect.what), reverse=True):  # a file before its directory

@@ -65,13 +65,16 @@ def file_notes(target: Target, given: str, cwd: Path) -> str | None:
 
 
 def may_be_written_unasked(target: Target, here: Path) -> bool:
-    """Return whether a rule may cover writing there: to a plain file or directory of the project's own.
+    """Find out whether a rule may cover writing there: to a plain file or directory of the project's own.
 
     It may not where what is written may run, configure what runs, be a key, or take the place of an open notebook.
 
     Args:
         target: The file or directory, which need not exist.
         here: The real path of the session's working directory.
+
+    Returns:
+        Whether it may.
     """
     if target.path == here or not target.path.is_relative_to(here) or target.path.suffix.casefold() == ".ipynb":
         return False
