@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Choice:
         kind: Whether it allows this.
         label: What a button says; by default the option.
         digit: The key that gives it; by default 1 for the first yes of a question, 2 for the first that allows more, 3
-            for the first no. No key of a question gives what the same key does not give in another one.
+            for the first no. What a digit up to 7 means is the same in every question.
     """
 
     option: str
@@ -67,15 +68,16 @@ class Question:
 
     @property
     def keys(self) -> list[str]:
-        """The key of each answer, empty where it has none.
+        """The key of each answer.
 
         >>> Question("Run this?", [Choice("Yes", "yes"), Choice("No", "no"), Choice("Wait", "no", digit=WAIT)]).keys
         ['1', '3', '4']
         """
         found: list[str] = []
+        others = itertools.count(YES_AND_MORE + 1)
         for choice in self.choices:
             key = str(choice.digit or _USUAL[choice.kind])
-            found.append("" if key in found else key)
+            found.append(str(next(others)) if key in found else key)
         return found
 
     def text(self) -> str:

@@ -30,7 +30,7 @@ from indus_nb.session.dialogs import (
     Ui,
     UiFrame,
 )
-from indus_nb.session.questions import Question
+from indus_nb.session.questions import Choice, Question
 from indus_nb.terminal import read_through
 from indus_nb.textcut import middle_lines
 
@@ -204,9 +204,8 @@ def _decide(question: Question) -> tuple[str | None, str]:
     if shown is None:
         return None, ""
     choices = question.choices
-    labels = [f"{'Yes, ' if choice.kind == 'again' else ''}{choice.label or choice.option}" for choice in choices]
-    by_key = {key: choice.option for key, choice in zip(question.keys, choices, strict=True) if key}
-    listed = "\n".join(f"  {key or ' '}  {_one_line(label)}" for key, label in zip(question.keys, labels, strict=True))
+    by_key = dict(sorted(zip(question.keys, choices, strict=True), key=lambda answer: int(answer[0])))
+    listed = "\n".join(f"  {key}  {_one_line(_label(choice))}" for key, choice in by_key.items())
     refusal = next((choice.option for choice in choices if choice.kind == "no"), None)
     keys = f"{', '.join(by_key)}, y, n{', n and why' if question.takes_reason else ''}"
     prompt = f"{shown}\n{listed}\n\n{keys}, or nothing to dismiss: "
@@ -216,12 +215,16 @@ def _decide(question: Question) -> tuple[str | None, str]:
         if not typed:
             return None, ""
         if typed in by_key:
-            return by_key[typed], ""
+            return by_key[typed].option, ""
         if typed.lower() in ("y", "yes") and choices[0].kind == "yes":
             return choices[0].option, ""
         if word.lower().rstrip(",:") in ("n", "no") and refusal is not None:
             return refusal, reason.strip()
         prompt = f"{typed!r} is none of {keys}. Which one, or nothing to dismiss: "
+
+
+def _label(choice: Choice) -> str:
+    return f"{'Yes, ' if choice.kind == 'again' else ''}{choice.label or choice.option}"
 
 
 def _one_line(text: str) -> str:

@@ -363,7 +363,7 @@ class ShownChoice(TypedDict):
     label: str
     kind: ChoiceKind
     key: str
-    """The digit that gives it, the same in every question; empty where none does."""
+    """The digit that gives it, the same in every question."""
 
 
 class DialogLayout(TypedDict):

@@ -592,7 +592,7 @@ export interface ShownChoice {
   value: string;
   label: string;
   kind: "yes" | "again" | "no";
-  /** The digit that gives it, the same in every question; empty where none does. */
+  /** The digit that gives it, the same in every question. */
   key: string;
 }
 
