@@ -208,17 +208,17 @@ def test_nobody_else_may_look_into_what_is_made(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("content", ["rubbish", '{"PLACE": "bash: touch made"}', "world-writable"])
+@pytest.mark.parametrize("content", ["rubbish", '{"PLACE": "writes_file: any"}', "world-writable"])
 def test_rules_that_cannot_be_used_are_told_and_do_not_count(
     tmp_path: Path, messages_api: MessagesApi, content: str
 ) -> None:
     rules = tmp_path / "agent" / "approved.json"
     rules.parent.mkdir()
-    valid = json.dumps({str(tmp_path): ["bash: touch made"]})
+    valid = json.dumps({str(tmp_path): [f"writes_file: {tmp_path}/made"]})
     rules.write_text(valid if content == "world-writable" else content.replace("PLACE", str(tmp_path)))
     rules.chmod(0o666 if content == "world-writable" else 0o600)
     before = rules.read_bytes()
-    messages_api.add(Reply(ToolUse("bash", {"command": "touch made"})), Reply("Done."))
+    messages_api.add(Reply(ToolUse("write", {"path": "made", "content": ""})), Reply("Done."))
     more = {"ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "sk-test"}
     arguments = ("--model", "claude-haiku-4-5", "--no-session", "--approve", "writes")
     with RpcProcess(*arguments, home=tmp_path, more=more) as process:
@@ -235,7 +235,7 @@ def test_rules_that_cannot_be_used_are_told_and_do_not_count(
 
 
 def test_a_rule_that_is_kept_is_nobody_elses_to_change(tmp_path: Path, messages_api: MessagesApi) -> None:
-    messages_api.add(Reply(ToolUse("bash", {"command": "touch made"})), Reply("Done."))
+    messages_api.add(Reply(ToolUse("write", {"path": "made", "content": ""})), Reply("Done."))
     more = {"ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "sk-test"}
     arguments = ("--model", "claude-haiku-4-5", "--no-session", "--approve", "writes")
     with RpcProcess(*arguments, home=tmp_path, more=more) as process:

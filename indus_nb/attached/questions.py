@@ -44,14 +44,12 @@ def by_extension(code: str, said: JsonObject, where: str) -> Approval:
         The question.
     """
     names: Any = said.get("names")
-    rule, warning = said.get("rule"), said.get("warning")
+    warning = said.get("warning")
     return _approval(
         code,
         where,
         warning=warning if isinstance(warning, str) else None,
         names=[str(name) for name in cast("list[object]", names)] if isinstance(names, list) else [],
-        rule=rule if isinstance(rule, str) else None,
-        looks=said.get("looks") is True,
     )
 
 
@@ -69,20 +67,8 @@ def unknown(code: str, where: str, problem: str | None) -> Approval:
     return _approval(code, where, warning=problem, names=[])
 
 
-def _approval(
-    code: str, where: str, *, warning: str | None, names: list[str], rule: str | None = None, looks: bool = False
-) -> Approval:
-    return Approval(
-        f"Run this code in the kernel of {where}?",
-        code,
-        rule=rule,
-        warning=warning,
-        language="python",
-        names=names,
-        means="Python",
-        scopes=("answer", "session"),
-        looks_at=() if looks else None,
-    )
+def _approval(code: str, where: str, *, warning: str | None, names: list[str]) -> Approval:
+    return Approval(f"Run this code in the kernel of {where}?", code, warning=warning, language="python", names=names)
 
 
 def _stand_in(name: str, kind: str) -> object:

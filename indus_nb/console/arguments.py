@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from indus_nb.errors import UsageError
+from indus_nb.policy import MODES
 from indus_nb.version import __version__
 
 VERSION_AS = "INDUS_NB_VERSION_AS"
@@ -52,7 +53,7 @@ def _check_approve(arguments: Sequence[str]) -> None:
     for argument, following in zip(options, [*options[1:], "--"], strict=True):
         if argument == "--approve" and following.startswith("-"):
             raise UsageError(
-                "--approve needs a value: never, writes or always, the tool calls to ask about. "
+                "--approve needs a value: never, effects, writes or always, the tool calls to ask about. "
                 "What pi means by --approve alone, to use what the project brings, is --trust here."
             )
 
@@ -118,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     agent.add_argument(
         "-xt", "--exclude-tools", metavar="A,B", action="append", default=[], help="never offer these tools"
     )
-    agent.add_argument("--approve", choices=("never", "writes", "always"), help="which tool calls to ask about first")
+    agent.add_argument("--approve", choices=MODES, help="which tool calls to ask about first")
     agent.add_argument(
         "--sandbox",
         choices=("off", "workspace", "read-only"),

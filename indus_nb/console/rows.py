@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from indus_nb.console.stdio import complain
 from indus_nb.errors import UsageError
 from indus_nb.files import expand_user, read_file, write_atomically
+from indus_nb.policy import MODES
 from indus_nb.terminal import plain
 from indus_nb.wire import JsonObject, dump, from_json
 
@@ -77,9 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("-t", "--tools", metavar="A,B", help="the tools that rows may use; by default none")
     model.add_argument(
         "--approve",
-        choices=("never", "writes", "always"),
+        choices=MODES,
         help="which tool calls of rows are refused, for nobody can be asked: those with effects (writes, as usual), "
-        "all (always) or none (never)",
+        "those with other effects than new variables (effects), all (always) or none (never)",
     )
     model.add_argument(
         "--sandbox",
@@ -168,6 +169,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
 
 _REFUSED = {
     "never": "no call is refused (--approve never)",
+    "effects": "calls with effects on what is there are refused, for nobody can be asked (--approve effects)",
     "writes": "calls with effects are refused, for nobody can be asked (--approve writes)",
     "always": "all calls that need an approval are refused, for nobody can be asked (--approve always)",
 }

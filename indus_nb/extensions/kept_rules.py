@@ -10,11 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from indus_nb import textcut
 from indus_nb.files import is_link_of_others, make_private_directory, others_can_write, read_file, write_atomically
 from indus_nb.session.dialogs import Ui
-from indus_nb.tools.previews import is_sound
-from indus_nb.visible import visible
 from indus_nb.wire import load_object
 
 RULES_FILE = "approved.json"
@@ -42,25 +39,16 @@ class KeptRules:
         rules, self.problem = await asyncio.to_thread(self._read)
         if self.problem:
             self._report(self.problem, ui)
-        kept = rules.get(str(directory), ())
-        sound = [rule for rule in kept if is_sound(rule, directory)]
-        if len(sound) < len(kept):
-            others = ", ".join(f"`{textcut.one_line(visible(rule), 60)}`" for rule in kept if rule not in sound)
-            self._report(
-                f"{self._path}: these rules, kept by another version, allow more than they say and do not count: "
-                f"{others}. You may remove them.",
-                ui,
-            )
-        return sound
+        return rules.get(str(directory), ())
 
-    async def add(self, directory: Path, rule: str) -> None:
-        """Keep a rule for ``directory``; where that is not possible it counts for this once.
+    async def add(self, directory: Path, rules: Sequence[str]) -> None:
+        """Keep rules for ``directory``; where that is not possible they count for this once.
 
         Args:
             directory: the session's working directory
-            rule: what to allow there
+            rules: what to allow there
         """
-        await asyncio.to_thread(self._add, str(directory), rule)
+        await asyncio.to_thread(self._add, str(directory), rules)
 
     def _report(self, problem: str, ui: Ui) -> None:
         if problem not in self._reported:
@@ -84,7 +72,7 @@ class KeptRules:
                 return {}, f"{self._path}: `{directory}` must be a list of texts. {advice}"
         return rules, ""
 
-    def _add(self, directory: str, rule: str) -> None:
+    def _add(self, directory: str, new: Sequence[str]) -> None:
         from filelock import FileLock, Timeout  # reading, which every session may do, needs no lock
 
         try:
@@ -94,7 +82,7 @@ class KeptRules:
                 if problem:
                     return
                 rules = {name: [*kept] for name, kept in before.items()}
-                rules[directory] = [*dict.fromkeys([*rules.get(directory, []), rule])]
+                rules[directory] = [*dict.fromkeys([*rules.get(directory, []), *new])]
                 text = json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
                 write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
                 self._path.chmod(0o600)  # whatever it was before

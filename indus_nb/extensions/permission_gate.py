@@ -1,38 +1,44 @@
-"""Asks the user before a tool does something that cannot be undone, or reads what is not of the project.
+"""Decides about the effects of tool calls: allowed by mode, setting or rule, denied by a setting, else asked about.
 
 What this module promises: what the user is shown is all that will be done, with signs that could hide a part of it
 made visible; the file that an allowed call opens is the one that the question named; a rule that the user allowed
-covers nothing that such a question would not have shown; where no user can be asked, or anything fails here, the tool
-does not run. What is asked about a call, and what a rule covers, the tool declares: see
-``indus_nb.tools.description``.
+covers effects of its kind and object only; a call that was only tried never runs unasked where it is not held to what
+the trial showed; where no user can be asked, or anything fails here, the tool does not run. Which effects a call has
+the tool declares (``indus_nb.tools.description``), or finds out by trying it and asks ``CallGate``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, Literal, NoReturn
 
 from indus_nb import textcut
+from indus_nb.effects import Effect
+from indus_nb.extensions import rules
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import ToolCallAnswer, ToolCallEvent
 from indus_nb.extensions.kept_rules import KeptRules
-from indus_nb.session.questions import Choice, Decision, Question
+from indus_nb.policy import decision, denied
+from indus_nb.session import questions
+from indus_nb.session.questions import AGAIN_IN_DIRECTORY, SAVE, WAIT, YES_AND_MORE, Choice, Decision, Question
 from indus_nb.tools import Approval, CallDescription, ToolError
-from indus_nb.tools.description import Target
 from indus_nb.tools.reach import reason_to_ask
 from indus_nb.tools.truncate import kept_outputs
 from indus_nb.vault import PutBackError
-from indus_nb.visible import has_right_to_left, is_plain, visible
+from indus_nb.visible import has_right_to_left, visible
 
 _YES = "Yes, once"
 _SESSION = "Yes, and always in this session: "
 _PROJECT = "Yes, and always in this folder: "
 _NO = "No"
 _SAVE = "No, but save all of it in a file for me to read"
+_WAIT = "Wait for its end"
+_HERE = "Yes, run it here"
 _INSTEAD = {
     False: "Start with --approve never.",
     True: "The user may answer in the notebook that serves (`%agent serve`), or serve with `--approve never`.",
@@ -41,20 +47,19 @@ _INSTEAD = {
 _MAX_QUESTION_CHARACTERS = 100_000
 """A longer one is shown without its middle, and cannot be allowed."""
 _SHOWN_OF_LONG = 3000
-_MAX_TRIED_CHARACTERS = 4000
+_MAX_OUTCOME_CHARACTERS = 4000
 _MAX_LINES_UNCOUNTED = 40
-_MAX_RULE_CHARACTERS = 120
-"""A longer one is not offered: a user would not read it before allowing it for good."""
+_EFFECTS_IN_HEADING = 3
 
 
 def permission_gate(
     agent_dir: Path, open_to: Callable[[], Sequence[Path]] = lambda: ()
 ) -> Callable[[ExtensionApi], None]:
-    """Make an extension that asks as ``SessionSettings.approve`` sets: before tools with effects, or before any.
+    """Make an extension that decides about calls as ``SessionSettings.approve`` and ``effects`` have it.
 
     It must be asked last, when no other handler changes the arguments any more. What was allowed for good is kept as
-    readable rules, such as ``bash: ls …``: for the session in memory, for a directory in ``approved.json`` of the agent
-    directory, never within the project itself. Where no user can be asked the call is rejected.
+    readable rules, such as ``writes_file: /work/out/``: for the session in memory, for a directory in ``approved.json``
+    of the agent directory, never within the project itself. Where no user can be asked the call is rejected.
 
     Args:
         agent_dir: The user's own directory, of which nothing is read unasked.
@@ -67,7 +72,6 @@ def permission_gate(
 
     def setup(api: ExtensionApi) -> None:
         api.on("tool_call", gate.decide)
-        api.on("before_agent_start", gate.begin_answer)
 
     return setup
 
@@ -76,178 +80,251 @@ class _Gate:
     """What was allowed in one session, and the question about what was not."""
 
     def __init__(self, agent_dir: Path, open_to: Callable[[], Sequence[Path]]) -> None:
-        self._agent_dir = agent_dir
+        self._private = [Path(os.path.realpath(agent_dir))]
         self._open_to = open_to
         self._kept = KeptRules(agent_dir)
         self._allowed: set[str] = set()
-        self._in_answer: set[str] = set()
-
-    def begin_answer(self, _event: object, _ctx: Context) -> None:
-        """Forget what was allowed for one answer."""
-        self._in_answer.clear()
 
     async def decide(self, event: ToolCallEvent, ctx: Context) -> ToolCallAnswer | None:
-        """Block the call unless its mode, a rule or the user allows it."""
-        mode, vault = ctx.settings.approve, ctx.settings.vault
-        if mode == "never":
+        """Block the call unless its mode, a rule or the user allows it, or its tool asks about what it does."""
+        if ctx.settings.approve == "never":
             return None
-        mentions = vault.meant(event.input)
+        mentions = ctx.settings.vault.meant(event.input)
+        asks_anyway = ctx.settings.approve == "always" or bool(mentions)
         try:
             # Looked at as it will run: an edit is found only where the file has the value itself.
             described = ctx.describe_call(event.tool_name, ctx.with_secrets(event.tool_name, event.input))
-            if described.is_answer or (mode == "writes" and not (described.has_effects or described.reads or mentions)):
+            if described.is_answer or not (asks_anyway or described.has_effects or described.reads):
+                return None
+            if described.tries and not asks_anyway:
+                event.gate = _CallGate(self, described, event, ctx, await self._rules(ctx))
                 return None
             approval = await self._approval(described, event, ctx)
-            if mode == "writes" and not mentions and approval is not None and await self._only_looks(approval, ctx.cwd):
-                approval = None
         except (ToolError, PutBackError) as error:
             # The tool itself will report what is wrong with the arguments; with a secret nothing runs unasked.
             return ToolCallAnswer(block=True, reason=str(error)) if mentions else None
-        if mentions and approval is not None:  # what a rule covers may not take a secret along unasked
+        try:
+            await self._settle(approval, event, ctx, mentions, asks_anyway=asks_anyway)
+        except ToolError as error:
+            return ToolCallAnswer(block=True, reason=str(error))
+        return None
+
+    async def _settle(
+        self, approval: Approval, event: ToolCallEvent, ctx: Context, mentions: Mapping[str, str], *, asks_anyway: bool
+    ) -> None:
+        """Return if a call whose effects are known before it runs may run; raises ``ToolError`` if not."""
+        vault = ctx.settings.vault
+        if refusal := denied(approval.effects, ctx.settings.approve, ctx.settings.effects):
+            raise ToolError(refusal)
+        if not asks_anyway and await self.allows(approval.effects, ctx):
+            if event.target is not None:
+                event.target = replace(event.target, hides_keys=True)
+            return
+        if mentions:
             warning = " ".join(filter(None, (approval.warning, vault.unseen(event.input)))) or None
             preview = vault.masked(approval.preview, event.input)
-            approval = replace(approval, preview=preview, warning=warning, rule=None, diff=None)
-        if approval is None or await self._is_covered(approval, ctx):
-            return _allow_unasked(event)
-        approval = _without_keys(approval, vault.hide_own)
-        if not ctx.has_ui:
-            reason = f"This call needs the user's approval, and nobody can be asked. {_INSTEAD[bool(event.caller)]}"
-            return ToolCallAnswer(block=True, reason=f"{reason} {self._kept.problem}".rstrip())
-        if event.caller:  # which is not part of any answer of the model's
-            approval = replace(approval, scopes=tuple(scope for scope in approval.scopes if scope != "answer"))
-        refusal = await self._ask(approval, ctx)
-        if refusal is None:
-            vault.release(event.tool_call_id, mentions)
-        return None if refusal is None else ToolCallAnswer(block=True, reason=refusal)
+            approval = replace(approval, preview=preview, warning=warning, diff=None)
+        # What a rule covers may not take a secret along unasked.
+        await self.ask(approval, ctx, by_program=bool(event.caller), holds=not asks_anyway)
+        vault.release(event.tool_call_id, mentions)
 
-    async def _approval(self, described: CallDescription, event: ToolCallEvent, ctx: Context) -> Approval | None:
-        """What is to be asked; ``None`` for what is read unasked."""
+    async def _approval(self, described: CallDescription, event: ToolCallEvent, ctx: Context) -> Approval:
+        """What is to be asked; without effects for what is read unasked."""
         approval = await asyncio.to_thread(described.approval)
         event.target = approval.target
+        if described.has_effects and not approval.effects:
+            return replace(approval, effects=(Effect("unknown", "", "may do anything"),))
         if not described.reads:
             return approval
         reason = await asyncio.to_thread(self._why_ask, described, approval, ctx.cwd)
         if reason is None:
-            return None if ctx.settings.approve == "writes" else approval
-        approval = replace(approval, warning=" ".join(filter(None, (reason, approval.warning))))
-        return replace(approval, rule=None) if self._is_private(approval) else approval
-
-    def _is_private(self, approval: Approval) -> bool:
-        return approval.target is None or approval.target.path.is_relative_to(os.path.realpath(self._agent_dir))
+            return approval
+        path = "" if approval.target is None else str(approval.target.path)
+        effect = Effect("reads_outside", path, f"reads {path or 'a file that is not known'}")
+        return replace(approval, warning=" ".join(filter(None, (reason, approval.warning))), effects=(effect,))
 
     def _why_ask(self, described: CallDescription, approval: Approval, cwd: Path) -> str | None:
         """Why a call without effects is asked about; off the event loop, for it looks at files."""
         if approval.target is None:
             return "It is not known which file it reads."
-        return self._why_ask_of(approval.target, cwd, searched=described.searches)
-
-    def _why_ask_of(self, target: Target, cwd: Path, *, searched: bool = False) -> str | None:
         return reason_to_ask(
-            target,
+            approval.target,
             cwd,
-            searched=searched,
-            private=[Path(os.path.realpath(self._agent_dir))],
-            open_to=[Path(os.path.realpath(path)) for path in (*self._open_to(), *kept_outputs)],
+            searched=described.searches,
+            private=self._private,
+            open_to=[Path(os.path.realpath(path)) for path in self.open_to()],
         )
 
-    async def _only_looks(self, approval: Approval, cwd: Path) -> bool:
-        """Whether nothing is done but to look at what may be read unasked."""
-        looked = approval.looks_at
-        if looked is None:
-            return False
-        reasons = await asyncio.to_thread(lambda: [self._why_ask_of(target, cwd) for target in looked])
-        return not any(reasons)
+    def open_to(self) -> list[Path]:
+        """Return what may be read outside the working directory, whatever rules say."""
+        return [*self._open_to(), *map(Path, kept_outputs)]
 
-    async def _is_covered(self, approval: Approval, ctx: Context) -> bool:
-        if approval.rule is None:
-            return False
-        kept = await self._kept.of(ctx.cwd, ctx.ui)
-        allowed = {*self._allowed, *self._in_answer, *kept}
-        return any(rule in allowed for rule in (approval.rule, *approval.other_rules))
+    async def _rules(self, ctx: Context) -> set[str]:
+        return {*self._allowed, *await self._kept.of(ctx.cwd, ctx.ui)}
 
-    async def _ask(self, approval: Approval, ctx: Context) -> str | None:
-        """Ask the user; return why the call must not run, ``None`` if it may."""
+    async def allows(self, effects: Sequence[Effect], ctx: Context) -> bool:
+        """Return whether mode, settings and rules allow all of these effects."""
+        mode, chosen = ctx.settings.approve, ctx.settings.effects
+        asked = [effect for effect in effects if decision(effect.kind, mode, chosen) != "allow"]
+        if not asked or denied(asked, mode, chosen):
+            return not asked
+        allowed = await self._rules(ctx)
+        return await asyncio.to_thread(rules.covered, asked, allowed, ctx.cwd, self._private)
+
+    async def ask(
+        self,
+        approval: Approval,
+        ctx: Context,
+        *,
+        by_program: bool,
+        holds: bool,
+        trial: asyncio.Future[Any] | None = None,
+    ) -> Literal["run", "wait"]:
+        """Ask the user about a call, of which nothing is hidden; arguments and errors as those of ``CallGate.ask``."""
+        if not ctx.has_ui:
+            if trial is not None:
+                return "wait"
+            reason = f"This call needs the user's approval, and nobody can be asked. {_INSTEAD[by_program]}"
+            raise ToolError(f"{reason} {self._kept.problem}".rstrip())
+        approval = _without_keys(approval, ctx.settings.vault.hide_own)
         question, is_whole = _question(approval)
         if not is_whole:
-            no, save = Choice(_NO, "no"), Choice(_SAVE, "no")
-            if (await ctx.ui.choose(replace(question, choices=[no, save]), signal=ctx.signal)).option == _SAVE:
-                ctx.ui.notify(await asyncio.to_thread(_saved, approval))
-            return (
-                "The user could not be shown all of this call, for it is too long, so it was not allowed: at most "
-                f"{_MAX_QUESTION_CHARACTERS:,} characters can be asked about. Do it in several smaller calls."
-            )
-        rules = _rules(approval)
-        also = {Choice(f"Yes, and {visible(what)}", "again", visible(what)): do for what, do in approval.also.items()}
-        choices = [Choice(_YES, "yes", "Yes"), *also, *rules, Choice(_NO, "no")]
-        question = replace(question, choices=choices, takes_reason=True)
-        decision = await _decision(question, approval.dry_run, ctx)
-        if decision.option in (None, _NO):
-            why = f" They said: {decision.reason}" if decision.reason else " Ask what to do instead."
-            return f"The user did not allow this call.{why}"
+            await _refuse_unread(approval, question, ctx)
+        offered = await self._offered(approval.effects, ctx) if holds else ()
+        again = {} if trial is not None else _again(offered)
+        also = {
+            Choice(f"Yes, and {visible(what)}", "yes", f"Yes, and {visible(what)}", YES_AND_MORE): do
+            for what, do in approval.also.items()
+        }
+        yes = Choice(_YES, "yes", "Yes") if trial is None else Choice(_HERE, "yes")
+        waits = [] if trial is None else [Choice(_WAIT, "no", digit=WAIT)]
+        choices = [yes, *again, *also, Choice(_NO, "no"), *waits]
+        decided = await _decided(replace(question, choices=choices, takes_reason=True), ctx, trial)
+        if decided is None or decided.option == _WAIT:
+            return "wait"
+        if decided.option in (None, _NO):
+            why = f" They said: {decided.reason}" if decided.reason else " Ask what to do instead."
+            raise ToolError(f"The user did not allow this call.{why}")
         for choice, do in also.items():
-            if choice.option == decision.option:
+            if choice.option == decided.option:
                 do()
-        chosen = next((scope for choice, scope in rules.items() if choice.option == decision.option), None)
-        if approval.rule is not None and chosen == "answer":
-            self._in_answer.add(approval.rule)
-        elif approval.rule is not None and chosen == "session":
-            self._allowed.add(approval.rule)
-        elif approval.rule is not None and chosen == "directory":
-            await self._kept.add(ctx.cwd, approval.rule)
-        return None
+        for choice, in_directory in again.items():
+            if choice.option == decided.option:
+                await self._keep([rule.text for rule in offered], ctx, in_directory=in_directory)
+        return "run"
+
+    async def _offered(self, effects: Iterable[Effect], ctx: Context) -> Sequence[rules.Rule]:
+        mode, chosen = ctx.settings.approve, ctx.settings.effects
+        asked = [effect for effect in effects if decision(effect.kind, mode, chosen) == "ask"]
+        return await asyncio.to_thread(rules.offered, asked, ctx.cwd, self._private)
+
+    async def _keep(self, texts: Sequence[str], ctx: Context, *, in_directory: bool) -> None:
+        if in_directory:
+            await self._kept.add(ctx.cwd, texts)
+        else:
+            self._allowed.update(texts)
 
 
-def _rules(approval: Approval) -> dict[Choice, str]:
-    """The answers that allow more than this call, and for how long they count."""
-    rule = approval.rule
-    if not _is_readable(rule):
+@dataclass(frozen=True, slots=True)
+class _CallGate:
+    """Decides about the effects of one call; see ``CallGate``."""
+
+    gate: _Gate
+    described: CallDescription
+    event: ToolCallEvent
+    ctx: Context
+    rules: Iterable[str]
+    """Those of when the call began."""
+    subagent: str = field(default_factory=questions.subagent.get)
+
+    @property
+    def readable(self) -> Sequence[Path]:
+        return [*self.gate.open_to(), *rules.places_to_read(self.rules)]
+
+    async def covers(self, effects: Sequence[Effect]) -> bool:
+        return await self.gate.allows(effects, self.ctx)
+
+    async def ask(
+        self,
+        effects: Sequence[Effect],
+        *,
+        outcome: str = "",
+        holds: bool = False,
+        trial: asyncio.Future[Any] | None = None,
+    ) -> Literal["run", "wait"]:
+        settings = self.ctx.settings
+        if refusal := denied(effects, settings.approve, settings.effects):
+            raise ToolError(refusal)
+        asked = _by_effects(await asyncio.to_thread(self.described.approval), effects)
+        asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))
+        with _asked_by(self.subagent):
+            return await self.gate.ask(asked, self.ctx, by_program=bool(self.event.caller), holds=holds, trial=trial)
+
+
+@contextmanager
+def _asked_by(subagent: str) -> Generator[None]:
+    """Name the sub-agent for whose call is asked, also where its tool runs by now."""
+    token = questions.subagent.set(subagent)
+    try:
+        yield
+    finally:
+        questions.subagent.reset(token)
+
+
+def _by_effects(asked: Approval, effects: Sequence[Effect]) -> Approval:
+    """The question, behind what the call does; all that has no place there stands in a warning."""
+    words = list(dict.fromkeys(effect.words for effect in effects))
+    first, others = words[:_EFFECTS_IN_HEADING], words[_EFFECTS_IN_HEADING:]
+    more = f"It also {_and(others)}." if others else None
+    return replace(
+        asked,
+        question=f"This {_and(first)}. {asked.question}" if first else asked.question,
+        warning="\n".join(filter(None, (more, asked.warning))) or None,
+        effects=effects,
+    )
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _again(offered: Sequence[rules.Rule]) -> dict[Choice, bool]:
+    """The answers that allow more than this call, and whether they count for later sessions in the directory."""
+    if not offered:
         return {}
-    if "directory" not in approval.scopes:
-        session = "this conversation" if "answer" in approval.scopes else "calls of other programs"
-        again = {"answer": "this answer", "session": session}
-        labels = {scope: f"don't ask again for {approval.means} in {again[scope]}" for scope in approval.scopes}
-        return {Choice(f"Yes, and {label}", "again", label): scope for scope, label in labels.items()}
-    label = f"{rule} ({approval.covers})" if approval.covers else rule
-    meant = visible(approval.means or label)
-    return {
-        Choice(f"{_SESSION}{label}", "again", f"always in this session: {meant}"): "session",
-        Choice(f"{_PROJECT}{label}", "again", f"always in this directory: {meant}"): "directory",
-    }
+    words = ", ".join(rule.words for rule in offered)
+    choices = {Choice(f"{_SESSION}{words}", "again", f"always in this session: {words}"): False}
+    if all(rule.for_directory for rule in offered):
+        label = f"always in this directory: {words}"
+        choices[Choice(f"{_PROJECT}{words}", "again", label, AGAIN_IN_DIRECTORY)] = True
+    return choices
+
+
+async def _refuse_unread(approval: Approval, question: Question, ctx: Context) -> NoReturn:
+    """Show what can be shown of a call that is too long, offer to save it, and reject it."""
+    no, save = Choice(_NO, "no"), Choice(_SAVE, "no", digit=SAVE)
+    if (await ctx.ui.choose(replace(question, choices=[no, save]), signal=ctx.signal)).option == _SAVE:
+        ctx.ui.notify(await asyncio.to_thread(_saved, approval))
+    raise ToolError(
+        "The user could not be shown all of this call, for it is too long, so it was not allowed: at most "
+        f"{_MAX_QUESTION_CHARACTERS:,} characters can be asked about. Do it in several smaller calls."
+    )
+
+
+async def _decided(question: Question, ctx: Context, trial: asyncio.Future[Any] | None) -> Decision | None:
+    """Ask; ``None`` once a trial that goes on meanwhile has ended first."""
+    asking = asyncio.ensure_future(ctx.ui.choose(question, signal=ctx.signal))
+    try:
+        await asyncio.wait([asking, *([] if trial is None else [trial])], return_when=asyncio.FIRST_COMPLETED)
+        return asking.result() if asking.done() else None
+    finally:
+        asking.cancel()
+        await asyncio.wait([asking])
 
 
 def _without_keys(approval: Approval, hide: Callable[[str], str]) -> Approval:
     shown = {name: getattr(approval, name) for name in ("question", "preview", "warning", "diff")}
     return replace(approval, **{name: text and hide(text) for name, text in shown.items()})
-
-
-def _allow_unasked(event: ToolCallEvent) -> None:
-    if event.target is not None:
-        event.target = replace(event.target, hides_keys=True)
-
-
-def _is_readable(rule: str | None) -> TypeGuard[str]:
-    return rule is not None and len(rule) <= _MAX_RULE_CHARACTERS and is_plain(rule)
-
-
-async def _decision(question: Question, dry_run: Callable[[], Awaitable[str]] | None, ctx: Context) -> Decision:
-    """Ask at once, and find out meanwhile what the call would do."""
-    if dry_run is None:
-        return await ctx.ui.choose(question, signal=ctx.signal)
-
-    async def find_out() -> Question:
-        return replace(question, outcome=visible(await _tried(dry_run, ctx)))
-
-    pending = replace(question, outcome_pending=True)
-    return await ctx.ui.choose(pending, signal=ctx.signal, later=asyncio.ensure_future(find_out()))
-
-
-async def _tried(dry_run: Callable[[], Awaitable[str]], ctx: Context) -> str:
-    """What the call would do, as far as the tool can find out."""
-    try:
-        found = await dry_run()
-    except Exception:  # noqa: BLE001 - tools come from extensions, and the question is asked in any case
-        return ""
-    return ctx.settings.vault.hide(textcut.head(found, _MAX_TRIED_CHARACTERS))
 
 
 def _question(approval: Approval) -> tuple[Question, bool]:
@@ -258,7 +335,7 @@ def _question(approval: Approval) -> tuple[Question, bool]:
     if lines > _MAX_LINES_UNCOUNTED:
         heading += f" ({lines:,} lines)"
     warnings = visible(approval.warning).split("\n") if approval.warning else []
-    if has_right_to_left(approval.preview):
+    if has_right_to_left(approval.question + approval.preview):
         warnings.append(
             "It holds letters that are written from right to left: parts of a line may show in another order."
         )

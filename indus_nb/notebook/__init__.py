@@ -113,7 +113,7 @@ def serve(wanted: str = "") -> None:
     """Offer the tools of this kernel to other agents over MCP, as ``%agent serve`` does.
 
     Args:
-        wanted: ``stop``, ``status``, or which calls to ask about: ``--approve never``, ``writes`` or ``always``.
+        wanted: ``stop``, ``status``, or which calls to ask about: ``--approve`` and a mode of ``indus_nb.policy``.
 
     Raises:
         UsageError: No IPython runs here, or it is not possible.

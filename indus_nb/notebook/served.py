@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from indus_nb.errors import UsageError
 from indus_nb.notebook.document import NotebookTools
 from indus_nb.notebook.kernel.tools import UserKernel
+from indus_nb.policy import MODES
 from indus_nb.resources.settings import agent_directory
 from indus_nb.session.session import AgentSession, ApproveMode
 from indus_nb.start import SessionOptions, open_session
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from indus_nb.serving.http import HttpServer
     from indus_nb.serving.tools import ServedTools
 
-_MODES = ("never", "writes", "always")
 _ASKED = {
     "never": "⚠ Nobody is asked: whoever knows the token runs code in this kernel as you.",
+    "effects": "You are asked before code runs that does more than look and make new variables.",
     "writes": "You are asked before code runs that does more than look.",
     "always": "You are asked before every call.",
 }
@@ -62,8 +63,8 @@ class Served:
         if wanted in ("stop", "status"):
             return await self._stop() if wanted == "stop" else self._status()
         mode = wanted.rsplit(maxsplit=1)[-1] if wanted else None
-        if mode is not None and mode not in _MODES:
-            raise UsageError(f"--approve {mode}: choose {', '.join(_MODES[:-1])} or {_MODES[-1]}.")
+        if mode is not None and mode not in MODES:
+            raise UsageError(f"--approve {mode}: choose {', '.join(MODES[:-1])} or {MODES[-1]}.")
         if self.session is None:
             await self._start(mode or "writes")
         elif mode is not None:

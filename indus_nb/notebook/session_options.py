@@ -46,7 +46,7 @@ def session_options(
         tools=None if request.tools is None else request.tools.replace(",", " ").split(),
         approve=cast("ApproveMode | None", request.approve),
         sandbox=cast("SandboxMode | None", request.sandbox),
-        usual_approve="writes",
+        usual_approve="effects",
         usual_jobs_after=_JOBS_AFTER,
         trust=request.trust,
         extensions=extensions,

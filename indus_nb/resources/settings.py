@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from indus_nb import late_models
 from indus_nb._moved import Renamed
 from indus_nb.cassettes.environment import environment_cassette
+from indus_nb.effects import EffectKind
 from indus_nb.errors import SettingsError
 from indus_nb.files import expand_user, read_file
 from indus_nb.late_models import Field
 from indus_nb.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import ThinkingLevel
+from indus_nb.policy import KINDS, MODES, ApproveMode, Decision, stricter
 from indus_nb.providers.registry import ModelRegistry
 from indus_nb.resources.trust import PROJECT_DIRECTORY, DefaultTrust
 from indus_nb.wire import JsonObject, WireModel, first_problem, from_json, to_camel, usual
@@ -28,7 +30,7 @@ _NEVER = ("sessionDir", "shellPath", "shellCommandPrefix", "defaultTrust", "ttsr
 """What no project can set, trusted or not."""
 _HARMLESS = ("defaultThinkingLevel", "steeringMode", "followUpMode", "interruptMode")
 """What a project can set that is not trusted."""
-_STRICTER = ("approve", "defaultTools", "notebook", "sandbox")
+_STRICTER = ("approve", "effects", "defaultTools", "notebook", "sandbox")
 """What such a project can make stricter: ask more, offer fewer tools, tell less, confine more."""
 
 
@@ -142,7 +144,9 @@ class Settings(WireModel):
 
     ``enabled_models`` are the ones to cycle through, as ``--models``. ``extensions``, ``skills`` and ``prompts`` are
     absolute paths and patterns, with a mark in front where there was one (``!``, ``+``, ``-``), the project's first.
-    ``approve`` selects the tool calls that the user is asked about. ``default_trust`` is the answer about projects that
+    ``approve`` selects the tool calls that the user is asked about, and ``effects`` what becomes of kinds of effects
+    (``indus_nb.policy``). A call that is tried where nothing can happen may take ``looks_seconds`` until the user is
+    asked whether to wait for it. ``default_trust`` is the answer about projects that
     the user has not decided about (``indus_nb.resources.trust``). ``mcp_servers`` are objects as they stand, by name,
     and ``sandbox`` is one (``indus_nb.resources.sandbox_settings``).
     ``shell_environment`` are names of variables with keys that programs are given all the same; with ``!`` before it
@@ -154,7 +158,9 @@ class Settings(WireModel):
     default_thinking_level: ThinkingLevel | None = None
     enabled_models: list[str] | None = None
     default_tools: list[str] | None = None
-    approve: Literal["never", "writes", "always"] | None = None
+    approve: ApproveMode | None = None
+    effects: dict[EffectKind, Decision] = Field(default_factory=dict[EffectKind, Decision])
+    looks_seconds: float = Field(default=10, gt=0, allow_inf_nan=False)
     extensions: list[str] = Field(default_factory=list[str])
     skills: list[str] = Field(default_factory=list[str])
     prompts: list[str] = Field(default_factory=list[str])
@@ -296,6 +302,8 @@ def _strictest(path: Path) -> tuple[JsonObject, bool]:
     except OSError:
         text = b""
     settings: JsonObject = {"approve": "always" if b"always" in text else "writes"}
+    if b"deny" in text:
+        settings["effects"] = {kind: "deny" for kind in KINDS if kind.encode() in text}
     if b"tell" in text:
         settings["notebook"] = {"tellCells": False, "tellVariables": False}
     if b"shellEnvironment" in text or b"shell_environment" in text:
@@ -324,10 +332,12 @@ def _admitted(
                 key: value for key, value in chosen["notebook"].items() if key.startswith("tell") and value is False
             }
     if "sandbox" in chosen:
-        from indus_nb.resources.sandbox_settings import stricter
+        from indus_nb.resources import sandbox_settings
 
-        chosen["sandbox"] = stricter(chosen["sandbox"], own.get("sandbox"))
-    if "approve" in chosen and _strictness(chosen) <= max(_strictness(own), 0):
+        chosen["sandbox"] = sandbox_settings.stricter(chosen["sandbox"], own.get("sandbox"))
+    if "effects" in chosen:
+        chosen["effects"] = stricter(chosen["effects"], own.get("effects", {}))
+    if "approve" in chosen and MODES.index(chosen["approve"] or "never") <= _strictness(own):
         del chosen["approve"]  # a project may make approvals stricter, not looser
     return chosen
 
@@ -341,7 +351,7 @@ def privileged(settings: JsonObject) -> JsonObject:
     Returns:
         The settings that are known, are in effect and could harm.
     """
-    known = set(map(to_camel, Settings.model_fields)) - {*_NEVER, *_HARMLESS, "approve", "sandbox"}
+    known = set(map(to_camel, Settings.model_fields)) - {*_NEVER, *_HARMLESS, "approve", "effects", "sandbox"}
     return {key: value for key, value in settings.items() if key in known}
 
 
@@ -351,8 +361,8 @@ def own_settings(agent_dir: Path) -> Settings:
 
 
 def _strictness(settings: JsonObject) -> int:
-    """How much these settings ask the user about; ``never`` counts as less than no setting."""
-    return {"never": -1, "writes": 1, "always": 2}.get(settings.get("approve", ""), 0)
+    """How much these settings ask the user about, where the usual may be as much as ``effects``."""
+    return MODES.index(settings.get("approve") or "effects")
 
 
 def absolute_entry(entry: str, directory: Path) -> str:

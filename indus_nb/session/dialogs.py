@@ -81,7 +81,7 @@ class Cancel(UiFrame):
 
 
 class DialogChanged(UiFrame):
-    """An open dialog has other options now, or its question other parts. It is not sent to clients of RPC."""
+    """An open dialog has other options now. It is not sent to clients of RPC."""
 
     method: Literal["dialogChanged"] = "dialogChanged"
     dialog: Select
@@ -193,7 +193,6 @@ class Ui(TerminalUi):
     def __init__(self) -> None:
         self._hosts: list[Host] = []
         self._watchers: list[Host] = []
-        self._amending: list[Host] = []
         self._open: dict[str, _Open] = {}
         self._standing: dict[tuple[str, str], UiFrame] = {}
 
@@ -233,15 +232,12 @@ class Ui(TerminalUi):
         dialog = self._open.get(dialog_id)
         return None if dialog is None else dialog.question
 
-    def attach(
-        self, host: Host, *, asks: bool = True, amends: bool = False, place: str | None = None
-    ) -> Callable[[], None]:
+    def attach(self, host: Host, *, asks: bool = True, place: str | None = None) -> Callable[[], None]:
         """Send ``host`` every request from now on, and the signs and dialogs that are there already.
 
         Args:
             host: called with each frame.
             asks: whether the user can answer there; otherwise it is sent signs only.
-            amends: whether it shows a `DialogChanged`; else what may still be found out about a question is waited for.
             place: what the interface is called in sentences about what it cannot do.
 
         Returns:
@@ -250,8 +246,6 @@ class Ui(TerminalUi):
         self._place = place or self._place
         hosts = self._hosts if asks else self._watchers
         hosts.append(host)
-        if amends:
-            self._amending.append(host)
         shown = [frame for frame, _ in self.open_dialogs_with_time(host)] if asks else []
         for frame in (*self._standing.values(), *shown):
             host(frame)
@@ -260,8 +254,6 @@ class Ui(TerminalUi):
             if host not in hosts:
                 return
             hosts.remove(host)
-            if amends:
-                self._amending.remove(host)
             left = [dialog.frame for dialog in self._waiting if dialog.host == host]
             for frame, other in itertools.product(left, self._hosts):
                 other(frame)
@@ -309,19 +301,15 @@ class Ui(TerminalUi):
         Args:
             question: its parts.
             signal: dismisses it when an abort is requested.
-            later: finds out, while the question is open, the same question with more choices, or with its outcome;
-                ``None`` changes nothing. It is cancelled with the question.
+            later: finds out, while the question is open, the same question with more choices; ``None`` changes
+                nothing. It is cancelled with the question.
 
         Returns:
             What the user chose.
         """
         dialog = self._opened(question)
         try:
-            if later is not None and question.outcome_pending and self._is_final_for(dialog):
-                with _interruptible(signal), contextlib.suppress(RunAborted):
-                    await asyncio.wait([later])
-                    dialog = self._opened(later.result() or question)
-            elif later is not None:
+            if later is not None:
                 later.add_done_callback(partial(self._change, dialog))
             answer = await self._wait(dialog, None, signal)
         finally:
@@ -333,10 +321,6 @@ class Ui(TerminalUi):
     def _opened(self, question: Question) -> _Open:
         question = replace(question, heading=by_caller(question.heading))
         return _Open(Select(id=_new_id(), title=question.text(), options=question.options), question)
-
-    def _is_final_for(self, dialog: _Open) -> bool:
-        """Whether a host shows the dialog that cannot change what it shows."""
-        return any(host not in self._amending for host in self._hosts_of(dialog))
 
     def _change(self, dialog: _Open, later: asyncio.Task[Question | None]) -> None:
         """Give an open dialog what was found out meanwhile."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
@@ -11,13 +12,27 @@ ChoiceKind = Literal["yes", "again", "no"]
 """Whether an answer allows this once, allows more than this, or allows nothing."""
 
 
+_USUAL: Mapping[ChoiceKind, int] = {"yes": 1, "again": 2, "no": 3}
+WAIT, SAVE, AGAIN_IN_DIRECTORY, YES_AND_MORE = 4, 5, 6, 7
+"""Digits of answers beside the usual ones: each has the same meaning in every question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer: ``option`` is its text in a list of options, ``label`` what a button says (by default the option)."""
+    """An answer.
+
+    Attributes:
+        option: Its text in a list of options.
+        kind: Whether it allows this.
+        label: What a button says; by default the option.
+        digit: The key that gives it; by default 1 for the first yes of a question, 2 for the first that allows more, 3
+            for the first no. What a digit up to 7 means is the same in every question.
+    """
 
     option: str
     kind: ChoiceKind
     label: str = ""
+    digit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +44,6 @@ class Question:
         warnings: What the user should know, a line each.
         body: What is asked about: code, a command, a difference.
         outcome: What would happen, if that was found out; lines of text.
-        outcome_pending: Whether that is still being found out.
         choices: The answers; the first one is what Enter gives.
         names: Words of the warnings that are code.
         language: The language of ``body``, as it stands behind a fence; empty for plain text.
@@ -42,7 +56,6 @@ class Question:
     warnings: Sequence[str] = ()
     body: str = ""
     outcome: str = ""
-    outcome_pending: bool = False
     names: Sequence[str] = ()
     language: str = ""
     diff: str = ""
@@ -52,6 +65,20 @@ class Question:
     def options(self) -> list[str]:
         """The answers as a list of options."""
         return [choice.option for choice in self.choices]
+
+    @property
+    def keys(self) -> list[str]:
+        """The key of each answer.
+
+        >>> Question("Run this?", [Choice("Yes", "yes"), Choice("No", "no"), Choice("Wait", "no", digit=WAIT)]).keys
+        ['1', '3', '4']
+        """
+        found: list[str] = []
+        others = itertools.count(YES_AND_MORE + 1)
+        for choice in self.choices:
+            key = str(choice.digit or _USUAL[choice.kind])
+            found.append(str(next(others)) if key in found else key)
+        return found
 
     def text(self) -> str:
         r"""All parts but the answers, as one text.

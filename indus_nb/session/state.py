@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from indus_nb.effects import EffectKind
 from indus_nb.loop import InterruptMode, Run, ToolExecution
 from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import AssistantMessage, Message, ThinkingLevel
+from indus_nb.policy import ApproveMode, Decision
 from indus_nb.providers import Model, Provider
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.settings import BranchSummarySettings, CompactionSettings
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from indus_nb.limits import Payer
     from indus_nb.tools.jobs import Jobs
 
-ApproveMode = Literal["never", "writes", "always"]
 SandboxMode = Literal["off", "workspace", "read-only"]
 
 
@@ -45,7 +46,8 @@ class SessionSettings:
     resize_images: bool = True
     """Whether images that are too large for a model are scaled; otherwise they are rejected."""
     approve: ApproveMode = "never"
-    """Which tool calls the user is asked about: none, those with effects, or all."""
+    effects: Mapping[EffectKind, Decision] = field(default_factory=dict["EffectKind", "Decision"])
+    """What becomes of kinds of effects, where that is not as the mode of ``approve`` has it."""
     sandbox: SandboxMode = "off"
     """What confines the session's programs. Chosen at its start: changing it here has no effect."""
     vault: Vault = field(default_factory=Vault)

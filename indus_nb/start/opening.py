@@ -154,6 +154,7 @@ class _Plan:
             cycled_models=cycled,
             resize_images=settings.images.auto_resize,
             approve=self.options.approve or settings.approve or self.options.usual_approve,
+            effects=settings.effects,
             sandbox="off" if self.sandboxes is None else self.sandboxes.mode,
             vault=self.vault,
             jobs=self.jobs,

@@ -35,8 +35,9 @@ class SessionOptions:
     ``use_extensions`` is off; ``flags`` are what they find for their options. ``mcp_servers`` are servers besides those
     of the settings, as there. ``skills`` and ``prompt_templates`` are
     more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
-    them. ``approve`` selects the tool calls that the user is asked about: ``never`` none, ``writes``
-    those with effects, ``always`` all; ``usual_approve`` applies when neither this nor the settings set it.
+    them. ``approve`` selects the tool calls that the user is asked about: ``never`` none, ``effects``
+    those with effects on what is not the agent's own, ``writes`` those with any, ``always`` all (``indus_nb.policy``);
+    ``usual_approve`` applies when neither this nor the settings set it.
 
     ``trust`` is the answer to the question whether the project in the working directory is trusted, so that its
     extensions, settings and instructions are used. Without it the user's decision of before counts, or else the user is

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from indus_nb import textcut
+from indus_nb.effects import Effect
 from indus_nb.events import ToolOutput
 from indus_nb.late_models import Field
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, Approval, CallDescription
@@ -100,5 +101,9 @@ def _describe(default: CallDescription, arguments: AgentsArguments, *, more: Seq
 def _approval(arguments: AgentsArguments, agents: str, titles: Sequence[str], asked: Sequence[str]) -> Approval:
     tasks = zip(titles, arguments.tasks, strict=True)
     preview = "\n\n".join(f"{number}. {title}\n{task.prompt}" for number, (title, task) in enumerate(tasks, 1))
-    effects = "Each call of theirs that changes something is asked about as well." if asked else None
-    return Approval(f"Let {agents} work with {', '.join((*LOOKING_TOOLS, *asked))}?", preview, warning=effects)
+    return Approval(
+        f"Let {agents} work with {', '.join((*LOOKING_TOOLS, *asked))}?",
+        preview,
+        warning="Each call of theirs that changes something is asked about as well." if asked else None,
+        effects=(Effect("spends_money", "", f"lets {agents} work"),),
+    )

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-import os
 import re
-import stat
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from indus_nb.events import ToolOutput
 from indus_nb.late_models import Field
 from indus_nb.providers.keys import child_environment
-from indus_nb.tools.description import Approval, CallDescription, Target
+from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.process import Child
 from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, GrowingTail, Truncation, size_text
@@ -380,49 +378,18 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None) -> FunctionTool
 
 def _approval(arguments: BashArguments, cwd: Path, shell: Shell) -> Approval:
     """The question before a command: with the shell, what it runs before, and where, if these are not the usual."""
-    from indus_nb.tools.previews import command_rule, started_elsewhere  # with modules that only a question needs
+    from indus_nb.tools.previews import started_elsewhere  # with modules that only a question needs
 
     notes: list[str] = []
     if started_elsewhere(cwd):
         notes.append(f"It runs in {cwd}.")
     if shell.path is not None:
         notes.append(f"It is run by {shell.path}, as the setting shellPath has it.")
-    preview, before = arguments.command, ""
+    preview = arguments.command
     if shell.prefix:
         notes.append("The first lines are those of the setting shellCommandPrefix.")
-        preview, before = f"{shell.prefix}\n{preview}", f" after {shell.prefix!r}"
-    rule = command_rule(arguments.command, cwd)
-    if rule is not None:
-        by = f" by {shell.path}" if shell.path else ""
-        rule = f"bash{by}{before}: {rule}"
-    takes_any = rule is not None and rule.endswith("…")
-    covers = None if rule is None or takes_any else "whatever the files that it reads or runs hold by then"
-    means = f"{arguments.command.split()[0]} with any arguments" if takes_any else "this exact command"
-    warning = " ".join(notes) or None
-    asked = Approval("Run this command?", preview, rule, warning, covers, language="bash", means=means)
-    return asked if shell.prefix or shell.path else replace(asked, looks_at=_looked_at(arguments.command, cwd, shell))
-
-
-def _looked_at(command: str, cwd: Path, shell: Shell) -> list[Target] | None:
-    """What a command looks at that does nothing else, each by its real path."""
-    from indus_nb.tools.looking import looks_at
-
-    paths = looks_at(command, cwd, shell.environment())
-    if paths is None:
-        return None
-    found: list[Target] = []
-    for path in paths:
-        real = Path(os.path.realpath(cwd / path))
-        try:
-            state = real.stat()
-        except FileNotFoundError:
-            state = None
-        except OSError:
-            return None
-        if state is not None and not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
-            return None  # reading it might never end
-        found.append(Target(real, state))
-    return found
+        preview = f"{shell.prefix}\n{preview}"
+    return Approval("Run this command?", preview, warning=" ".join(notes) or None, language="bash")
 
 
 def _confined_call(described: CallDescription, sandbox: Sandbox) -> CallDescription:

@@ -11,11 +11,11 @@ import json
 import os
 import re
 import stat
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from indus_nb import textcut
 from indus_nb.effects import Effect
@@ -64,24 +64,17 @@ class Target:
 class Approval:
     """What the user is asked before a call runs.
 
-    ``preview`` shows all that will be done: a command, a difference, arguments. ``rule`` is what "always allow" covers,
-    such as ``bash: ls …``; with ``None`` each call is asked about. ``covers`` says what else the rule allows than what
-    it names, and ``other_rules`` cover the call as well. ``warning`` is what the user should know.
+    ``preview`` shows all that will be done: a command, a difference, arguments. ``warning`` is what the user should
+    know.
 
     ``target`` is the file that the question is about, and that an allowed call is given to open.
 
     The others are for front ends that lay the question out. ``language`` is that of the preview, as it stands behind a
     fence. ``diff`` is a difference with numbered lines that may be shown in the place of the preview. ``outcome`` is
-    what would happen, if that was found out. ``names`` are words of the warning that are code. ``means`` says in words
-    what the rule allows, beside the preview, and ``scopes`` for how long it can be allowed.
+    what would happen, if that was found out. ``names`` are words of the warning that are code.
 
-    ``effects`` are what the call does, as far as that is known before it runs.
-
-    ``looks_at`` is what a call reads that is known to do nothing else, so that nobody need be asked where these may be
-    read; ``None`` if it may do more.
-
-    ``dry_run`` finds out what the call would do without doing it, for ``outcome``: in a few lines for the user, which
-    no model reads. It is awaited right before the user is asked, and only then.
+    ``effects`` are all that the call does, where that is known before it runs; it can be allowed for good by these. Of
+    a call with effects that names none anything is to be expected.
 
     ``also`` is what can be done besides when the user allows this call, in words that follow "Yes, and"; what does it
     is called before the call runs.
@@ -89,20 +82,13 @@ class Approval:
 
     question: str
     preview: str
-    rule: str | None = None
     warning: str | None = None
-    covers: str | None = None
-    other_rules: Sequence[str] = ()
     target: Target | None = None
     language: str = ""
     diff: str | None = None
     outcome: str | None = None
     names: Sequence[str] = ()
-    means: str | None = None
-    scopes: Sequence[Literal["answer", "session", "directory"]] = ("session", "directory")
     effects: Sequence[Effect] = ()
-    looks_at: Sequence[Target] | None = None
-    dry_run: Callable[[], Awaitable[str]] | None = field(default=None, repr=False, compare=False)
     also: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]], compare=False)
 
 
@@ -186,8 +172,8 @@ def _approval(described: CallDescription, name: str, arguments: JsonObject) -> A
     try:
         asked = cast("object", described.approval())
     except Exception:  # noqa: BLE001 - tools come from extensions
-        return approval_by_arguments(name, arguments)
-    return asked if isinstance(asked, Approval) else approval_by_arguments(name, arguments)
+        asked = None
+    return asked if isinstance(asked, Approval) else replace(approval_by_arguments(name, arguments), effects=())
 
 
 def by_arguments(
@@ -202,7 +188,7 @@ def by_arguments(
         origin: Whose tool it is, for the question.
 
     Returns:
-        A description whose question shows all arguments and whose rule covers the same arguments only.
+        A description whose question shows all arguments.
     """
     summary, details = summarised(arguments)
     texts = [key for key in _TEXT_ARGUMENTS if isinstance(details.get(key), str) and details[key].strip()]
@@ -225,15 +211,14 @@ def approval_by_arguments(name: str, arguments: JsonObject, origin: str | None =
         origin: Whose tool it is, if it is none of the session's own.
 
     Returns:
-        A question that shows all of them, and a rule for the same arguments only.
+        A question that shows all of them.
     """
     called = name if origin is None else f"{name} of {origin}"
     return Approval(
         question=f"Call {called}?",
         preview=json.dumps(arguments, indent=2, ensure_ascii=False, default=str),
-        rule=f"{called}: {json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)}",
         language="json",
-        means="this tool with these exact arguments",
+        effects=(Effect("unknown", f"tool {called}", f"calls {called}"),),
     )
 
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
+from indus_nb.effects import Effect
 from indus_nb.events import ToolOutput
 from indus_nb.files import write_atomically
 from indus_nb.late_models import Field, model_validator
 from indus_nb.tools.description import Approval, CallDescription, Target
 from indus_nb.tools.paths import failure, rejection, resolve
-from indus_nb.tools.previews import edited_file, file_notes, file_rule, replacements, written_file
+from indus_nb.tools.previews import edited_file, file_notes, replacements, written_file
 from indus_nb.tools.reading import describe_read, searched_path
 from indus_nb.tools.replacement import Replacement
 from indus_nb.tools.targets import located, open_target, parent_of
@@ -90,7 +91,7 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
             shown, diff = written_file(target, arguments.content)
             language = target.path.suffix[1:] if shown == arguments.content else ""
             asked = Approval(f"Write {target.path}?", shown, language=language, diff=diff)
-            return _of_file(asked, "write", target, arguments.path, cwd)
+            return _of_file(asked, "writes", target, arguments.path, cwd)
 
         wrong = rejection(arguments.path)
         return replace_fields(default, announces_start=True, approval=approval, rejection=wrong)
@@ -178,7 +179,7 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
             target = located(arguments.path, cwd)
             diff = edited_file(target, arguments.edits)
             asked = Approval(f"Change {target.path}?", replacements(arguments.edits), diff=diff)
-            return _of_file(asked, "edit", target, arguments.path, cwd)
+            return _of_file(asked, "changes", target, arguments.path, cwd)
 
         wrong = rejection(arguments.path)
         return replace_fields(default, announces_start=True, approval=approval, rejection=wrong)
@@ -224,16 +225,10 @@ def _write(target: Target, data: bytes) -> None:
         write_atomically(Path(target.path.name), data, in_place=True, at=at)
 
 
-def _of_file(asked: Approval, kind: str, target: Target, given: str, cwd: Path) -> Approval:
-    """The question about a change of a file, with what the user should know of the file, and the rule for it."""
-    return replace_fields(
-        asked,
-        warning=file_notes(target, given, cwd),
-        rule=file_rule(kind, target, cwd),
-        covers="whatever is written there",
-        means=f"any {'change of' if kind == 'edit' else 'content of'} this file",
-        target=target,
-    )
+def _of_file(asked: Approval, verb: str, target: Target, given: str, cwd: Path) -> Approval:
+    """The question about a change of a file, with what the user should know of the file."""
+    effect = Effect("writes_file", str(target.path), f"{verb} {target.path}")
+    return replace_fields(asked, warning=file_notes(target, given, cwd), effects=(effect,), target=target)
 
 
 class LsArguments(Arguments):

@@ -1,4 +1,4 @@
-"""What the user sees of a change before it is made, and what else an approval of it covers."""
+"""What the user sees of a change before it is made, and whether a rule may cover it."""
 
 from __future__ import annotations
 
@@ -16,102 +16,6 @@ from indus_nb.tools.tool import ToolError
 
 _MAX_FILE_BYTES = 256 * 1024
 _MAX_LINES = 2000
-_ANY_ARGUMENTS = " …"
-_PLAIN_COMMAND = re.compile(r"[A-Za-z0-9 ._/,:@%+=-]+")
-"""Characters that no shell does more with than to split words at blanks; an assignment is told apart below."""
-_HARMLESS = frozenset({"ls", "pwd", "wc", "du", "df", "whoami"})
-"""Programs whose arguments change nothing: none that runs a program, be it one that is configured, and none that
-writes to a path among them."""
-_RUNS_OTHERS = frozenset(
-    [
-        ".",
-        "arch",
-        "at",
-        "bash",
-        "batch",
-        "bind",
-        "bpftrace",
-        "builtin",
-        "busybox",
-        "bwrap",
-        "cgexec",
-        "chroot",
-        "chrt",
-        "command",
-        "compgen",
-        "complete",
-        "coproc",
-        "crontab",
-        "dash",
-        "doas",
-        "enable",
-        "env",
-        "eval",
-        "exec",
-        "expect",
-        "fakeroot",
-        "fc",
-        "firejail",
-        "fish",
-        "flatpak",
-        "flock",
-        "gdb",
-        "hash",
-        "ionice",
-        "ksh",
-        "ld.so",
-        "linux32",
-        "linux64",
-        "ltrace",
-        "mapfile",
-        "nice",
-        "nohup",
-        "nsenter",
-        "numactl",
-        "parallel",
-        "perl",
-        "pkexec",
-        "prlimit",
-        "proot",
-        "proxychains",
-        "readarray",
-        "rlwrap",
-        "rsh",
-        "ruby",
-        "run-parts",
-        "runcon",
-        "runuser",
-        "script",
-        "setarch",
-        "setpriv",
-        "setsid",
-        "sg",
-        "sh",
-        "softlimit",
-        "source",
-        "ssh",
-        "sshpass",
-        "start-stop-daemon",
-        "stdbuf",
-        "strace",
-        "su",
-        "sudo",
-        "systemd-run",
-        "taskset",
-        "time",
-        "timeout",
-        "toybox",
-        "trap",
-        "unbuffer",
-        "unshare",
-        "valgrind",
-        "watch",
-        "xargs",
-        "xterm",
-        "zsh",
-    ]
-)
-"""Programs, and builtins of shells, that run what they are given as words."""
 _RUN_BY_PROGRAMS = re.compile(
     r"(?:gnu)?makefile(?:\..*)?|.*\.(?:mk|mak|cmake|ninja|gradle|sh|bash|zsh|fish|pth|so|dylib|service|desktop|plist)"
     r"|cmakelists\.txt|justfile|dockerfile.*|containerfile.*|vagrantfile|rakefile|gemfile|gruntfile.*|gulpfile.*"
@@ -121,76 +25,6 @@ _RUN_BY_PROGRAMS = re.compile(
     re.IGNORECASE,
 )
 """Names of files that programs run, or take for instructions, when they find them."""
-
-
-def command_rule(command: str, cwd: Path) -> str | None:
-    """What an approval of a shell command may cover.
-
-    Args:
-        command: The command.
-        cwd: Where it runs.
-
-    Returns:
-        A harmless program with any words, else that very command; ``None`` for one that a shell does more with, and
-        where the agent could put another program in the place of the one that runs.
-
-    >>> command_rule("ls -l src", Path("/work")), command_rule("git status", Path("/work"))
-    ('ls …', 'git status')
-    >>> print(command_rule("git status; rm x", Path("/work")), command_rule("LS_COLORS=1 ls", Path("/work")))
-    None None
-    """
-    if not is_plain(command):
-        return None
-    words = command.split()
-    program = words[0]
-    if _runs_others(program) or _is_within(program, cwd):
-        return None
-    takes_any = program in _HARMLESS and not any(word.startswith("--") for word in words[1:])
-    return f"{program}{_ANY_ARGUMENTS}" if takes_any else command
-
-
-def is_plain(command: str) -> bool:
-    """Whether a command is words and blanks alone, for every shell."""
-    if _PLAIN_COMMAND.fullmatch(command) is None or not command.strip():
-        return False
-    program = command.split(maxsplit=1)[0]
-    return "=" not in program and not program.startswith(("-", "%", "+", "@"))
-
-
-def _runs_others(program: str) -> bool:
-    return program.rpartition("/")[2] in _RUNS_OTHERS
-
-
-def _is_within(program: str, cwd: Path) -> bool:
-    """Whether a program is a file of the project, which a later call could write."""
-    import shutil
-
-    found = cwd / program if "/" in program else shutil.which(program)
-    if found is None:
-        return False
-    here = Path(os.path.realpath(cwd))
-    return any(Path(path).is_relative_to(here) for path in (os.path.realpath(found), os.path.abspath(found)))  # noqa: PTH100
-
-
-def is_sound(rule: str, cwd: Path) -> bool:
-    """Whether a kept rule is one that could be offered today; older versions offered more.
-
-    Args:
-        rule: The rule.
-        cwd: The directory that it is kept for.
-
-    Returns:
-        Whether it still counts.
-    """
-    kind, colon, what = rule.partition(": ")
-    if not colon:
-        return False
-    if kind == "bash":
-        program = what.removesuffix(_ANY_ARGUMENTS)
-        return program in _HARMLESS if program != what else is_plain(what) and not _runs_others(what.split()[0])
-    if kind in ("write", "edit") and not what.startswith("{"):
-        return _file_objection(Path(what), Path(os.path.realpath(cwd))) is None
-    return True
 
 
 def started_elsewhere(cwd: Path) -> bool:
@@ -230,20 +64,23 @@ def file_notes(target: Target, given: str, cwd: Path) -> str | None:
     return " ".join(notes) or None
 
 
-def file_rule(kind: str, target: Target, cwd: Path) -> str | None:
-    """The rule for any change of a file; ``None`` where what it holds may run, or configure what runs.
+def may_be_written_unasked(target: Target, here: Path) -> bool:
+    """Find out whether a rule may cover writing there: to a plain file or directory of the project's own.
+
+    It may not where what is written may run, configure what runs, be a key, or take the place of an open notebook.
 
     Args:
-        kind: The tool that changes it.
-        target: The file.
-        cwd: The session's working directory.
+        target: The file or directory, which need not exist.
+        here: The real path of the session's working directory.
 
     Returns:
-        The rule, of the file by its real path.
+        Whether it may.
     """
-    here = Path(os.path.realpath(cwd))
-    unusual = target.is_executable or target.other_names or not target.path.is_relative_to(here)
-    return None if unusual or _file_objection(target.path, here) else f"{kind}: {target.path}"
+    if target.path == here or not target.path.is_relative_to(here) or target.path.suffix.casefold() == ".ipynb":
+        return False
+    is_other = target.state is not None and not (target.is_directory or stat.S_ISREG(target.state.st_mode))
+    unusual = is_other or target.is_executable or target.other_names
+    return not unusual and _file_objection(target.path, here) is None
 
 
 def _file_objection(path: Path, here: Path | None = None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from indus_nb.key_places import AT_HOME, holds_keys
@@ -110,10 +110,10 @@ def _covered(path: Path, private: Iterable[Path]) -> Path | None:
     return next((place for place in places if place.is_relative_to(path) and os.path.lexists(place)), None)
 
 
-def read_rules(target: Target) -> tuple[str, ...]:
-    """The rules that may cover reading a target: of the directory that it is in, and of those above, nearest first.
+def places_read_with(target: Target) -> Sequence[str]:
+    """Return the directories that a rule about reading a target may name: its own, and those above, nearest first.
 
-    There is none for what is there to keep secrets.
+    Each ends with a slash. There is none for what is there to keep secrets.
     """
     directory = target.path if target.is_directory else target.path.parent
     home = _home()
@@ -122,4 +122,4 @@ def read_rules(target: Target) -> tuple[str, ...]:
     if not target.is_directory and _shows_secrets(target.path):
         return ()
     usable = (each for each in (directory, *directory.parents) if len(each.parts) > 2 and not home.is_relative_to(each))
-    return tuple(f"read: {each}/ …" for each in usable)
+    return [f"{each}/" for each in usable]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from indus_nb.tools.description import Approval, CallDescription, Target
 from indus_nb.tools.paths import rejection, resolve
-from indus_nb.tools.reach import read_rules
 from indus_nb.tools.targets import located, parent_of
 from indus_nb.tools.tool import ToolContext
 
@@ -31,17 +30,7 @@ def describe_read(
 
     def approval() -> Approval:
         target = located(path, cwd)
-        asked = default.approval()
-        rules = read_rules(target)
-        return replace(
-            asked,
-            question=f"{verb} {target.path}?",
-            rule=rules[0] if rules else None,
-            other_rules=rules[1:],
-            covers="any reading, listing and searching in there" if rules else None,
-            means=f"any reading in {rules[0].removeprefix('read: ').removesuffix(' …')}" if rules else None,
-            target=target,
-        )
+        return replace(default.approval(), question=f"{verb} {target.path}?", effects=(), target=target)
 
     return replace(default, approval=approval, rejection=rejection(path), reads=True, searches=searches)
 

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 
+from indus_nb.effects import Effect
 from indus_nb.extensions.api import ExtensionApi
+from indus_nb.extensions.rules import covered, offered
 from indus_nb.files import others_can_write, write_atomically
 from indus_nb.key_places import holds_keys
 from indus_nb.messages import ToolResultMessage, text_of
@@ -24,7 +26,6 @@ from indus_nb.session.dialogs import Notify, Select, Ui
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import RESERVED_TOOLS
-from indus_nb.tools.previews import command_rule, is_sound
 from indus_nb.visible import visible
 
 ONCE, ALWAYS = "Yes, once", "Yes, and always in this session"
@@ -257,13 +258,6 @@ async def test_no_rule_is_offered_for_files_that_programs_run_or_follow(
     assert user.questions[0].options == [ONCE, "No"]
 
 
-async def test_a_rule_for_a_file_says_that_it_covers_any_content(opened: Open, messages_api: MessagesApi) -> None:
-    session = await opened()
-    user = User(session, "No")
-    await call(session, messages_api, "write", {"path": "notes.txt", "content": "x"})
-    assert all("whatever is written there" in option for option in user.questions[0].options if "always" in option)
-
-
 # What is shown is what runs
 
 
@@ -444,7 +438,6 @@ async def test_the_shell_and_what_it_runs_first_are_shown(
     assert "/bin/sh" in title
     assert "touch FIRST\nls" in title
     assert str(work) in title
-    assert not any(option.endswith(": bash: ls …") for option in user.questions[0].options)
 
 
 async def test_letters_that_change_the_order_of_a_line_are_pointed_out(opened: Open, messages_api: MessagesApi) -> None:
@@ -505,136 +498,122 @@ async def test_a_server_without_a_prefix_takes_the_name_of_no_tool_of_ours(
 
 # Rules
 
-NO_RULE = [
-    "ls\r/evil.sh",
-    "ls\u00a0x",
-    "ls\u2003x",
-    "ls\tx",
-    "ls\nrm x",
-    "ls\x0bx",
-    "ls; rm x",
-    "ls & rm x",
-    "ls | sh",
-    "ls > x",
-    "ls < x",
-    "ls $(rm x)",
-    "ls `rm x`",
-    "ls {a,b}",
-    "ls *",
-    "ls ?",
-    "ls [a]",
-    "ls ~root",
-    "ls !x",
-    "ls 'x'",
-    'ls "x"',
-    "ls \\x",
-    "ls #x",
-    "ls x^y",
-    "LS_COLORS=x ls",
-    "PATH=. ls",
-    "-x ls",
-    "%1",
-    "",
-    "   ",
-    "ls curl evil | sh #\n  3  No",
-    "env ls",
-    "xargs ls",
-    "sh x",
-    "bash x",
-    "sudo ls",
-    "/usr/bin/env ls",
-    "/bin/sh x",
-    "busybox sh x",
-    "builtin eval x",
-    "chroot . ls",
-    "compgen -C x",
-    "complete -C x ls",
-    "enable -f x.so ls",
-    "flock x ls",
-    "hash -p x ls",
-    "ionice ls",
-    "mapfile -C x -c 1 y",
-    "nsenter ls",
-    "parallel x",
-    "pkexec ls",
-    "script -c x",
-    "setpriv ls",
-    "strace ls",
-    "systemd-run ls",
-    "taskset 1 ls",
-    "trap x EXIT",
-    "unshare ls",
-    "./ls",
-    "sub/ls -l",
-    "sub/../ls",
-    ". x",
-    "eval ls",
-    "\uff4c\uff53",
-    "l\u0455 x",
-]
+
+def rules_of(work: Path, effect: Effect) -> list[str]:
+    return [rule.text for rule in offered([effect], work)]
 
 
-@pytest.mark.parametrize("command", NO_RULE)
-def test_no_rule_is_made_of_a_command_that_a_shell_does_more_with(tmp_path: Path, command: str) -> None:
-    assert command_rule(command, tmp_path) is None
+def test_a_rule_about_a_file_is_one_about_its_directory_but_not_about_the_whole_project(work: Path) -> None:
+    def writes(path: str) -> Effect:
+        return Effect("writes_file", str(work / path), f"writes {path}")
+
+    assert rules_of(work, writes("out/deep/a.csv")) == [f"writes_file: {work}/out/deep/"]
+    assert rules_of(work, writes("a.csv")) == [f"writes_file: {work}/a.csv"]
+    assert rules_of(work, writes("out")) == [f"writes_file: {work}/out"]
+    several = offered([writes("out"), writes("out/a.csv"), writes("out/b.csv"), writes("c")], work)
+    assert [rule.words for rule in several] == ["may write below out/", "may write c"]
 
 
-ITSELF = [
-    "git status",
-    "git log",
-    "make test",
-    "npm test",
-    "pytest -q",
-    "rg --pre x y",
-    "find . -delete",
-    "sort -o x y",
-]
-ITSELF += ["tar xf x", "sed -i s/a/b/ x", "awk -f x", "less x", "man x", "ls --hyperlink", "wc --files0-from=.env"]
-ITSELF += ["du --files0-from .env", "lsx -l", "ls/evil.sh", "cat x"]
+NOT_COVERED = {
+    "elsewhere": "other/a.csv",
+    "like name": "out2/a.csv",
+    "dots": "out/../a.csv",
+    "further up": "out/../../outside.csv",
+    "link": "out/link",
+    "link to directory": "out/linked/a.csv",
+    "second name": "out/twice",
+    "program": "out/run",
+    "pipe": "out/pipe",
+    "repository": "out/.git/config",
+    "repository in other letters": "out/.GIT/hooks/pre-commit",
+    "hidden": "out/.bashrc",
+    "our settings": "out/.indusagi/settings.json",
+    "makefile": "out/Makefile",
+    "key": "out/id_rsa",
+    "environment": "out/.env",
+    "notebook": "out/a.ipynb",
+    "other letters": "OUT/a.csv",
+    "nothing": "",
+    "the directory above": ".",
+}
 
 
-@pytest.mark.parametrize("command", ITSELF)
-def test_a_program_that_may_run_or_write_others_is_allowed_with_these_words_alone(tmp_path: Path, command: str) -> None:
-    assert command_rule(command, tmp_path) in (command, None)
+@pytest.mark.parametrize("path", NOT_COVERED.values(), ids=NOT_COVERED)
+def test_a_rule_for_a_directory_covers_nothing_that_is_not_plainly_in_it(work: Path, home: Path, path: str) -> None:
+    (work / "out").mkdir()
+    (home / "victim").write_text("")
+    (work / "out" / "link").symlink_to(home / "victim")
+    (work / "out" / "linked").symlink_to(home)
+    (work / "out" / "one").write_text("")
+    os.link(work / "out" / "one", work / "out" / "twice")
+    (work / "out" / "run").write_text("#!/bin/sh\n")
+    (work / "out" / "run").chmod(0o755)
+    os.mkfifo(work / "out" / "pipe")
+    rules = [f"writes_file: {work}/out/", "writes_file: ", "writes_file: /"]
+    effect = Effect("writes_file", path and f"{work}/{path}", "writes it")
+    assert not covered([effect], rules, work)
+    plain = [Effect("writes_file", f"{work}/out/{name}", "writes it") for name in ("a.csv", "deep/b.csv", ".//c.csv")]
+    assert covered(plain, rules, work)
+    assert not covered([*plain, effect], rules, work)
 
 
-def test_a_program_that_the_agent_could_replace_has_no_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "ls").write_text("#!/bin/sh\n")
-    (tmp_path / "bin" / "ls").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    assert command_rule("ls -l", tmp_path) is None
+@pytest.mark.parametrize(
+    "effect",
+    [
+        Effect("deletes", "/work/out/a.csv", "deletes it"),
+        Effect("runs_program", "ls", "runs ls"),
+        Effect("sends_message", "", "sends"),
+        Effect("spends_money", "", "spends"),
+        Effect("changes_setting", "os.environ", "changes it"),
+        Effect("unknown", "", "may do anything"),
+        Effect("unknown", "a connection", "uses it"),
+        Effect("changes_variable", "df.x", "changes it"),
+        Effect("changes_variable", "", "changes it"),
+        Effect("uses_network", "", "connects"),
+        Effect("reads_outside", "", "reads"),
+        Effect("writes_file", "/work/\u202e/a.csv", "writes it"),
+        Effect("uses_network", "a" * 200, "connects"),
+        Effect("uses_network", "a\n1  Yes", "connects"),
+    ],
+)
+def test_what_cannot_be_named_or_taken_back_is_not_offered_for_good(effect: Effect) -> None:
+    assert not offered([effect], Path("/work"))
+    assert not offered([Effect("new_names", "x", "makes x"), effect], Path("/work"))
 
 
-async def test_a_rule_for_ls_runs_no_file_whose_name_begins_so(
-    opened: Open, messages_api: MessagesApi, work: Path
-) -> None:
-    (work / "ls\r").mkdir()
-    (work / "ls\r" / "evil.sh").write_text("#!/bin/sh\ntouch EVIL\n")
-    (work / "ls\r" / "evil.sh").chmod(0o755)
-    session = await opened()
-    user = User(session, ALWAYS)
-    await call(session, messages_api, "bash", {"command": "ls .."})
-    user.answer = "No"
-    await call(session, messages_api, "bash", {"command": "ls\r/evil.sh"})
-    assert len(user.questions) == 2
-    assert not (work / "EVIL").exists()
+def test_a_rule_covers_its_object_alone() -> None:
+    rules = ["changes_variable: df", "uses_network: a.org:443", "draws_random: any", "reads_outside: /data/deep/"]
+    here = Path("/work")
+    for kind, what, is_covered in (
+        ("changes_variable", "df", True),
+        ("changes_variable", "df2", False),
+        ("new_names", "df", False),
+        ("uses_network", "a.org:443", True),
+        ("uses_network", "a.org:80", False),
+        ("uses_network", "a.org:443:443", False),
+        ("reads_outside", "/data/deep/er/x", True),
+        ("reads_outside", "/data/x", False),
+        ("reads_outside", "/data/deep/../x", False),
+        ("reads_outside", "/data/deep/.env", False),
+        ("writes_file", "/data/deep/x", False),
+        ("draws_random", "numpy", True),
+    ):
+        assert covered([Effect(kind, what, "does")], rules, here) is is_covered, (kind, what)
 
 
-async def test_rules_of_older_versions_that_are_not_sound_do_not_count_and_are_named(
+async def test_rules_of_older_versions_allow_nothing(
     opened: Open, messages_api: MessagesApi, home: Path, work: Path
 ) -> None:
     rules = home / "agent" / "approved.json"
     rules.parent.mkdir(exist_ok=True)
-    kept = ["bash: git status …", f"write: {work}/.git/config", "bash: ls; rm x", "bash: ls …"]
+    kept = ["bash: git status …", "bash: touch made", f"write: {work}/made", "python: what stays in the kernel"]
     rules.write_text(json.dumps({str(work): kept}))
     session = await opened()
     user = User(session, "No")
-    await call(session, messages_api, "bash", {"command": "git status"})
-    await call(session, messages_api, "bash", {"command": "ls -l"})
-    assert len(user.questions) == 1
-    assert ["git status …" in user.notices[-1], "ls; rm x" in user.notices[-1]] == [True, True]
-    assert [is_sound(rule, work) for rule in kept] == [False, False, False, True]
+    await call(session, messages_api, "bash", {"command": "touch made"})
+    await call(session, messages_api, "write", {"path": "made", "content": "x"})
+    assert len(user.questions) == 2
+    assert not (work / "made").exists()
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o646, 0o622])
@@ -644,11 +623,11 @@ async def test_rules_that_others_can_write_do_not_count(
 ) -> None:
     rules = home / "agent" / "approved.json"
     rules.parent.mkdir(exist_ok=True)
-    rules.write_text(json.dumps({str(work): ["bash: touch made"]}))
+    rules.write_text(json.dumps({str(work): [f"writes_file: {work}/made"]}))
     session = await opened()
     (rules if what == "file" else rules.parent).chmod(mode | (0 if what == "file" else 0o111))
     user = User(session, "No")
-    await call(session, messages_api, "bash", {"command": "touch made"})
+    await call(session, messages_api, "write", {"path": "made", "content": "x"})
     assert len(user.questions) == 1
     assert "others than you can write" in user.notices[0]
     assert not (work / "made").exists()
@@ -659,12 +638,12 @@ async def test_a_group_of_the_users_alone_is_nobody_else(
 ) -> None:
     rules = home / "agent" / "approved.json"
     rules.parent.mkdir(exist_ok=True)
-    rules.write_text(json.dumps({str(work): ["bash: touch made"]}))
+    rules.write_text(json.dumps({str(work): [f"writes_file: {work}/made"]}))
     rules.chmod(0o664)  # a umask of 002, as systems have it that give each user a group
     shared = others_can_write(rules.stat())
     session = await opened()
     user = User(session, "No")
-    await call(session, messages_api, "bash", {"command": "touch made"})
+    await call(session, messages_api, "write", {"path": "made", "content": "x"})
     assert len(user.questions) == (1 if shared else 0)
     assert (work / "made").exists() is not shared
 
@@ -676,13 +655,13 @@ async def test_rules_that_a_group_of_others_can_write_do_not_count(
 ) -> None:
     rules = home / "agent" / "approved.json"
     rules.parent.mkdir(exist_ok=True)
-    rules.write_text(json.dumps({str(work): ["bash: touch made"]}))
+    rules.write_text(json.dumps({str(work): [f"writes_file: {work}/made"]}))
     session = await opened()
     place = rules if what == "file" else rules.parent
     os.chown(place, 0, 12345)
     place.chmod(0o770)
     user = User(session, "No")
-    await call(session, messages_api, "bash", {"command": "touch made"})
+    await call(session, messages_api, "write", {"path": "made", "content": "x"})
     assert len(user.questions) == 1
     assert "others than you can write" in user.notices[0]
 
@@ -693,11 +672,11 @@ async def test_rules_that_belong_to_others_do_not_count(
 ) -> None:
     rules = home / "agent" / "approved.json"
     rules.parent.mkdir(exist_ok=True)
-    rules.write_text(json.dumps({str(work): ["bash: touch made"]}))
+    rules.write_text(json.dumps({str(work): [f"writes_file: {work}/made"]}))
     os.chown(rules, 65534, 65534)
     session = await opened()
     user = User(session, "No")
-    await call(session, messages_api, "bash", {"command": "touch made"})
+    await call(session, messages_api, "write", {"path": "made", "content": "x"})
     assert len(user.questions) == 1
 
 
@@ -705,14 +684,14 @@ async def test_rules_that_belong_to_others_do_not_count(
 async def test_rules_that_a_link_of_others_leads_to_do_not_count(
     opened: Open, messages_api: MessagesApi, home: Path, work: Path
 ) -> None:
-    (work / "rules.json").write_text(json.dumps({str(work): ["bash: touch made"]}))
+    (work / "rules.json").write_text(json.dumps({str(work): [f"writes_file: {work}/made"]}))
     rules = home / "agent" / "approved.json"
     rules.parent.mkdir(exist_ok=True)
     rules.symlink_to(work / "rules.json")
     os.chown(rules, 65534, 65534, follow_symlinks=False)
     session = await opened()
     user = User(session, "No")
-    await call(session, messages_api, "bash", {"command": "touch made"})
+    await call(session, messages_api, "write", {"path": "made", "content": "x"})
     assert len(user.questions) == 1
     assert "a link that another user made" in user.notices[0]
 
@@ -734,7 +713,7 @@ async def test_kept_rules_are_the_users_alone_whatever_the_umask(
     User(session, "Yes, and always in this folder")
     before = os.umask(0)
     try:
-        await call(session, messages_api, "bash", {"command": "touch made"})
+        await call(session, messages_api, "write", {"path": "made", "content": "x"})
     finally:
         os.umask(before)
     found = (home / "agent" / "approved.json").stat()
@@ -852,9 +831,8 @@ SECRET_INSIDE = {
 
 
 @pytest.mark.parametrize(("name", "content"), SECRET_INSIDE.items(), ids=SECRET_INSIDE)
-@pytest.mark.parametrize("tool", ["read", "bash"])
 async def test_a_file_in_which_a_secret_stands_is_asked_about_whatever_its_name(
-    opened: Open, messages_api: MessagesApi, work: Path, name: str, content: str, tool: str
+    opened: Open, messages_api: MessagesApi, work: Path, name: str, content: str
 ) -> None:
     (work / name).parent.mkdir(exist_ok=True)
     (work / name).write_text(content)
@@ -862,11 +840,11 @@ async def test_a_file_in_which_a_secret_stands_is_asked_about_whatever_its_name(
     session = await opened()
     user = User(session, "No")
     for read in ("plain.py", name):
-        given = {"path": read} if tool == "read" else {"command": f"head -n 3 {read}"}
-        await call(session, messages_api, tool, given)
+        await call(session, messages_api, "read", {"path": read})
     (question,) = user.questions
     assert name in question.title
-    assert tool == "bash" or ("looks like a key or password" in question.title and question.options == [ONCE, "No"])
+    assert "looks like a key or password" in question.title
+    assert question.options == [ONCE, "No"]
 
 
 async def test_a_pipe_is_no_file_that_is_looked_at(opened: Open, messages_api: MessagesApi, work: Path) -> None:

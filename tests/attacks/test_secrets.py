@@ -910,10 +910,12 @@ def test_how_many_values_are_known_hardly_matters() -> None:
 
 
 async def test_no_rule_takes_a_secret_along(user: Path, messages_api: MessagesApi) -> None:
-    call = ToolUse("bash", {"command": "true [secret GITHUB_TOKEN]"})
-    questions = await asked(user, messages_api, call, "Yes, and always in this session")
-    assert len(questions) == 2
-    assert "[secret GITHUB_TOKEN]" in questions[1]
+    (user / "agent").mkdir(exist_ok=True)
+    rules = {str(user / "work"): [f"writes_file: {user}/work/a.txt"]}
+    (user / "agent" / "approved.json").write_text(json.dumps(rules))
+    call = ToolUse("write", {"path": "a.txt", "content": "[secret GITHUB_TOKEN]"})
+    questions = await asked(user, messages_api, call, "No")
+    assert "[secret GITHUB_TOKEN]" in "".join(questions)
 
 
 @pytest.mark.parametrize(("answer", "given"), [("Yes, once", GITHUB), ("No", None)])

@@ -853,6 +853,8 @@ def test_every_setting_is_judged(tmp_path: Path, *, trusted: bool) -> None:
         "enabledModels": ["x"],
         "defaultTools": ["read", "todo"],
         "approve": "always",
+        "effects": {"deletes": "deny"},
+        "looksSeconds": 1,
         "extensions": ["x"],
         "skills": ["x"],
         "prompts": ["x"],
@@ -878,7 +880,7 @@ def test_every_setting_is_judged(tmp_path: Path, *, trusted: bool) -> None:
         "defaultTrust": "always",
     }
     never = {"ttsr", "shellPath", "shellCommandPrefix", "sessionDir", "defaultTrust"}
-    harmless = {"defaultThinkingLevel", "approve", "steeringMode", "followUpMode", "interruptMode"}
+    harmless = {"defaultThinkingLevel", "approve", "effects", "steeringMode", "followUpMode", "interruptMode"}
     own = tmp_path / ".indusagi"
     own.mkdir()
     (own / "settings.json").write_text(json.dumps(values))

@@ -132,8 +132,8 @@ def test_the_gate_asks_the_client(
 def test_what_is_allowed_for_a_folder_is_kept_as_a_readable_rule(
     messages_api: MessagesApi, more: dict[str, str], tmp_path: Path
 ) -> None:
-    listing = ToolUse("bash", {"command": "ls -l .."})
-    messages_api.add(Reply(listing), Reply("Done."), Reply(listing), Reply("Done."))
+    writing = ToolUse("write", {"path": "out/made.txt", "content": "new"})
+    messages_api.add(Reply(writing), Reply("Done."), Reply(writing), Reply("Done."))
     for asked in (True, False):
         with start(tmp_path, more, "--approve", "writes", "--no-session") as process:
             process.ask("prompt", message="go")
@@ -143,7 +143,7 @@ def test_what_is_allowed_for_a_folder_is_kept_as_a_readable_rule(
                 process.send({"type": "extension_ui_response", "id": dialog["id"], "value": rule})
             process.wait("agent_settled")
     rules = json.loads((tmp_path / "agent" / "approved.json").read_text())
-    assert rules == {str(tmp_path): ["bash: ls …"]}
+    assert rules == {str(tmp_path): [f"writes_file: {tmp_path}/out/"]}
 
 
 @pytest.mark.parametrize("end", ["stdin", "abort", signal.SIGTERM])

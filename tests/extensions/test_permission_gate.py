@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,11 +15,13 @@ from typing import Any
 import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 
+from indus_nb.effects import Effect
 from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import ExtensionApi
-from indus_nb.messages import ToolResultMessage, text_of
+from indus_nb.messages import ToolCall, ToolResultMessage, text_of
 from indus_nb.render.markup import plain
-from indus_nb.session.dialogs import Select
+from indus_nb.session import questions
+from indus_nb.session.dialogs import Cancel, Select
 from indus_nb.session.session import AgentSession
 from indus_nb.tools import Approval, CallDescription, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.tool import Arguments
@@ -69,37 +74,6 @@ async def test_the_user_is_asked_about_what_other_extensions_made_of_the_call(op
     result = await call(session, messages_api, "bash", {"command": "echo hi"})
     assert "echo changed" in user.questions[0].title
     assert text_of(result.content) == "changed\n"
-
-
-@pytest.mark.parametrize(
-    ("allowed", "other"),
-    [
-        ({"command": "bash -c 'ls'"}, {"command": "bash -c 'touch made'"}),
-        ({"command": "find .. -name x"}, {"command": "find .. -delete"}),
-        ({"command": "env A=1"}, {"command": "env A=1 touch made"}),
-        ({"command": "rm a"}, {"command": "rm ab"}),
-        ({"command": "git status"}, {"command": "git statusx"}),
-        ({"command": "ls .."}, {"command": "ls ..; touch made"}),
-        ({"command": "ls .."}, {"command": "ls .. $(touch made)"}),
-        ({"command": "*"}, {"command": "touch made"}),
-    ],
-)
-async def test_what_was_allowed_for_good_allows_no_other_command(opened, messages_api, allowed, other) -> None:
-    session = await opened()
-    user = User(session, "Yes, and always in this session")
-    await call(session, messages_api, "bash", allowed)
-    user.answer = "No"
-    await call(session, messages_api, "bash", other)
-    assert len(user.questions) == 2
-    assert not (session.store.cwd / "made").exists()
-
-
-async def test_harmless_programs_may_be_allowed_with_any_words(opened, messages_api) -> None:
-    session = await opened()
-    user = User(session, "Yes, and always in this session: bash: ls …")
-    for command in ("ls ..", "ls -l ..", "ls -s ../src"):
-        await call(session, messages_api, "bash", {"command": command})
-    assert len(user.questions) == 1
 
 
 @pytest.mark.parametrize(
@@ -177,43 +151,6 @@ async def test_a_tool_under_the_name_of_a_built_in_one_is_asked_about_as_it_is(o
     assert (len(user.questions), ran) == (1, [])
 
 
-@pytest.mark.parametrize("fails", [False, True])
-async def test_a_dry_run_is_told_to_the_user_alone_and_only_when_he_is_asked(
-    opened, messages_api, *, fails: bool
-) -> None:
-    class Target(Arguments):
-        target: str
-
-    tried: list[str] = []
-
-    async def run(arguments: Target, _context: ToolContext) -> ToolOutput:
-        return text_output("done")
-
-    def describe(default: CallDescription, arguments: Target) -> CallDescription:
-        async def dry_run() -> str:
-            tried.append(arguments.target)
-            if fails:
-                raise ValueError("by mistake")
-            return f"It would print \u202e, and password={KEY}"
-
-        return replace(default, approval=lambda: Approval("Deploy?", arguments.target, dry_run=dry_run))
-
-    tool = FunctionTool("deploy", "Deploy.", Target, run, describe=describe)
-    session = await opened(lambda api: api.register_tool(tool))
-    user = User(session, "Yes, once")
-    result = await call(session, messages_api, "deploy", {"target": "here"})
-    (asked,) = user.questions
-    assert ("It would print \\u202e" in plain(asked.title)) is not fails
-    assert KEY not in asked.title
-    assert asked.title.startswith("Deploy?\n\nhere")
-    assert tried == ["here"]
-    assert "done" in str(result.content)
-    assert "It would print" not in str(messages_api.requests[-1].body)
-    session.settings.approve = "never"
-    await call(session, messages_api, "deploy", {"target": "there"})
-    assert tried == ["here"]
-
-
 async def test_a_tool_whose_question_fails_does_not_run_unasked(opened, messages_api) -> None:
     class Target(Arguments):
         target: str
@@ -247,8 +184,8 @@ async def test_rules_that_others_may_read_or_change_are_the_users_alone_after_on
     rules.chmod(mode)
     session = await opened()
     User(session, "Yes, and always in this folder")
-    await call(session, messages_api, "bash", {"command": "touch made"})
-    assert "touch made" in rules.read_text()
+    await call(session, messages_api, "write", {"path": "out/made", "content": "x"})
+    assert json.loads(rules.read_text()) == {str(tmp_path / "work"): [f"writes_file: {tmp_path}/work/out/"]}
     assert stat.S_IMODE(rules.stat().st_mode) == 0o600
 
 
@@ -288,3 +225,239 @@ async def test_what_is_only_foreign_is_shown_as_it_is(opened, messages_api) -> N
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": "echo '\tnaïve 日本語 😀'"})
     assert user.questions[0].title.partition("\n\n")[2] == "echo '\tnaïve 日本語 😀'"
+
+
+# Calls that are tried where nothing can happen
+
+NEW = ["new_names", "late", "makes late"]
+CHANGED = ["changes_variable", "df", "changes df: 5 → 4 rows"]
+WRITTEN = ["writes_file", "{cwd}/out/a.csv", "writes out/a.csv"]
+DRAWN = ["draws_random", "numpy", "draws random numbers"]
+OPENED = ["unknown", "", "uses a connection"]
+
+
+class Tried(Arguments):
+    effects: list[list[str]]
+    outcome: str = ""
+    holds: bool = True
+
+
+def trying(
+    session_cwd: Path, trial: Callable[[], asyncio.Future[Any] | None] = lambda: None
+) -> Callable[[ExtensionApi], None]:
+    """An extension with a tool that was tried and had the effects that it is called with."""
+
+    async def run(arguments: Tried, context: ToolContext) -> ToolOutput:
+        gate = context.gate
+        if gate is None:
+            return text_output("ran as it is")
+        effects = [Effect(kind, what.format(cwd=session_cwd), words) for kind, what, words in arguments.effects]
+        goes_on = trial()
+        may = arguments.holds or not effects
+        if goes_on is None and may and await gate.covers(effects):
+            return text_output("done where it was tried")
+        answer = await gate.ask(effects, outcome=arguments.outcome, holds=arguments.holds, trial=goes_on)
+        return text_output({"run": "ran after a yes", "wait": "waited"}[answer])
+
+    def describe(default: CallDescription, arguments: Tried) -> CallDescription:
+        return replace(default, tries=True, approval=lambda: Approval("Run this?", "the code"))
+
+    tool = FunctionTool("act", "Act.", Tried, run, describe=describe)
+    return lambda api: api.register_tool(tool)
+
+
+@pytest.fixture
+def trial_session(opened, tmp_path: Path):
+    async def open_one(
+        mode: str = "effects", trial: Callable[[], asyncio.Future[Any] | None] = lambda: None, **chosen: str
+    ) -> AgentSession:
+        session = await opened(trying(tmp_path / "work", trial), approve=mode)
+        session.settings.effects = chosen
+        return session
+
+    return open_one
+
+
+async def acted(session: AgentSession, api: MessagesApi, *effects: list[str], **more: Any) -> str:
+    return text_of((await call(session, api, "act", {"effects": [*effects], **more})).content)
+
+
+@pytest.mark.parametrize(
+    ("mode", "effects", "asked"),
+    [
+        ("effects", [], False),
+        ("writes", [], False),
+        ("effects", [NEW, DRAWN], False),
+        ("writes", [NEW], True),
+        ("effects", [NEW, CHANGED], True),
+        ("effects", [WRITTEN], True),
+        ("effects", [OPENED], True),
+    ],
+)
+async def test_a_mode_asks_about_what_a_trial_found(trial_session, messages_api, mode, effects, *, asked: bool) -> None:
+    session = await trial_session(mode)
+    user = User(session, "No")
+    said = await acted(session, messages_api, *effects)
+    assert len(user.questions) == int(asked)
+    assert ("did not allow" if asked else "done where it was tried") in said
+
+
+@pytest.mark.parametrize(("mode", "asked"), [("never", 0), ("always", 1)])
+async def test_where_all_or_no_calls_are_asked_about_none_is_tried(trial_session, messages_api, mode, asked) -> None:
+    session = await trial_session(mode)
+    user = User(session, "Yes, once")
+    assert await acted(session, messages_api, CHANGED) == "ran as it is"
+    assert len(user.questions) == asked
+
+
+async def test_the_question_begins_with_the_effects_then_shows_the_code_then_the_preview(
+    trial_session, messages_api
+) -> None:
+    session = await trial_session()
+    user = User(session, "Yes, once")
+    outcome = f"prints \u202e and password={KEY}"
+    assert await acted(session, messages_api, CHANGED, WRITTEN, outcome=outcome) == "ran after a yes"
+    heading, code, preview = user.questions[0].title.split("\n\n")
+    assert heading == "This changes df: 5 → 4 rows and writes out/a.csv. Run this?"
+    assert code == "the code"
+    assert preview.startswith("prints \\u202e")
+    assert KEY not in preview
+    assert outcome not in str(messages_api.requests[-1].body)
+
+
+async def test_of_many_effects_none_is_hidden(trial_session, messages_api) -> None:
+    session = await trial_session()
+    user = User(session, "No")
+    effects = [["deletes", f"/{n}", f"deletes f{n}\u202e"] for n in range(9)]
+    await acted(session, messages_api, *effects)
+    assert all(f"deletes f{n}\\u202e" in user.questions[0].title for n in range(9))
+
+
+async def test_what_was_only_tried_is_never_allowed_for_good_where_it_cannot_be_held_to_that(
+    trial_session, messages_api
+) -> None:
+    session = await trial_session(changes_variable="allow")
+    user = User(session, "Yes, once")
+    assert await acted(session, messages_api, CHANGED, holds=False) == "ran after a yes"
+    assert user.questions[0].options == ["Yes, once", "No"]
+    assert await acted(session, messages_api, NEW, holds=False) == "ran after a yes"
+
+
+async def test_one_answer_allows_all_effects_of_a_question_for_good(
+    trial_session, messages_api, tmp_path: Path
+) -> None:
+    session = await trial_session()
+    user = User(session, "Yes, and always in this session: may write below out/, may change df")
+    await acted(session, messages_api, CHANGED, WRITTEN, NEW)
+    for effect in (CHANGED, WRITTEN, NEW):
+        assert await acted(session, messages_api, effect) == "done where it was tried"
+    assert len(user.questions) == 1
+    assert not any("in this folder" in option for option in user.questions[0].options)  # df is one kernel's
+    await acted(session, messages_api, CHANGED, OPENED)
+    assert user.questions[1].options == ["Yes, once", "No"]
+
+
+async def test_what_is_allowed_in_a_directory_counts_in_later_sessions(trial_session, messages_api) -> None:
+    session = await trial_session()
+    user = User(session, "Yes, and always in this folder: may write below out/")
+    await acted(session, messages_api, WRITTEN)
+    later = await trial_session()
+    assert await acted(later, messages_api, WRITTEN) == "done where it was tried"
+    assert len(user.questions) == 1
+
+
+async def test_an_effect_that_a_setting_denies_is_not_asked_about(trial_session, messages_api) -> None:
+    session = await trial_session(changes_variable="deny", writes_file="deny")
+    user = User(session, "Yes")
+    for holds in (True, False):
+        said = await acted(session, messages_api, NEW, CHANGED, holds=holds)
+        assert "changes df" in said
+        assert "setting `effects` denies `changes_variable`" in said
+    result = await call(session, messages_api, "write", {"path": "a.txt", "content": "x"})
+    assert "denies `writes_file`" in text_of(result.content)
+    assert not (session.store.cwd / "a.txt").exists()
+    assert user.questions == []
+
+
+async def test_an_effect_that_a_setting_allows_is_not_asked_about(opened, messages_api) -> None:
+    session = await opened()
+    session.settings.effects = {"writes_file": "allow"}
+    user = User(session, "No")
+    await call(session, messages_api, "write", {"path": "a.txt", "content": "x"})
+    assert (session.store.cwd / "a.txt").read_text() == "x"
+    assert user.questions == []
+
+
+async def test_where_nobody_can_be_asked_effects_do_not_happen(trial_session, messages_api) -> None:
+    session = await trial_session()
+    assert "nobody can be asked" in await acted(session, messages_api, CHANGED)
+    assert await acted(session, messages_api, NEW) == "done where it was tried"
+
+
+async def test_a_call_with_a_secret_is_asked_about_before_it_is_tried(trial_session, messages_api, monkeypatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "plain-Value-of-a-token-77")
+    session = await trial_session()
+    user = User(session, "No")
+    messages_api.add(Reply("ok"))
+    await session.prompt("it is plain-Value-of-a-token-77")
+    await acted(session, messages_api, NEW, outcome="[secret GITHUB_TOKEN]")
+    assert len(user.questions) == 1
+    assert user.questions[0].options == ["Yes, once", "No"]
+
+
+async def test_a_question_about_a_trial_is_withdrawn_when_that_ends(trial_session, messages_api) -> None:
+    trial: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    session = await trial_session(trial=lambda: trial)
+    shown: list[Any] = []
+
+    def host(frame: Any, /) -> None:
+        shown.append(frame)
+        if isinstance(frame, Select):
+            trial.set_result(None)
+
+    session.ui.attach(host)
+    assert await acted(session, messages_api, outcome="no effect so far") == "waited"
+    asked, over = shown
+    assert asked.options == ["Yes, run it here", "No", "Wait for its end"]
+    assert isinstance(over, Cancel)
+    assert over.target_id == asked.id
+    assert session.ui.open_dialogs == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("Yes, run it here", "ran after a yes"), ("Wait", "waited"), ("No", "did not allow"), ("?", "did not allow")],
+)
+async def test_a_trial_that_takes_long_is_waited_for_run_or_given_up(
+    trial_session, messages_api, answer: str, said: str
+) -> None:
+    session = await trial_session(trial=lambda: asyncio.get_running_loop().create_future())
+    User(session, answer)
+    assert said in await acted(session, messages_api)
+
+
+async def test_a_trial_that_nobody_can_be_asked_about_is_waited_for(trial_session, messages_api) -> None:
+    session = await trial_session(trial=lambda: asyncio.get_running_loop().create_future())
+    assert await acted(session, messages_api) == "waited"
+
+
+async def test_a_question_from_within_a_tool_names_the_sub_agent_that_called_it(trial_session) -> None:
+    session = await trial_session()
+    user = User(session, "Yes, once")
+    token = questions.subagent.set("agent 2 (books)")
+    verdict = await session.state.hooks.tool_call(ToolCall(id="1", name="act", arguments={}), {"effects": []})
+    questions.subagent.reset(token)
+    assert verdict.gate is not None
+    await verdict.gate.ask([Effect("deletes", "/a", "deletes a")])
+    assert user.questions[0].title.startswith("agent 2 (books) asks: This deletes a.")
+
+
+async def test_a_trial_may_read_what_the_user_has_opened(trial_session, messages_api, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("x")
+    session = await trial_session()
+    User(session, f"Yes, and always in this session: may read below {tmp_path}/data/")
+    await call(session, messages_api, "read", {"path": "../data/a.txt"})
+    verdict = await session.state.hooks.tool_call(ToolCall(id="1", name="act", arguments={}), {"effects": []})
+    assert verdict.gate is not None
+    assert tmp_path / "data" in verdict.gate.readable

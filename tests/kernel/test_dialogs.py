@@ -39,7 +39,7 @@ def result_of(api: MessagesApi) -> str:
     return json.dumps(api.requests[-1].body["messages"][-1]["content"])
 
 
-@pytest.mark.parametrize(("answer", "made"), [("1", True), ("4", False), ("", False)])
+@pytest.mark.parametrize(("answer", "made"), [("1", True), ("3", False), ("", False)])
 def test_a_notebook_asks_before_a_command_runs(
     claude: Kernel, api: MessagesApi, folder: Path, answer: str, *, made: bool
 ) -> None:
@@ -48,28 +48,31 @@ def test_a_notebook_asks_before_a_command_runs(
     cell = claude.begin("%agent make a file", asks=True)
     question = cell.answer(answer)
     assert f"touch {file.name}" in question
-    assert "4  No" in question
+    assert "3  No" in question
     assert cell.finish().status == "ok"
     assert file.exists() is made
     assert ("did not allow" in result_of(api)) is not made
 
 
+def written(*paths: str) -> list[Reply]:
+    return [Reply(ToolUse("write", {"path": path, "content": "x"})) for path in paths]
+
+
 def test_a_yes_for_the_session_is_a_rule_that_is_not_asked_again(
     claude: Kernel, api: MessagesApi, folder: Path
 ) -> None:
-    api.add(
-        Reply(ToolUse("bash", {"command": "ls -a .."})), Reply(ToolUse("bash", {"command": "ls -l .."})), Reply("Done.")
-    )
-    cell = claude.begin("%agent look twice", asks=True)
-    assert "always in this session: ls with any arguments" in cell.answer("2")
+    api.add(*written("out/a.txt", "out/b.txt"), Reply("Done."))
+    cell = claude.begin("%agent write twice", asks=True)
+    assert "2  Yes, always in this session: may write below out/" in cell.answer("2")
     assert cell.finish().status == "ok"
-    api.add(Reply(ToolUse("bash", {"command": "ls -a ../.."})), Reply("Done."))
-    assert claude.begin("%agent look again", asks=True).finish().status == "ok"
-    api.add(Reply(ToolUse("bash", {"command": "ls -a; touch hidden-behind"})), Reply("Done."))
+    api.add(*written("out/c.txt"), Reply("Done."))
+    assert claude.begin("%agent write again", asks=True).finish().status == "ok"
+    api.add(*written("out/Makefile"), Reply("Done."))
     cell = claude.begin("%agent do more", asks=True)
-    assert "hidden-behind" in cell.answer("2")  # no rule is offered for such a command
+    assert "1, 3, y, n" in cell.answer("2")  # no rule is offered for such a file
+    assert "'2' is none of 1, 3, y, n" in cell.answer("3")
     assert cell.finish().status == "ok"
-    assert not (folder / "work" / "hidden-behind").exists()
+    assert sorted(path.name for path in (folder / "work" / "out").iterdir()) == ["a.txt", "b.txt", "c.txt"]
 
 
 def test_what_is_too_large_to_be_undone_is_kept_if_the_user_says_so(tmp_path: Path, api: MessagesApi) -> None:
@@ -80,9 +83,9 @@ def test_what_is_too_large_to_be_undone_is_kept_if_the_user_says_so(tmp_path: Pa
         kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off")
         api.add(Reply(ToolUse("python", {"code": "big[0] = 7"})), Reply("Done."))
         cell = kernel.begin("%agent change it", asks=True)
-        question = cell.answer("2")
+        question = cell.answer("7")
         assert "cannot be undone: big (3 MB)." in question.replace("\n┆ ", "")
-        assert "2  Yes, keep big (3 MB) for undo" in question
+        assert "7  Yes, and keep big (3 MB) for undo" in question
         assert cell.finish().status == "ok"
         assert kernel.run("print(big[0])").streams == "7\n"
         assert kernel.run("%agent undo").status == "ok"

@@ -76,7 +76,7 @@ def texts(offers: Offers | None) -> list[str]:
         ("%agent --provider off", "off", ["offline"]),
         ("%agent --provider=off", "off", ["offline"]),
         ('%agent --provider "off', "off", ["offline"]),
-        ("%agent --approve ", "", ["never", "writes", "always"]),
+        ("%agent --approve ", "", ["never", "effects", "writes", "always"]),
         ("%agent --approve w", "w", ["writes"]),
         ("%agent --thinking mi", "mi", ["minimal"]),
         ("%agent --model claude-haiku-4-5-", "claude-haiku-4-5-", ["claude-haiku-4-5-20251001"]),

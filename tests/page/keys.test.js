@@ -43,6 +43,7 @@ const CONFIRM = {
     { value: false, kind: "no", key: "n" },
   ],
   hasDefault: false,
+  isOfParts: false,
 };
 const LIST = {
   method: "select",
@@ -51,17 +52,19 @@ const LIST = {
     { value: "No", kind: "no", key: "2" },
   ],
   hasDefault: false,
+  isOfParts: false,
 };
 const APPROVAL = {
   method: "select",
   choices: [
     { value: "once", kind: "yes", key: "1" },
     { value: "rule", kind: "again", key: "2" },
-    { value: "none", kind: "no", key: "n" },
+    { value: "none", kind: "no", key: "3" },
   ],
   hasDefault: true,
+  isOfParts: true,
 };
-const FIELD = { method: "input", choices: [], hasDefault: false };
+const FIELD = { method: "input", choices: [], hasDefault: false, isOfParts: false };
 
 test("Escape closes every dialog, also while somebody types", () => {
   for (const dialog of [CONFIRM, LIST, APPROVAL, FIELD])
@@ -75,37 +78,39 @@ test("y and n choose an answer, but not with Ctrl and not while somebody types",
   assert.deepEqual(answer("n"), { type: "choose", value: false });
   assert.equal(answer("ctrl+y"), null);
   assert.equal(answer("y", TYPING), null);
-  assert.equal(answer("1"), null);
+  assert.deepEqual(answer("1"), { type: "absent" });
 });
 
-test("an approval is given by y, its number or Enter, and refused by n", () => {
+test("an approval is given by y, its number or Enter, and refused by n or its number", () => {
   const answer = (words, at = NOWHERE) => dialogAction(press(words), APPROVAL, at);
   for (const words of ["y", "1", "Enter"]) assert.deepEqual(answer(words), { type: "choose", value: "once" }, words);
-  assert.deepEqual(answer("n"), { type: "choose", value: "none" });
-  assert.equal(answer("3"), null, "no button has that number");
+  for (const words of ["n", "3"]) assert.deepEqual(answer(words), { type: "choose", value: "none" }, words);
   assert.deepEqual(answer("2"), { type: "choose", value: "rule" });
   assert.equal(answer("Enter", { ...NOWHERE, atBox: false }), null, "it presses the button that has the focus");
   assert.deepEqual(answer("shift+Enter"), { type: "ignore" });
 });
 
-test("a number that stands on no button does nothing, also where another question would have one with it", () => {
+test("a digit has the same meaning in every question: where its answer is not offered it gives none", () => {
   const choices = [APPROVAL.choices[0], APPROVAL.choices[2]];
-  for (const words of ["2", "3"])
-    assert.equal(dialogAction(press(words), { ...APPROVAL, choices }, NOWHERE), null, words);
+  for (const words of ["2", "4", "9"])
+    assert.deepEqual(dialogAction(press(words), { ...APPROVAL, choices }, NOWHERE), { type: "absent" }, words);
+  assert.deepEqual(dialogAction(press("3"), { ...APPROVAL, choices }, NOWHERE), { type: "choose", value: "none" });
+  assert.equal(dialogAction(press("2"), { ...APPROVAL, choices }, TYPING), null);
 });
 
 test("a no that is the first answer is given by n as well", () => {
-  const choices = [APPROVAL.choices[2], { value: "save", kind: "no", key: "2" }];
+  const choices = [APPROVAL.choices[2], { value: "save", kind: "no", key: "5" }];
   const dialog = { ...APPROVAL, choices, hasDefault: false };
   assert.deepEqual(dialogAction(press("n"), dialog, NOWHERE), { type: "choose", value: "none" });
-  assert.deepEqual(dialogAction(press("2"), dialog, NOWHERE), { type: "choose", value: "save" });
-  for (const words of ["y", "1", "Enter"]) assert.equal(dialogAction(press(words), dialog, NOWHERE), null, words);
+  assert.deepEqual(dialogAction(press("5"), dialog, NOWHERE), { type: "choose", value: "save" });
+  for (const words of ["y", "Enter"]) assert.equal(dialogAction(press(words), dialog, NOWHERE), null, words);
 });
 
 test("a number chooses the option with it, if there is one", () => {
   const choose = (words) => dialogAction(press(words), LIST, NOWHERE);
   assert.deepEqual(choose("2"), { type: "choose", value: "No" });
-  for (const words of ["3", "0", "alt+1", "y", "n", "Enter"]) assert.equal(choose(words), null, words);
+  assert.deepEqual(choose("3"), { type: "absent" });
+  for (const words of ["0", "alt+1", "y", "n", "Enter"]) assert.equal(choose(words), null, words);
 });
 
 test("arrows go through answers, except in a text that scrolls", () => {

@@ -12,12 +12,12 @@ from indus_nb.resources.settings import LoadedSettings, Settings, load_settings
 
 @pytest.fixture
 def load(tmp_path: Path):
-    def load_both(own: object = None, project: object = None) -> LoadedSettings:
+    def load_both(own: object = None, project: object = None, *, trusted: bool = True) -> LoadedSettings:
         for path, content in ((own_file(tmp_path), own), (project_file(tmp_path), project)):
             path.parent.mkdir(parents=True, exist_ok=True)
             if content is not None:
                 path.write_text(content if isinstance(content, str) else json.dumps(content))
-        return load_settings(tmp_path / "work", tmp_path / "agent", trusted=True)
+        return load_settings(tmp_path / "work", tmp_path / "agent", trusted=trusted)
 
     return load_both
 
@@ -119,6 +119,8 @@ def test_old_keys_count_as_what_they_are_called_today_and_the_file_stays(load, t
         ({"steeringMode": "sometimes"}, "`steeringMode` is wrong"),
         ({"images": {"autoResize": "perhaps"}}, "`images.autoResize` is wrong"),
         ({"approve": "maybe"}, "`approve` is wrong"),
+        ({"effects": {"writes": "deny"}}, "effects.writes.[key]` is wrong: Input should be 'reads_outside'"),
+        ({"effects": {"deletes": "never"}}, "`effects.deletes` is wrong"),
         ({"extensionHandlers": {"timeoutMs": 0}}, "`extensionHandlers.timeoutMs` is wrong"),
         ({"skills": [5]}, "`skills.0` is wrong"),
         ({"skills": {"customDirectories": "x"}}, "`skills` is wrong"),
@@ -140,8 +142,45 @@ def test_a_broken_file_is_named_with_its_field_ignored_and_left_alone(load, tmp_
 
 @pytest.mark.parametrize("rest", ['"defaultModel": ', '"steeringMode": 5}', '"defaultModel": "x"]'])
 def test_a_broken_file_protects_no_less_than_it_would_if_it_were_whole(load, rest: str) -> None:
-    shell = '"shellEnvironment": ["MY_KEY", "!AWS_*", "!OTHER_TOKEN"], '
+    shell = '"shellEnvironment": ["MY_KEY", "!AWS_*", "!OTHER_TOKEN"], "effects": {"deletes": "deny"}, '
     settings = load('{"approve": "always", "notebook": {"tell_cells": false}, ' + shell + rest).settings
     assert settings.approve == "always"
+    assert settings.effects == {"deletes": "deny"}
     assert settings.shell_environment == ["!AWS_*", "!OTHER_TOKEN"]
     assert not settings.notebook.tell_cells
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    ("own", "project", "counts"),
+    [
+        ({}, {"effects": {"deletes": "deny", "new_names": "ask"}}, {"deletes": "deny", "new_names": "ask"}),
+        ({}, {"effects": {"deletes": "allow"}}, {}),
+        ({"effects": {"deletes": "deny"}}, {"effects": {"deletes": "ask"}}, {"deletes": "deny"}),
+        (
+            {"effects": {"writes_file": "allow", "unknown": "deny"}},
+            {"effects": {"writes_file": "ask", "unknown": "allow"}},
+            {"writes_file": "ask", "unknown": "deny"},
+        ),
+    ],
+)
+def test_a_project_makes_decisions_about_effects_stricter_only(load, own, project, counts, *, trusted: bool) -> None:
+    assert load(own, project, trusted=trusted).settings.effects == counts
+
+
+@pytest.mark.parametrize(
+    ("own", "project", "counts"),
+    [
+        (None, "never", None),
+        (None, "effects", None),
+        (None, "writes", "writes"),
+        ("never", "effects", "effects"),
+        ("effects", "never", "effects"),
+        ("effects", "writes", "writes"),
+        ("writes", "effects", "writes"),
+        ("writes", "always", "always"),
+        ("never", None, "never"),
+    ],
+)
+def test_a_project_has_the_user_asked_more_never_less(load, own, project, counts) -> None:
+    assert load({"approve": own}, {"approve": project}).settings.approve == counts

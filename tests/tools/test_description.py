@@ -18,14 +18,11 @@ def tools(tmp_path: Path) -> dict[str, Tool]:
     return builtin_tools(tmp_path)
 
 
-def test_a_command_is_asked_about_in_full_and_a_rule_covers_no_other(tools) -> None:
+def test_a_command_is_asked_about_in_full(tools) -> None:
     described = describe_call("bash", {"command": "make\nmake test", "timeout": 3}, tools)
     asked = described.approval()
     assert (asked.question, asked.preview) == ("Run this command?", "make\nmake test")
-    assert asked.rule is None
     assert described.has_effects
-    assert describe_call("bash", {"command": "git status -s"}, tools).approval().rule == "bash: git status -s"
-    assert describe_call("bash", {"command": "ls -s"}, tools).approval().rule == "bash: ls …"
 
 
 def test_writing_a_file_shows_the_difference_and_the_file_that_is_reached(tools, tmp_path: Path) -> None:
@@ -35,7 +32,7 @@ def test_writing_a_file_shows_the_difference_and_the_file_that_is_reached(tools,
     asked = described.approval()
     assert (described.summary, asked.question) == ("link.txt", f"Write {tmp_path.resolve() / 'real.txt'}?")
     assert asked.preview.splitlines()[-2:] == ["-two", "+three"]
-    assert asked.rule == f"write: {tmp_path.resolve() / 'real.txt'}"
+    assert [(each.kind, each.what) for each in asked.effects] == [("writes_file", str(tmp_path.resolve() / "real.txt"))]
 
 
 def test_an_edit_shows_what_goes_and_what_comes_however_the_model_wrote_it(tools) -> None:
@@ -72,7 +69,7 @@ def test_a_call_of_an_unknown_tool_is_described_by_its_arguments_and_counts_as_o
     assert (described.code, described.has_effects) == (None, True)
     asked = described.approval()
     assert (asked.question, asked.preview) == ("Call deploy?", '{\n  "where": "here",\n  "url": "https://x.y"\n}')
-    assert asked.rule == 'deploy: {"url": "https://x.y", "where": "here"}'
+    assert [(each.kind, each.what) for each in asked.effects] == [("unknown", "tool deploy")]
 
 
 def test_a_tool_that_describes_nothing_or_fails_at_it_is_described_by_its_arguments() -> None:
@@ -106,7 +103,8 @@ def test_where_a_tool_fails_to_ask_the_arguments_are_asked_about(wrong: Exceptio
 
     tool = FunctionTool("deploy", "", Target, run, describe=lambda default, _: replace(default, approval=approval))
     asked = describe_call("deploy", {"target": "here"}, {"deploy": tool}).approval()
-    assert (asked.question, asked.rule) == ("Call deploy?", 'deploy: {"target": "here"}')
+    assert (asked.question, asked.preview) == ("Call deploy?", '{\n  "target": "here"\n}')
+    assert not asked.effects  # nothing that could be allowed for good
 
 
 def test_a_function_is_described_by_the_models_arguments() -> None:

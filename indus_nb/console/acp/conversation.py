@@ -44,6 +44,7 @@ from indus_nb.wire import JsonObject, random_hex
 
 APPROVE_MODES = {
     "never": ("Ask nothing", "Tools run without a question"),
+    "effects": ("Ask about effects", "Asks before calls that change anything but new variables"),
     "writes": ("Ask before changes", "Asks before commands and changes of files"),
     "always": ("Ask always", "Asks before every tool call"),
 }

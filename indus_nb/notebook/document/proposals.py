@@ -22,7 +22,7 @@ from indus_nb.extensions.api import Context
 from indus_nb.notebook.document.notebook_file import OUR_MAGICS, Cell
 from indus_nb.notebook.document.reading import AskPage, NotebookReader, chosen_cells
 from indus_nb.render.markup import plain
-from indus_nb.session.questions import Choice, Question
+from indus_nb.session.questions import YES_AND_MORE, Choice, Question
 from indus_nb.tools import CallDescription, ToolError
 from indus_nb.tools.edit import numbered_diff
 from indus_nb.tools.tool import ToolContext, text_output
@@ -510,7 +510,8 @@ async def _ask(
     """Return when the user accepts, whether the cells shall be run; raises ``ToolError`` when they do not."""
 
     def with_choices(*accepting: str) -> Question:
-        choices = [*(Choice(answer, "yes") for answer in accepting), Choice(_NO, "no")]
+        digits = {_ACCEPT: None, _ACCEPT_AND_RUN: YES_AND_MORE}
+        choices = [*(Choice(answer, "yes", digit=digits[answer]) for answer in accepting), Choice(_NO, "no")]
         return replace_fields(question, choices=choices, takes_reason=True)
 
     async def find_out() -> Question | None:

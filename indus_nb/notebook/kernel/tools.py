@@ -288,7 +288,7 @@ class UserKernel:
     def _take_over(self, trial: Trial, call: str, code: str) -> None:
         """Take over what code has made in a copy, as a step that can be taken back; on the main thread."""
         before = self.names()
-        self.before_code(call, code)
+        self.before_code(call, code, trial.names)
         try:
             trial.take_over(self._shell)
         finally:
@@ -327,7 +327,7 @@ class UserKernel:
             name=f"agent {next(self._numbers)}",
             routes=self._routes,
             on_text=changed.set,
-            on_start=lambda execution: self.before_code(context.call_id, execution.code),
+            on_start=lambda execution: self.before_code(context.call_id, execution.code, preview or ()),
             on_end=partial(self._keep, context.call_id, for_agent=not caller.get()),
         )
         seconds = arguments.timeout or self._limit(goes_on=not limited)
@@ -391,14 +391,15 @@ class UserKernel:
             also={f"keep {large} for undo": partial(self.steps.keep_large, code)} if large else {},
         )
 
-    def before_code(self, call: str, code: str) -> None:
+    def before_code(self, call: str, code: str, changing: Collection[str] = ()) -> None:
         """Remember what code can change, right before it runs.
 
         Args:
             call: The id of its call.
             code: The code.
+            changing: Variables that it is known to change, which are remembered before others.
         """
-        self.steps.begin(call, code, [])
+        self.steps.begin(call, code, changing)
 
     def _keep(self, call: str, execution: Execution, *, for_agent: bool) -> None:
         """Note what the code changed and which names are the agent's; those of another program are not."""

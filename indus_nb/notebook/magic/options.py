@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from indus_nb.policy import MODES
 from indus_nb.start import THINKING_LEVELS
 
 
@@ -184,11 +185,12 @@ OPTIONS = (
     Option(
         "approve",
         "approve",
-        "ask before: writes (as usual), always, or never",
+        "ask before: effects (as usual), writes, always, or never",
         "WHEN",
         Kind.CHOICE,
-        ("never", "writes", "always"),
-        manual="ask before `writes` (as usual in a notebook), `always`, or `never`",
+        MODES,
+        manual="ask before `effects` (as usual in a notebook), `writes`, `always`, or `never` "
+        "([approval.md](approval.md))",
     ),
     Option(
         "trust",

@@ -23,7 +23,6 @@ from indus_nb.session.dialogs import (
     Cancel,
     Confirm,
     Dialog,
-    DialogChanged,
     Editor,
     Input,
     Notify,
@@ -31,7 +30,7 @@ from indus_nb.session.dialogs import (
     Ui,
     UiFrame,
 )
-from indus_nb.session.questions import Question
+from indus_nb.session.questions import Choice, Question
 from indus_nb.terminal import read_through
 from indus_nb.textcut import middle_lines
 
@@ -62,8 +61,6 @@ class CellDialogs:
         self._show_notice = show_notice
         self._asks = False
         self._undecided: list[UiFrame] = []
-        self._incomplete: set[str] = set()
-        """Dialogs that are not asked outside of the page before their outcome is known: ``input()`` cannot change."""
         self._over: set[str] = set()
         self._asked: str | None = None
         """The dialog that ``input()`` asks; it and ``_over`` are changed under the lock."""
@@ -76,7 +73,7 @@ class CellDialogs:
         With ``asks`` also dialogs.
         """
         self._asks = asks
-        self._detach = self._ui.attach(self._show, asks=asks, amends=True)
+        self._detach = self._ui.attach(self._show, asks=asks)
 
     def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
         """Return the dialogs that a page may show now.
@@ -123,14 +120,7 @@ class CellDialogs:
     def _show_outside(self, frame: UiFrame) -> None:
         match frame:
             case Select() | Confirm() | Input() | Editor():
-                question = self._ui.question(frame.id)
-                if question is not None and question.outcome_pending and self._inbox is not None:
-                    self._incomplete.add(frame.id)
-                else:
-                    self._ask_outside(frame)
-            case DialogChanged() if frame.dialog.id in self._incomplete:
-                self._incomplete.discard(frame.dialog.id)
-                self._ask_outside(frame.dialog)
+                self._ask_outside(frame)
             case _:
                 pass  # status lines and widgets belong to a panel
 
@@ -214,23 +204,27 @@ def _decide(question: Question) -> tuple[str | None, str]:
     if shown is None:
         return None, ""
     choices = question.choices
-    labels = [f"{'Yes, ' if choice.kind == 'again' else ''}{choice.label or choice.option}" for choice in choices]
-    listed = "\n".join(f"  {number}  {_one_line(label)}" for number, label in enumerate(labels, 1))
+    by_key = dict(sorted(zip(question.keys, choices, strict=True), key=lambda answer: int(answer[0])))
+    listed = "\n".join(f"  {key}  {_one_line(_label(choice))}" for key, choice in by_key.items())
     refusal = next((choice.option for choice in choices if choice.kind == "no"), None)
-    keys = f"1-{len(choices)}, y, n{', n and why' if question.takes_reason else ''}"
+    keys = f"{', '.join(by_key)}, y, n{', n and why' if question.takes_reason else ''}"
     prompt = f"{shown}\n{listed}\n\n{keys}, or nothing to dismiss: "
     while True:
         typed = input(prompt).strip()
         word, _, reason = typed.partition(" ")
         if not typed:
             return None, ""
-        if typed.isdecimal() and 1 <= int(typed) <= len(choices):
-            return choices[int(typed) - 1].option, ""
+        if typed in by_key:
+            return by_key[typed].option, ""
         if typed.lower() in ("y", "yes") and choices[0].kind == "yes":
             return choices[0].option, ""
         if word.lower().rstrip(",:") in ("n", "no") and refusal is not None:
             return refusal, reason.strip()
         prompt = f"{typed!r} is none of {keys}. Which one, or nothing to dismiss: "
+
+
+def _label(choice: Choice) -> str:
+    return f"{'Yes, ' if choice.kind == 'again' else ''}{choice.label or choice.option}"
 
 
 def _one_line(text: str) -> str:

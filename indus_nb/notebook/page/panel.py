@@ -255,7 +255,7 @@ class ChatPanel:
         """Show dialogs from now on. Before a page is there none may wait for an answer from here."""
         if not self._shows_dialogs:
             self._shows_dialogs = True
-            self._endings.append(session.ui.attach(self._show, amends=True))
+            self._endings.append(session.ui.attach(self._show))
 
     def _open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
         if self._session is None or not self._shows_dialogs:

@@ -362,6 +362,8 @@ class ShownChoice(TypedDict):
     value: str
     label: str
     kind: ChoiceKind
+    key: str
+    """The digit that gives it, the same in every question."""
 
 
 class DialogLayout(TypedDict):
@@ -375,8 +377,8 @@ class DialogLayout(TypedDict):
     """What is asked about, as sanitised HTML."""
     lines: int
     """How many lines that has."""
-    outcome: str | None
-    """What would happen, if that was found out; `null` as long as it may be."""
+    outcome: str
+    """What would happen, if that was found out."""
     choices: list[ShownChoice]
     """Enter gives the first one."""
     reason: bool

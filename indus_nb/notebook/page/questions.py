@@ -21,10 +21,10 @@ def layout(question: Question | None) -> DialogLayout | None:
         names=[*question.names],
         html=markup.page(html) if question.body or question.diff else "",
         lines=(question.diff or question.body).rstrip("\n").count("\n") + 1,
-        outcome=None if question.outcome_pending else question.outcome,
+        outcome=question.outcome,
         choices=[
-            ShownChoice(value=choice.option, label=choice.label or choice.option, kind=choice.kind)
-            for choice in question.choices
+            ShownChoice(value=choice.option, label=choice.label or choice.option, kind=choice.kind, key=key)
+            for choice, key in zip(question.choices, question.keys, strict=True)
         ],
         reason=question.takes_reason,
     )

@@ -14,17 +14,20 @@ function dialogAction(key, dialog, { typing, scrolling, atBox }) {
   if (typing || isChord(key)) return null;
   const chosen = choiceOf(key.key, dialog, atBox);
   if (chosen) return { type: "choose", value: chosen.value };
+  if (/^[1-9]$/.test(key.key) && dialog.choices.length > 0) return { type: "absent" };
   const step = LIST_STEPS[key.key];
   return step === undefined || scrolling || dialog.choices.length === 0 ? null : { type: "move", step };
 }
 
 const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
-function choiceOf(key, { choices, hasDefault }, atBox) {
+function choiceOf(key, { choices, hasDefault, isOfParts }, atBox) {
   if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
   const letter = key.toLowerCase();
   const labelled = choices.find((choice) => choice.key === letter);
-  return labelled ?? (letter === "y" && hasDefault ? choices[0] : undefined);
+  if (labelled || !isOfParts) return labelled;
+  if (letter === "n") return choices.find(({ kind }) => kind === "no");
+  return letter === "y" && hasDefault ? choices[0] : undefined;
 }
 
 function isChord(key) {
@@ -738,7 +741,6 @@ class BlockList {
 
 // src/dialog_parts.js
 const OUTCOME_LINES = 6;
-const PENDING = "Preview \u2014 being tried in a copy of the kernel \u2026";
 
 function choicesOf(frame, layout) {
   if (frame.method === "confirm")
@@ -747,20 +749,13 @@ function choicesOf(frame, layout) {
       { value: false, label: "No", kind: "no", key: "n" },
     ];
   if (frame.method !== "select") return [];
-  if (layout) {
-    const firstNo = layout.choices.find(({ kind }) => kind === "no");
-    return layout.choices.map((choice, index) => ({ ...choice, key: choice === firstNo ? "n" : digit(index) }));
-  }
+  if (layout) return layout.choices;
   return frame.options.map((option, index) => ({
     value: option,
     label: option,
     kind: /^No\b/.test(option) ? "no" : "yes",
-    key: digit(index),
+    key: index < 9 ? String(index + 1) : "",
   }));
-}
-
-function digit(index) {
-  return index < 9 ? String(index + 1) : "";
 }
 
 function choiceButton(id, label, key, style, onclick) {
@@ -798,20 +793,16 @@ function cautionsOf(layout) {
 }
 
 function outcomeOf(layout) {
-  const node = h("div", { class: "ia-outcome", role: "note", "aria-live": "polite" });
-  showOutcome(node, layout);
-  return node;
-}
-
-function showOutcome(node, layout) {
-  const lines = (layout?.outcome === null ? PENDING : (layout?.outcome ?? "")).split("\n");
+  const node = h("div", { class: "ia-outcome", role: "note" });
+  const lines = (layout?.outcome ?? "").split("\n");
   const left = lines.length - OUTCOME_LINES;
   const shown = left > 1 ? lines.slice(0, OUTCOME_LINES) : lines;
   node.replaceChildren(...withCode(shown.join("\n")));
   node.hidden = lines.join("") === "";
-  if (left <= 1) return;
+  if (left <= 1) return node;
   const rest = h("div", {}, ...withCode(lines.slice(OUTCOME_LINES).join("\n")));
   node.append(h("details", {}, h("summary", { text: `${left} more lines` }), rest));
+  return node;
 }
 
 function withCode(text) {
@@ -882,7 +873,7 @@ function controlsOf(frame, layout, answers, answer) {
   if (again.length > 0) {
     const list = h("div", { class: "ia-again", hidden: true }, ...again);
     folds.push(list);
-    nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
+    nodes.splice(1, 0, foldButton(frame.id, "Yes, and always …", "2", list));
   }
   if (refusal && layout?.reason) {
     const why = reasonRow(frame.id, answers, (reason) => answer(refusal.value, reason));
@@ -998,7 +989,7 @@ class Reading {
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
 const EARLY = "That key came too early to count: press it again.";
-const MOVED = "The buttons moved just then: click again.";
+const ABSENT = "No answer here has that key.";
 
 class Dialogs {
   constructor(store, view) {
@@ -1022,19 +1013,8 @@ class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
-    if (first && this.shown) this.amend(this.shown, first.layout);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
-  }
-
-  amend(shown, layout) {
-    if (layout?.outcome === shown.layout?.outcome) return;
-    shown.layout = layout;
-    const { height } = shown.box.getBoundingClientRect();
-    showOutcome(shown.outcome, layout);
-    if (Math.abs(shown.box.getBoundingClientRect().height - height) < 1) return;
-    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
-    this.view.reveal();
   }
 
   forget() {
@@ -1077,14 +1057,13 @@ class Dialogs {
     const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
     const details = detailsOf(frame, layout);
     const heading = headingOf(frame, layout, name);
-    const outcome = outcomeOf(layout);
     const box = h(
       "div",
       { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
       heading,
       ...cautionsOf(layout),
       details?.node ?? null,
-      outcome,
+      outcomeOf(layout),
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
@@ -1095,7 +1074,6 @@ class Dialogs {
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
-    box.addEventListener("click", (event) => keepEarlyClick(event, shown), { capture: true });
     const isRead = choices.length === 0 || !details;
     const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
@@ -1108,9 +1086,9 @@ class Dialogs {
     };
     const timer = setTimeout(arm, ARM_DELAY_MS);
     const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, outcome, layout, first, choices },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, layout, first, choices },
       ...{ reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, clicksFrom: 0, before: focusedElement(), press: undefined, again: undefined },
+      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined, again: undefined },
     };
     this.shown = shown;
     if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
@@ -1160,6 +1138,7 @@ class Dialogs {
     if (!action || !shown.armed) return;
     event.preventDefault();
     if (action.type === "close") this.close(target, answer);
+    else if (action.type === "absent") setText(shown.early, ABSENT);
     else if (action.type === "submit") this.submit(/** @type {HTMLInputElement} */ (target));
     else if (isEarly) return;
     else if (action.type === "choose") this.choose(action.value, took);
@@ -1225,22 +1204,16 @@ class Dialogs {
   }
 }
 
-function actionOf(event, { method }, { box, choices }) {
+function actionOf(event, { method }, { box, choices, layout }) {
   const { target } = event;
   const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
   const hasDefault = box.querySelector(".ia-default") !== null;
   const at = { typing: isTypingField(target), scrolling, atBox: target === box || scrolling };
-  return dialogAction(event, { method, choices, hasDefault }, at);
+  return dialogAction(event, { method, choices, hasDefault, isOfParts: layout !== null }, at);
 }
 
 function countsIn({ keysFrom }) {
   return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
-}
-
-function keepEarlyClick(event, { clicksFrom, early }) {
-  const isEarly = event.detail > 0 && Date.now() < clicksFrom;
-  if (isEarly) event.stopPropagation();
-  setText(early, isEarly ? MOVED : "");
 }
 
 // src/status.js

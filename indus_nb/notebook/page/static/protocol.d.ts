@@ -579,8 +579,8 @@ export interface DialogLayout {
   html: string;
   /** How many lines that has. */
   lines: number;
-  /** What would happen, if that was found out; `null` as long as it may be. */
-  outcome: string | null;
+  /** What would happen, if that was found out. */
+  outcome: string;
   /** Enter gives the first one. */
   choices: ShownChoice[];
   /** Whether a no may come with a reason. */
@@ -592,6 +592,8 @@ export interface ShownChoice {
   value: string;
   label: string;
   kind: "yes" | "again" | "no";
+  /** The digit that gives it, the same in every question. */
+  key: string;
 }
 
 /** A line for the user to read. */

@@ -44,7 +44,7 @@ export function controlsOf(frame, layout, answers, answer) {
   if (again.length > 0) {
     const list = h("div", { class: "ia-again", hidden: true }, ...again);
     folds.push(list);
-    nodes.splice(1, 0, foldButton(frame.id, "Yes, don't ask again …", "2", list));
+    nodes.splice(1, 0, foldButton(frame.id, "Yes, and always …", "2", list));
   }
   if (refusal && layout?.reason) {
     const why = reasonRow(frame.id, answers, (reason) => answer(refusal.value, reason));

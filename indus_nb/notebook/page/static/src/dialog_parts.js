@@ -13,7 +13,6 @@ import { diffLines, markWords, splitTitle } from "./text.js";
 /** @import { DialogLayout, PageDialog } from "../protocol.d.ts" */
 
 const OUTCOME_LINES = 6;
-const PENDING = "Preview \u2014 being tried in a copy of the kernel \u2026";
 
 /** An answer that a button gives; `key` is the key for it.
  * @typedef {{ value: string | boolean, label: string, kind: "yes" | "again" | "no", key: string }} Choice
@@ -33,21 +32,13 @@ export function choicesOf(frame, layout) {
       { value: false, label: "No", kind: "no", key: "n" },
     ];
   if (frame.method !== "select") return [];
-  if (layout) {
-    const firstNo = layout.choices.find(({ kind }) => kind === "no");
-    return layout.choices.map((choice, index) => ({ ...choice, key: choice === firstNo ? "n" : digit(index) }));
-  }
+  if (layout) return layout.choices;
   return frame.options.map((option, index) => ({
     value: option,
     label: option,
     kind: /^No\b/.test(option) ? "no" : "yes",
-    key: digit(index),
+    key: index < 9 ? String(index + 1) : "",
   }));
-}
-
-/** @param {number} index */
-function digit(index) {
-  return index < 9 ? String(index + 1) : "";
 }
 
 /**
@@ -114,31 +105,21 @@ export function cautionsOf(layout) {
 }
 
 /**
- * The element for what would happen, which may be found out later.
+ * What would happen; of many lines the first ones, and the others folded.
  *
  * @param {DialogLayout | null} layout
  */
 export function outcomeOf(layout) {
-  const node = h("div", { class: "ia-outcome", role: "note", "aria-live": "polite" });
-  showOutcome(node, layout);
-  return node;
-}
-
-/**
- * Show what would happen; of many lines the first ones, and the others folded.
- *
- * @param {HTMLElement} node
- * @param {DialogLayout | null} layout
- */
-export function showOutcome(node, layout) {
-  const lines = (layout?.outcome === null ? PENDING : (layout?.outcome ?? "")).split("\n");
+  const node = h("div", { class: "ia-outcome", role: "note" });
+  const lines = (layout?.outcome ?? "").split("\n");
   const left = lines.length - OUTCOME_LINES;
   const shown = left > 1 ? lines.slice(0, OUTCOME_LINES) : lines;
   node.replaceChildren(...withCode(shown.join("\n")));
   node.hidden = lines.join("") === "";
-  if (left <= 1) return;
+  if (left <= 1) return node;
   const rest = h("div", {}, ...withCode(lines.slice(OUTCOME_LINES).join("\n")));
   node.append(h("details", {}, h("summary", { text: `${left} more lines` }), rest));
+  return node;
 }
 
 /**

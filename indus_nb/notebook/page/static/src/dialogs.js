@@ -11,7 +11,7 @@
 
 import { noteWaiting } from "./asking.js";
 import { controlsOf } from "./dialog_answers.js";
-import { cautionsOf, detailsOf, headingOf, nextOption, outcomeOf, secondsUntil, showOutcome } from "./dialog_parts.js";
+import { cautionsOf, detailsOf, headingOf, nextOption, outcomeOf, secondsUntil } from "./dialog_parts.js";
 import { h, setText, uniqueId } from "./dom.js";
 import { focusedElement, focusQuietly, forgetKey, isTypingField, wasEarly } from "./focus.js";
 import { dialogAction } from "./keys.js";
@@ -25,7 +25,7 @@ import { Reading } from "./reading.js";
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
 const EARLY = "That key came too early to count: press it again.";
-const MOVED = "The buttons moved just then: click again.";
+const ABSENT = "No answer here has that key.";
 
 /** The dialog that is shown.
  * @typedef {object} Shown
@@ -35,9 +35,7 @@ const MOVED = "The buttons moved just then: click again.";
  * @property {HTMLElement} left
  * @property {HTMLElement} more
  * @property {HTMLElement} early
- * @property {HTMLElement} outcome
  * @property {DialogLayout | null} layout
- * @property {number} clicksFrom when clicks count, where what was found out late has moved the buttons, in ms since 1970
  * @property {HTMLElement | undefined} first the control that comes first
  * @property {Offered[]} choices
  * @property {Reading | null} reading
@@ -77,25 +75,8 @@ export class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
-    if (first && this.shown) this.amend(this.shown, first.layout);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
-  }
-
-  /**
-   * Show what was found out while the dialog was open.
-   *
-   * @param {Shown} shown
-   * @param {DialogLayout | null} layout
-   */
-  amend(shown, layout) {
-    if (layout?.outcome === shown.layout?.outcome) return;
-    shown.layout = layout;
-    const { height } = shown.box.getBoundingClientRect();
-    showOutcome(shown.outcome, layout);
-    if (Math.abs(shown.box.getBoundingClientRect().height - height) < 1) return;
-    shown.clicksFrom = Date.now() + ARM_DELAY_MS;
-    this.view.reveal();
   }
 
   /** Stop what waits for the dialog that is shown. */
@@ -149,14 +130,13 @@ export class Dialogs {
     const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
     const details = detailsOf(frame, layout);
     const heading = headingOf(frame, layout, name);
-    const outcome = outcomeOf(layout);
     const box = h(
       "div",
       { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
       heading,
       ...cautionsOf(layout),
       details?.node ?? null,
-      outcome,
+      outcomeOf(layout),
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
@@ -167,7 +147,6 @@ export class Dialogs {
     const buttons = box.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
-    box.addEventListener("click", (event) => keepEarlyClick(event, shown), { capture: true });
     const isRead = choices.length === 0 || !details;
     const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
     this.node.append(box);
@@ -181,9 +160,9 @@ export class Dialogs {
     const timer = setTimeout(arm, ARM_DELAY_MS);
     /** @type {Shown} */
     const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, outcome, layout, first, choices },
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, layout, first, choices },
       ...{ reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, clicksFrom: 0, before: focusedElement(), press: undefined, again: undefined },
+      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined, again: undefined },
     };
     this.shown = shown;
     if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
@@ -248,6 +227,7 @@ export class Dialogs {
     if (!action || !shown.armed) return;
     event.preventDefault();
     if (action.type === "close") this.close(target, answer);
+    else if (action.type === "absent") setText(shown.early, ABSENT);
     else if (action.type === "submit") this.submit(/** @type {HTMLInputElement} */ (target));
     else if (isEarly) return;
     else if (action.type === "choose") this.choose(action.value, took);
@@ -350,12 +330,12 @@ export class Dialogs {
  * @param {PageDialog} frame
  * @param {Shown} shown
  */
-function actionOf(event, { method }, { box, choices }) {
+function actionOf(event, { method }, { box, choices, layout }) {
   const { target } = event;
   const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
   const hasDefault = box.querySelector(".ia-default") !== null;
   const at = { typing: isTypingField(target), scrolling, atBox: target === box || scrolling };
-  return dialogAction(event, { method, choices, hasDefault }, at);
+  return dialogAction(event, { method, choices, hasDefault, isOfParts: layout !== null }, at);
 }
 
 /**
@@ -365,16 +345,4 @@ function actionOf(event, { method }, { box, choices }) {
  */
 function countsIn({ keysFrom }) {
   return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
-}
-
-/**
- * Keep a click with the mouse from a button that has just moved under it.
- *
- * @param {MouseEvent} event
- * @param {Shown} shown
- */
-function keepEarlyClick(event, { clicksFrom, early }) {
-  const isEarly = event.detail > 0 && Date.now() < clicksFrom;
-  if (isEarly) event.stopPropagation();
-  setText(early, isEarly ? MOVED : "");
 }

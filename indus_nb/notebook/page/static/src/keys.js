@@ -25,9 +25,11 @@ export function belongsToFrontEnd(key, atRoot) {
  *   | { type: "choose", value: string | boolean }
  *   | { type: "submit" }
  *   | { type: "move", step: 1 | -1 }
+ *   | { type: "absent" }
  *   | { type: "ignore" }} DialogAction
  * `close` dismisses the dialog, or closes what was opened in it; `choose` presses a button (see `dialogs.js`); `submit`
- * sends what the field holds; `ignore` only prevents the key's default.
+ * sends what the field holds; `absent` says that no answer has this digit, which means the same in every question;
+ * `ignore` only prevents the key's default.
  */
 
 /**
@@ -37,6 +39,7 @@ export function belongsToFrontEnd(key, atRoot) {
  * @property {string} method
  * @property {{ value: string | boolean, kind: "yes" | "again" | "no", key: string }[]} choices in their order
  * @property {boolean} hasDefault whether Enter gives the first answer
+ * @property {boolean} isOfParts whether its answers are known by more than their place in a list
  */
 
 /**
@@ -55,6 +58,7 @@ export function dialogAction(key, dialog, { typing, scrolling, atBox }) {
   if (typing || isChord(key)) return null;
   const chosen = choiceOf(key.key, dialog, atBox);
   if (chosen) return { type: "choose", value: chosen.value };
+  if (/^[1-9]$/.test(key.key) && dialog.choices.length > 0) return { type: "absent" };
   const step = LIST_STEPS[key.key];
   return step === undefined || scrolling || dialog.choices.length === 0 ? null : { type: "move", step };
 }
@@ -63,17 +67,20 @@ export function dialogAction(key, dialog, { typing, scrolling, atBox }) {
 const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
 /**
- * The answer that a key gives: the one whose button is labelled with it, Enter and y for the default.
+ * The answer that a key gives: the one whose button is labelled with it, Enter and y for the default, and n for the
+ * first no of a question in parts.
  *
  * @param {string} key
  * @param {DialogKeys} dialog
  * @param {boolean} atBox
  */
-function choiceOf(key, { choices, hasDefault }, atBox) {
+function choiceOf(key, { choices, hasDefault, isOfParts }, atBox) {
   if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
   const letter = key.toLowerCase();
   const labelled = choices.find((choice) => choice.key === letter);
-  return labelled ?? (letter === "y" && hasDefault ? choices[0] : undefined);
+  if (labelled || !isOfParts) return labelled;
+  if (letter === "n") return choices.find(({ kind }) => kind === "no");
+  return letter === "y" && hasDefault ? choices[0] : undefined;
 }
 
 /**

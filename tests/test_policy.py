@@ -1,0 +1,36 @@
+"""The table of modes and effects."""
+
+from __future__ import annotations
+
+import pytest
+
+from indus_nb.effects import Effect
+from indus_nb.policy import KINDS, MODES, decision, denied
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_mode_asks_less_than_the_one_before_it(kind) -> None:
+    ranks = ["allow", "ask", "deny"]
+    asked = [ranks.index(decision(kind, mode, {})) for mode in MODES if mode != "never"]
+    assert asked == sorted(asked)
+
+
+def test_only_what_is_the_agents_own_is_unasked_about_by_default() -> None:
+    assert [kind for kind in KINDS if decision(kind, "effects", {}) == "allow"] == ["new_names", "draws_random"]
+    assert not [kind for kind in KINDS if decision(kind, "writes", {}) == "allow"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("chosen", ["allow", "ask", "deny"])
+def test_a_setting_counts_more_than_the_mode(mode, chosen) -> None:
+    assert decision("writes_file", mode, {"writes_file": chosen}) == chosen
+
+
+def test_a_denial_names_the_effect_and_the_setting() -> None:
+    effects = [Effect("writes_file", "/a", "writes a"), Effect("deletes", "/b", "deletes b")]
+    assert denied(effects, "effects", {"writes_file": "allow"}) is None
+    said = denied(effects, "effects", {"deletes": "deny"})
+    assert said is not None
+    assert "deletes b" in said
+    assert "setting `effects` denies `deletes`" in said
+    assert "writes a" not in said
