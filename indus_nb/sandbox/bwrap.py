@@ -62,7 +62,7 @@ def mounts(policy: Policy, special: Guarded, private: Path) -> list[str]:
     return options
 
 
-def look_mounts(policy: Policy, private: Path) -> list[str]:
+def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
     """Return the options for what a trial sees of the file system: paths as they are, and nothing that can be written.
 
     What may not be read is empty, and cannot be listed.
@@ -70,6 +70,7 @@ def look_mounts(policy: Policy, private: Path) -> list[str]:
     Args:
         policy: What is allowed.
         private: The directory for temporary files, which stays where it is.
+        refused: A file that nobody may read, which stands for all that may not be.
     """
     hidden = [path for path in policy.hidden if path.exists()]
     shown = [path for path in (policy.workspace, *policy.readable) if path.exists()]
@@ -84,7 +85,7 @@ def look_mounts(policy: Policy, private: Path) -> list[str]:
         if path.is_dir():
             planned.append((path, ["--perms", "0000", "--tmpfs", str(path)]))
         else:
-            planned.append((path, ["--ro-bind", "/dev/null", str(path)]))
+            planned.append((path, ["--ro-bind", str(refused), str(path)]))
     planned.append((private, ["--bind", str(private), str(private)]))
     planned.sort(key=lambda mount: len(mount[0].parts))
     options = ["--ro-bind", "/", "/", "--dev", "/dev"]

@@ -398,6 +398,9 @@ def main(arguments: list[str]) -> None:
         if control is not None:
             os.set_inheritable(control, False)  # noqa: FBT003
         child = os.fork()
+        if child == 0:
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which this interpreter ignores
+                signal.signal(number, signal.SIG_DFL)
         if child == 0 and control is not None:
             _be_tried(spec, control, program)
         if child == 0:

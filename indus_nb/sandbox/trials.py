@@ -183,7 +183,9 @@ class Trials:
         options = bwrap.namespaces(
             user=found.user_namespace, disable_nested=found.disables_nested, network=False, processes=True
         )
-        return [found.path, *options, *bwrap.look_mounts(policy, private), "--"]
+        refused = private / ".refused"
+        refused.touch(mode=0)
+        return [found.path, *options, *bwrap.look_mounts(policy, private, refused), "--"]
 
     def _temporary(self) -> Path:
         with self._lock:

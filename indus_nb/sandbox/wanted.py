@@ -126,8 +126,8 @@ class Wanted:
         self.add("unknown", call.name, f"makes a system call ({call.name}) that may change more than itself")
         return errno.EPERM
 
-    def _uses_network(self, _: Call, _arguments: Arguments) -> int | None:
-        self.add("uses_network", "", "uses the network")
+    def _uses_network(self, call: Call, _: Arguments) -> int | None:
+        self.add("uses_network", "", "listens for connections" if call.name == "listen" else "uses the network")
         return errno.EACCES
 
     def _controls(self, call: Call, _: Arguments) -> int | None:
@@ -142,6 +142,8 @@ class Wanted:
         if place is None or self._is_free(place):
             return None
         if flags & _TEMPORARY == _TEMPORARY:
+            if place == self._private:
+                return None
             self.add("writes_file", str(place), f"writes a file in {self._shown(place)}")
             return errno.EROFS
         state = _state(place)
@@ -207,15 +209,16 @@ class Wanted:
         family = int.from_bytes(address[:2], "little") if len(address) >= 2 else 0
         if family == socket.AF_NETLINK and call.name == "bind":
             return None  # the socket is one to the kernel, or none that a bind gets anywhere with
-        verb = "connects to" if call.name == "connect" else "listens at"
         if family == socket.AF_UNIX:
             name = os.fsdecode(address[2:].rstrip(b"\0").replace(b"\0", b"@"))
             if name.startswith(_NAME_SERVICES):
                 return errno.ENOENT
-            self.add("sends_message", name, f"{verb} the socket {name}")
+            self.add("sends_message", name, f"{'connects to' if call.name == 'connect' else 'makes'} the socket {name}")
             return errno.EACCES
+        if call.name == "bind":
+            return 0  # nobody gets at a port before something listens there, which is asked about then
         where = host_and_port(family, address)
-        self.add("uses_network", where, f"{verb} {where}" if where else "uses the network")
+        self.add("uses_network", where, f"connects to {where}" if where else "uses the network")
         return errno.EACCES
 
     def _signals(self, call: Call, _: Arguments) -> int | None:

@@ -17,7 +17,7 @@ from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, size_text
 from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.sandbox import Sandbox
+    from indus_nb.sandbox import Machine, Sandbox
     from indus_nb.sandbox.trials import Trial
     from indus_nb.tools.jobs import Jobs
     from indus_nb.tools.trying import Tries
@@ -35,10 +35,12 @@ class Looks:
     Attributes:
         seconds: How long one is tried before the user is asked whether to wait for it.
         hidden: Paths that it must not read meanwhile.
+        here: What can be had on this machine; by default that is tried.
     """
 
     seconds: float = 10.0
     hidden: Sequence[Path] = ()
+    here: Machine | None = None
 
 
 class BashArguments(Arguments):
@@ -98,7 +100,7 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
             tried = replace(shell, sandbox=None, trial=trial.confined)
             return tried.run(arguments.command, cwd=cwd, timeout=arguments.timeout, on_output=on_output)
 
-        tries = tries or Tries(Trials(cwd, hidden=looks.hidden), looks.seconds)
+        tries = tries or Tries(Trials(cwd, hidden=looks.hidden, here=looks.here), looks.seconds)
         words = shell.arguments(arguments.command)
         return await tries.run(Command(words, shell.environment(), start, partial(_report, context)), gate)
 

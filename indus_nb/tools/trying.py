@@ -77,7 +77,7 @@ class Tries:
         result, effects = await self._tried(command, gate)
         if result is None:
             return None
-        if result.cancelled:
+        if result.cancelled and not effects:
             return result
         if not effects:
             if not await gate.covers([]):
@@ -170,7 +170,7 @@ def _effects(trial: Trial, result: ShellResult) -> list[Effect]:
     if trial.problem is not None:
         return [Effect("unknown", "", f"may do anything: {trial.problem}")]
     if result.exit_code and looks_refused(result.output):
-        return [Effect("reads_outside", "", "may read outside of the project")]
+        return [Effect("reads_outside", "", "may read outside of the project, or files with keys")]
     return []
 
 
