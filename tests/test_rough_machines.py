@@ -18,7 +18,7 @@ from living import ending
 from messages_api import MessagesApi, Reply, ToolUse
 from rpc_process import RpcProcess, environment, indusagi
 
-from indus_nb.tools.bash import Shell
+from indus_nb.tools.shell import Shell
 from indus_nb.tools.tool import ToolError
 
 OFFLINE = ("--provider", "offline", "--no-session")

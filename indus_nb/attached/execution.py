@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from indus_nb.notebook.kernel.outputs import Displays
-from indus_nb.tools.bash import PlainText
+from indus_nb.tools.shell import PlainText
 from indus_nb.tools.truncate import GrowingTail, Truncation
 from indus_nb.wire import JsonObject
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from indus_nb.tools.bash import PlainText
+from indus_nb.tools.shell import PlainText
 
 MAX_LOG_CHARACTERS = 16 * 1024
 _MAX_LAST_WORDS = 800

@@ -18,18 +18,20 @@ _KERNEL_FILES = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "dr
 _NAME_SERVICE = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
 
 
-def namespaces(*, user: bool, disable_nested: bool, network: bool) -> list[str]:
+def namespaces(*, user: bool, disable_nested: bool, network: bool, processes: bool = False) -> list[str]:
     """The options for namespaces and rights.
 
     Args:
         user: Whether there is a user namespace; without one only root can make the others.
         disable_nested: Whether ``bwrap`` knows how to forbid more user namespaces within.
         network: Whether the network is that of the machine.
+        processes: Whether the processes of the machine are seen.
 
     Returns:
         Options of ``bwrap``.
     """
-    options = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    options = ["--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-uts"]
+    options += [] if processes else ["--unshare-pid"]
     options += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
     options += ["--unshare-user"] if user else []
     options += ["--disable-userns"] if user and disable_nested else []
@@ -52,6 +54,41 @@ def mounts(policy: Policy, special: Guarded, private: Path) -> list[str]:
     for name in _KERNEL_FILES:
         if Path(f"/proc/{name}").exists():
             options += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
+    for _, made in planned:
+        options += made
+    for path, made in planned:
+        if "--tmpfs" in made:
+            options += ["--remount-ro", str(path)]
+    return options
+
+
+def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
+    """Return the options for what a trial sees of the file system: paths as they are, and nothing that can be written.
+
+    What may not be read is empty, and cannot be listed.
+
+    Args:
+        policy: What is allowed.
+        private: The directory for temporary files, which stays where it is.
+        refused: A file that nobody may read, which stands for all that may not be.
+    """
+    hidden = [path for path in policy.hidden if path.exists()]
+    shown = [path for path in (policy.workspace, *policy.readable) if path.exists()]
+    shown = [path for path in shown if not any(map(path.is_relative_to, hidden))]
+    covered = [Path(name) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES) if _is_directory(name)]
+    covered += [path for path in policy.closed if path not in shown]
+    planned = [(path, ["--perms", "0111", "--tmpfs", str(path)]) for path in covered]
+    planned += [(path, ["--ro-bind", str(path), str(path)]) for path in shown if any(map(path.is_relative_to, covered))]
+    for path in hidden:
+        if any(map(path.is_relative_to, covered)) and not any(map(path.is_relative_to, shown)):
+            continue
+        if path.is_dir():
+            planned.append((path, ["--perms", "0000", "--tmpfs", str(path)]))
+        else:
+            planned.append((path, ["--ro-bind", str(refused), str(path)]))
+    planned.append((private, ["--bind", str(private), str(private)]))
+    planned.sort(key=lambda mount: len(mount[0].parts))
+    options = ["--ro-bind", "/", "/", "--dev", "/dev"]
     for _, made in planned:
         options += made
     for path, made in planned:

@@ -38,11 +38,12 @@ def rules(policy: Policy, special: Guarded, private: Path) -> list[tuple[str, bo
     hidden = [path for path in policy.hidden if path.exists()]
     allowed: list[tuple[str, bool | None]] = [(str(path), False) for path in _readable(Path("/"), {*hidden, *covered})]
     for shown in dict.fromkeys((policy.workspace, *policy.readable)):
-        if not any(shown.is_relative_to(place) for place in covered) or any(map(shown.is_relative_to, hidden)):
+        if any(map(shown.is_relative_to, hidden)):
             continue
         inner = {path for path in (*hidden, *covered) if path.is_relative_to(shown) and path != shown}
-        allowed += [(str(path), False) for path in _readable(shown, inner)]
-        if inner and policy.closed:
+        if any(map(shown.is_relative_to, covered)):
+            allowed += [(str(path), False) for path in _readable(shown, inner)]
+        if inner and policy.closed and shown != Path("/"):
             allowed.append((str(shown), None))
     allowed += [(str(path), False) for path in own_places() if any(path.is_relative_to(place) for place in covered)]
     allowed += [(f"/dev/{name}", True) for name in _DEVICES]

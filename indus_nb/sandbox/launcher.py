@@ -34,18 +34,20 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CONNECT_AND_BIND_TCP = 3
 _ABSTRACT_SOCKETS_AND_SIGNALS = 3
 
-_NO_NEW_PRIVILEGES, _CAPBSET_DROP, _PDEATHSIG, _SUBREAPER, _SECCOMP, _SECUREBITS = 38, 24, 1, 36, 22, 28
+_NO_NEW_PRIVILEGES, _CAPBSET_DROP, _PDEATHSIG, _SUBREAPER, _DUMPABLE, _SECUREBITS = 38, 24, 1, 36, 4, 28
+_SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
 
 # The numbers of system calls: x86_64, aarch64.
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _SOCKET, _CLONE, _IOCTL, _SETSID, _SETPGID = (41, 198), (56, 220), (16, 29), (112, 157), (109, 154)
+_SECCOMP = (317, 277)
 _ABSENT = {  # programs do without them: they hide their arguments from a filter, or lead round it
     "clone3": (435, 435),
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-_REFUSED = {  # other namespaces, mounts, keys of the user, and the kernel itself
+REFUSED = {  # other namespaces, mounts, keys of the user, and the kernel itself
     "unshare": (272, 97),
     "setns": (308, 268),
     "mount": (165, 40),
@@ -90,8 +92,12 @@ _NEW_NAMESPACES = 0x7E020000
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 # Instructions of the packet filter: a code, how many to skip if so and if not, and a value.
 LOAD, EQUAL, _AT_LEAST, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-_ALLOW, ERROR = 0x7FFF0000, 0x00050000
+_ALLOW, ERROR, NOTIFY = 0x7FFF0000, 0x00050000, 0x7FC00000
 _EPERM, _EACCES, _ENOSYS = 1, 13, 38
+_LOOKS_EVERY_MS = 500
+_MAX_PROCESSES = 400
+_MAX_SECONDS_AFTERWARDS = 0.3
+"""What a tried program has started may end so much later than itself."""
 
 
 def can_filter() -> bool:
@@ -130,7 +136,7 @@ def system_call_filter(
     for numbers in _ABSENT.values():
         unless(EQUAL, numbers[column])
         refuse(_ENOSYS)
-    for numbers in _REFUSED.values():
+    for numbers in REFUSED.values():
         unless(EQUAL, numbers[column])
         refuse(_EPERM)
     for numbers in (_SETSID, _SETPGID) if stay else ():
@@ -224,11 +230,25 @@ def _restrict(libc: ctypes.CDLL, version: int, rules: list[tuple[str, bool | Non
     os.close(ruleset)
 
 
-def _install_filter(libc: ctypes.CDLL, program: bytes) -> None:
+def _install_filter(libc: ctypes.CDLL, program: bytes, flags: int = 0) -> int:
+    """Install the filter; returns the descriptor of its listener if the flags ask for one."""
     buffer = ctypes.create_string_buffer(program, len(program))
     size = struct.calcsize("=HBBI")
     header = struct.pack("@HP", len(program) // size, ctypes.addressof(buffer))
-    _option(libc, "seccomp", _SECCOMP, 2, header)
+    number = _SECCOMP[MACHINES[os.uname().machine][0]]
+    return _checked(libc.syscall(number, ctypes.c_uint(_SET_FILTER), ctypes.c_uint(flags), header), "seccomp")
+
+
+def _install_reporting(libc: ctypes.CDLL, program: bytes, control: int) -> None:
+    """Install a filter whose listener the process at the other end of a socket takes, before anything else is done."""
+    try:
+        listener = _install_filter(libc, program, _NEW_LISTENER | _WAIT_KILLABLE)
+    except OSError:  # a kernel before 5.19
+        listener = _install_filter(libc, program, _NEW_LISTENER)
+    os.write(control, f"{os.getpid()} {listener}\n".encode())
+    if os.read(control, 1) != b"y":
+        raise OSError(1, "what the program does cannot be watched")
+    os.close(listener)
 
 
 def _lend_listener(descriptor: int, port: int) -> None:
@@ -255,11 +275,15 @@ def confine(rules: list[tuple[str, bool | None]], program: bytes, *, network: bo
         OSError: The kernel refused; something may be in force all the same.
     """
     libc = _libc()
+    _give_up_rights(libc)
+    _restrict(libc, landlock_version(), rules, network=network)
+    _install_filter(libc, program)
+
+
+def _give_up_rights(libc: ctypes.CDLL) -> None:
     _option(libc, "PR_SET_PDEATHSIG", _PDEATHSIG, int(signal.SIGKILL))
     _drop_capabilities(libc)
     _option(libc, "no new privileges", _NO_NEW_PRIVILEGES, 1)
-    _restrict(libc, landlock_version(), rules, network=network)
-    _install_filter(libc, program)
 
 
 def _children() -> list[int]:
@@ -297,10 +321,67 @@ def _wait(program: int) -> int:
             time.sleep(0.001)
 
 
+def _be_tried(spec: dict[str, Any], control: int, program: list[str]) -> None:
+    """Run the program in this process, in a process group of its own that it cannot leave, watched from outside."""
+    libc = _libc()
+    os.setpgid(0, 0)
+    _give_up_rights(libc)
+    if spec["rules"] is not None:  # else ``bwrap`` has confined us
+        _restrict(libc, landlock_version(), spec["rules"], network=False)
+    _install_reporting(libc, bytes.fromhex(spec["filter"]), control)
+    os.close(control)
+    os.execvp(program[0], program)
+
+
+def _wait_for_tried(program: int, control: int) -> int:
+    """Wait for the end of a tried program and of what it has started, kill what stays, and say outside what did."""
+    import select
+
+    _option(_libc(), "PR_SET_DUMPABLE", _DUMPABLE, 0)  # so that the program cannot make this process say what it likes
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    poll = select.poll()
+    descriptor = os.pidfd_open(program)
+    poll.register(descriptor, select.POLLIN)
+    stays = b""
+    while not poll.poll(_LOOKS_EVERY_MS):
+        if _members(program) > _MAX_PROCESSES:
+            stays = b"many"
+            os.killpg(program, signal.SIGKILL)
+    until = time.monotonic() + _MAX_SECONDS_AFTERWARDS
+    os.waitid(os.P_PID, program, os.WEXITED | os.WNOWAIT)  # its number must stay its group's
+    while not stays and _members(program) > 0:
+        if time.monotonic() > until:
+            stays = b"stays"
+        time.sleep(0.005)
+    try:
+        os.killpg(program, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    status = _wait(program)
+    os.write(control, b"end " + (stays or b"clean") + b"\n")
+    return status
+
+
+def _members(group: int) -> int:
+    """The number of living processes of a group but for the first."""
+    found = 0
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) != group:
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            found += int(fields[2]) == group and fields[0] not in (b"Z", b"X")
+    return found
+
+
 def main(arguments: list[str]) -> None:
     """Confine this process as the first argument says, in JSON, and run the program that the others are.
 
-    With ``listen`` a socket is lent to the process outside, and nothing else is done: ``bwrap`` has confined us.
+    With ``listen`` a socket is lent to the process outside, and nothing else is done: ``bwrap`` has confined us. With
+    ``control`` the program is tried: what it would change is reported to the process at the other end of that socket.
     """
     spec: dict[str, Any] = json.loads(arguments[0])
     program = arguments[1:]
@@ -313,7 +394,15 @@ def main(arguments: list[str]) -> None:
         for name in spec["unset"]:
             os.environ.pop(name, None)
         os.environ.update(spec["set"])
+        control = spec.get("control")
+        if control is not None:
+            os.set_inheritable(control, False)  # noqa: FBT003
         child = os.fork()
+        if child == 0:
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which this interpreter ignores
+                signal.signal(number, signal.SIG_DFL)
+        if child == 0 and control is not None:
+            _be_tried(spec, control, program)
         if child == 0:
             confine(spec["rules"], system_call_filter(spec["families"], stay=True), network=spec["network"])
             os.execvp(program[0], program)
@@ -321,7 +410,7 @@ def main(arguments: list[str]) -> None:
         sys.stderr.write(f"sandbox: {error}. Nothing was run.\n")
         sys.stderr.flush()
         os._exit(NOT_CONFINED)
-    status = _wait(child)
+    status = _wait(child) if control is None else _wait_for_tried(child, control)
     if os.WIFSIGNALED(status):
         os.kill(os.getpid(), os.WTERMSIG(status))  # what Python catches ends it with a status of its own, which will do
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)

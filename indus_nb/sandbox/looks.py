@@ -1,7 +1,8 @@
 """What a call that is tried may read, so that it can do nothing but look.
 
 What this module promises: a trial writes nothing and reaches nobody; it reads the project, the system and what programs
-are made of, and neither keys nor what else is in homes and in directories for everybody.
+are made of, and neither keys (files of the project that are named like such among them, as far as it is looked through)
+nor what else is in homes and in directories for everybody.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import os
 import site
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from indus_nb.key_places import holds_keys
 from indus_nb.sandbox.policy import (
     PRIVATE_PLACES,
     SYSTEM_PLACES,
@@ -25,10 +29,17 @@ from indus_nb.sandbox.policy import (
 )
 
 _PLACES_OF_HOMES = ("/home", "/root", "/Users")
-_PARTS_OF_PREFIX = ("bin", "lib", "lib64", "libexec", "pyvenv.cfg")
+_PARTS_OF_PREFIX = ("lib", "lib64", "libexec", "etc", "conda-meta", "pyvenv.cfg")
+_SHIMS = "shims"
+"""The name that managers of versions give the directory of their programs, which need all that is beside it."""
 _FIRST_USER_ID = 1000
 _NOBODY = 65534
 _MAX_LINKS = 200
+_MAX_DIRECTORIES = 20_000
+_PACKAGES = ("node_modules", "site-packages", ".git")
+"""Directories that others have written, and that hold what is only named like keys."""
+_SETTLED_SECONDS = 2.0
+"""A directory that changed later than so long ago may change again without another time of change."""
 
 
 def look_policy(
@@ -55,17 +66,20 @@ def look_policy(
     policy = make_policy("read-only", cwd, hidden=map(str, hidden), environment=environment)
     homes = own_homes()
     closed = _closed(homes)
-    usual = (
-        *_repository(policy.workspace),
-        *_interpreter(),
-        *_programs(environment, homes),
-        *_git_configuration(environment, homes),
+    shared = [_resolved(Path(name)) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev")]
+    repository = [_resolved(path) for path in _repository(policy.workspace)]
+    usual = (*_interpreter(), *_programs(environment, homes), *_git_configuration(environment, homes))
+    # Nothing of what is usual opens a whole home, or what is everybody's.
+    shown = [*repository, *(path for path in map(_resolved, usual) if path not in (*closed, *shared))]
+    allowed = [_resolved(path) for path in readable]
+    keys = (path for path in key_files((policy.workspace, *repository), but=shown) if path not in allowed)
+    inside = [path for path in (*shown, *allowed) if any(path.is_relative_to(place) for place in (*closed, *shared))]
+    return replace(
+        policy,
+        closed=closed,
+        readable=tuple(dict.fromkeys(inside)),
+        hidden=tuple(sorted({*policy.hidden, *keys})),
     )
-    resolved = [path for path in map(_resolved, usual) if path not in closed]  # nothing of these opens a whole home
-    resolved += map(_resolved, readable)
-    places = (*closed, *map(_resolved, map(Path, (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev"))))
-    shown = (path for path in resolved if any(path.is_relative_to(place) for place in places))
-    return replace(policy, closed=closed, readable=tuple(dict.fromkeys(shown)))
 
 
 def _resolved(path: Path) -> Path:
@@ -136,8 +150,10 @@ def _with_parts(place: Path, homes: Iterable[Path]) -> Iterator[Path]:
     if place in homes:
         return
     yield place
-    if place.name == "bin" and place.parent not in homes:
-        yield from (place.parent / part for part in _PARTS_OF_PREFIX)
+    if place.name == _SHIMS and place.parent not in homes:
+        yield place.parent
+    elif place.name == "bin":
+        yield from (place.parent / part for part in _PARTS_OF_PREFIX if place.parent not in homes)
 
 
 def _git_configuration(environment: Mapping[str, str], homes: Iterable[Path]) -> Iterator[Path]:
@@ -154,3 +170,61 @@ def _git_configuration(environment: Mapping[str, str], homes: Iterable[Path]) ->
                 named = Path(os.path.join(file.parent, os.path.expanduser(value)))  # noqa: PTH111, PTH118 - of text
                 if not named.is_dir():
                     yield named
+
+
+class _Directories:
+    """What the directories of projects hold, remembered until they change."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, list[str], list[str]]] = {}
+        self._lock = threading.Lock()
+
+    def look(self, directory: str) -> tuple[list[str], list[str]]:
+        """Return the directories in one, and the paths that are named like keys."""
+        changed = os.stat(directory, follow_symlinks=False).st_mtime_ns  # noqa: PTH116 - of text
+        known = self._known.get(directory)
+        if known is not None and known[0] == changed:
+            return known[1], known[2]
+        directories: list[str] = []
+        keys: list[str] = []
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name not in _PACKAGES and holds_keys(PurePath(entry.name)):
+                    keys.append(entry.path)
+                elif entry.name not in _PACKAGES and entry.is_dir(follow_symlinks=False):
+                    directories.append(entry.path)
+        with self._lock:
+            if len(self._known) > 2 * _MAX_DIRECTORIES:
+                self._known.clear()
+            if time.time_ns() - changed > _SETTLED_SECONDS * 1e9:
+                self._known[directory] = changed, directories, keys
+        return directories, keys
+
+
+_directories = _Directories()
+
+
+def key_files(trees: Iterable[Path], *, but: Iterable[Path] = ()) -> list[Path]:
+    """Find what is named like keys below some directories, as far as a limited number of them is looked through.
+
+    Args:
+        trees: The directories.
+        but: Directories that are left out.
+
+    Returns:
+        Files and directories, resolved: where a link leads counts as well.
+    """
+    found: list[Path] = []
+    waiting = [str(tree) for tree in trees]
+    skipped = set(map(str, but)) - set(waiting)
+    for number in range(_MAX_DIRECTORIES):
+        if number >= len(waiting):
+            break
+        if waiting[number] not in skipped:
+            try:
+                directories, keys = _directories.look(waiting[number])
+            except OSError:
+                continue
+            waiting += directories
+            found += [each for key in keys for each in (Path(key), _resolved(Path(key)))]
+    return found

@@ -34,7 +34,7 @@ from indus_nb.sandbox.temporary import Temporary
 _PORT = 3128
 """Where the proxy is, in a network namespace that has nothing else."""
 _LOCAL_ADDRESSES = "localhost,127.0.0.1,::1"
-_UNSET = (
+SERVICE_VARIABLES = (
     *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"),
     *(
         "XAUTHORITY",
@@ -127,6 +127,11 @@ class Confined:
         self.close()
 
 
+def looks_refused(output: str) -> bool:
+    """Return whether the output of a failed command looks as if something was refused to it."""
+    return _REFUSALS.search(output[-_HINT_READS_CHARACTERS:]) is not None
+
+
 class Sandbox:
     """Confines the programs of a session that works in one directory.
 
@@ -179,8 +184,7 @@ class Sandbox:
 
     def hint(self, output: str) -> str | None:
         """What to tell of a failed command whose output looks as if the sandbox made it fail."""
-        found = _REFUSALS.search(output[-_HINT_READS_CHARACTERS:])
-        return f"[{self.describe()} The failure may come from that.]" if found else None
+        return f"[{self.describe()} The failure may come from that.]" if looks_refused(output) else None
 
     def confine(self, arguments: Sequence[str], *, unset: Sequence[str] | None = None) -> Confined:
         """Make the arguments of a confined program of a program's.
@@ -229,7 +233,7 @@ class Sandbox:
         if self.policy.writable_roots:
             self._before_change()
         private = self._temporary()
-        unset = [*_UNSET, *(_keys() if unset is None else unset)]
+        unset = [*SERVICE_VARIABLES, *(_keys() if unset is None else unset)]
         self._repositories = self._repositories or Repositories(self.policy, private)
         set_right = partial(self._repositories.set_right, self._repositories.look())
         if backend == "bwrap":
@@ -238,7 +242,7 @@ class Sandbox:
             confined = self._by_landlock(arguments, special, private, unset)
         else:
             profile = seatbelt.arguments(self.policy, special, private)
-            confined = Confined([*profile, "/usr/bin/env", *_as_words(unset, self._variables(private)), *arguments])
+            confined = Confined([*profile, "/usr/bin/env", *_as_words(unset, private_variables(private)), *arguments])
         return confined.then(set_right, self._lock)
 
     def check_change(self, path: Path) -> None:
@@ -310,17 +314,13 @@ class Sandbox:
             self._remove = weakref.finalize(self, temporary.remove)
         return self._private
 
-    def _variables(self, place: Path) -> dict[str, str]:
-        changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}
-        return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
-
     def _by_bwrap(
         self, arguments: Sequence[str], here: Machine, special: Guarded, private: Path, unset: list[str]
     ) -> Confined:
         if here.bwrap is None:
             raise SandboxError(f"bwrap cannot be used: {here.bwrap_problem}.")
         policy = self.policy
-        changed = self._variables(Path("/tmp"))  # noqa: S108 - its own
+        changed = private_variables(Path("/tmp"))  # noqa: S108 - its own
         families = [_INET, _INET6, _NETLINK] + ([_UNIX] if policy.unix_sockets else [])
         descriptors = [_readable(launcher.system_call_filter(families))]
         inner = list(arguments)
@@ -357,12 +357,12 @@ class Sandbox:
         rules = landlock.rules(self.policy, special, private)
         families = [_INET, _INET6, _NETLINK] if self.policy.network is True else []
         spec = {"rules": rules, "families": families, "network": self.policy.network is True}
-        spec |= {"unset": unset, "set": self._variables(private)}
+        spec |= {"unset": unset, "set": private_variables(private)}
         watched = Watched(special.absent, special.read_only, special.pinned)
         return Confined([*self._launch(json.dumps(spec)), *arguments], (), [], [watched.set_right])
 
     def _launch(self, spec: str) -> list[str]:
-        python = getattr(sys, "_base_executable", None) or sys.executable
+        python = plain_interpreter()
         inside = [root for root in self.policy.writable_roots if Path(os.path.realpath(python)).is_relative_to(root)]
         if inside:
             raise SandboxError(f"The interpreter {python} lies in {inside[0]}, which is writable in the sandbox.")
@@ -375,6 +375,21 @@ class Sandbox:
             except ValueError as error:
                 raise SandboxError(f"`sandbox.network` of the settings: {error}.") from error
         return self._proxy
+
+
+def plain_interpreter() -> str:
+    """Return the path of this interpreter without the environment that it may be in."""
+    return getattr(sys, "_base_executable", None) or sys.executable
+
+
+def private_variables(place: Path) -> dict[str, str]:
+    """Return the variables that lead programs to a directory of their own.
+
+    Args:
+        place: The directory.
+    """
+    changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}
+    return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
 
 
 def _close_unused(making: asyncio.Future[Confined]) -> None:

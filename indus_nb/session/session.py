@@ -36,7 +36,7 @@ from indus_nb.session.toolbox import Equipment
 from indus_nb.session.turns import Activity
 from indus_nb.session.user_input import user_message
 from indus_nb.storage.store import SessionStore
-from indus_nb.tools.bash import ShellResult
+from indus_nb.tools.shell import ShellResult
 from indus_nb.tools.tool import Tool
 from indus_nb.wire import JsonObject
 

@@ -18,7 +18,7 @@ from indus_nb.session.recorder import Recorder
 from indus_nb.session.state import SessionState
 from indus_nb.session.turns import Turns
 from indus_nb.tools import Shell
-from indus_nb.tools.bash import ShellResult
+from indus_nb.tools.shell import ShellResult
 from indus_nb.tools.tool import ToolError
 from indus_nb.tools.truncate import Truncation
 

@@ -31,7 +31,7 @@ from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_
 from indus_nb.start.options import SessionOptions, check_limits, check_tools, text_or_file, usual_tools
 from indus_nb.start.stores import Stores
 from indus_nb.storage import SessionStore
-from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Shell, Tool, builtin_tools
+from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Looks, Shell, Tool, builtin_tools
 from indus_nb.vault import Vault
 from indus_nb.wire import JsonObject
 
@@ -313,6 +313,9 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
                     jobs=plan.jobs,
                     client=options.client,
                     queue=None if shared is None else shared.queue,
+                    looks=Looks(
+                        hidden=[path for path in (agent_dir, stores.directory) if not cwd.is_relative_to(path)]
+                    ),
                 )
                 return tools | plan.requested_tools()
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indus_nb._moved import Renamed
-from indus_nb.tools.bash import Shell, ShellResult, bash_tool
+from indus_nb.tools.bash import Looks, bash_tool
 from indus_nb.tools.description import Approval, CallDescription, describe_call
+from indus_nb.tools.shell import Shell, ShellResult
 from indus_nb.tools.tool import AGENTS, JOB, TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "Approval",
     "CallDescription",
     "FunctionTool",
+    "Looks",
     "Shell",
     "ShellResult",
     "Tool",
@@ -51,6 +53,7 @@ def builtin_tools(
     jobs: Jobs | None = None,
     client: ClientTools | None = None,
     queue: FileQueue | None = None,
+    looks: Looks | None = None,
 ) -> dict[str, Tool]:
     """All built-in tools by name, for a session that works in ``cwd``.
 
@@ -61,6 +64,7 @@ def builtin_tools(
         jobs: Where commands go on that take long; with it there is the tool ``job``.
         client: What runs commands and reads and writes files in place of this process.
         queue: Keeps changes of a file in order; shared by sessions that work at the same time.
+        looks: How commands are tried.
 
     Returns:
         The tools by name, in the order in which the model sees them.
@@ -74,7 +78,7 @@ def builtin_tools(
     queue = queue or FileQueue()
     tools: list[FunctionTool[Any]] = [
         read_tool(cwd, auto_resize_images=auto_resize_images),
-        bash_tool(cwd, runs, jobs),
+        bash_tool(cwd, runs, jobs, looks),
         edit_tool(cwd, queue),
         write_tool(cwd, queue),
         grep_tool(cwd),

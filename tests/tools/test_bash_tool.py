@@ -21,7 +21,7 @@ from waiting import until
 
 from indus_nb.events import ToolOutput
 from indus_nb.tools import Shell, ShellResult, ToolContext, ToolError, builtin_tools
-from indus_nb.tools.bash import PlainText
+from indus_nb.tools.shell import PlainText
 
 
 @pytest.fixture(autouse=True)

@@ -23,10 +23,10 @@ from typing import Any
 from indus_nb.console.acp.peer import Peer, RpcError
 from indus_nb.console.acp.requests import ClientCapabilities
 from indus_nb.events import ToolOutput
-from indus_nb.tools.bash import Shell, ShellResult, printed_text
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.files import FileQueue
 from indus_nb.tools.paths import failure, resolve
+from indus_nb.tools.shell import Shell, ShellResult, printed_text
 from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import GrowingTail, size_text
 from indus_nb.wire import JsonObject
@@ -258,6 +258,11 @@ class TerminalShell(Shell):
     """Runs commands in terminals of the client, with its environment but for the keys of models' providers."""
 
     client: AcpTools = field(kw_only=True)
+
+    @property
+    def is_here(self) -> bool:
+        """Commands run where the client is."""
+        return False
 
     async def run(
         self,

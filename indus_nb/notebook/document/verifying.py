@@ -24,7 +24,7 @@ from indus_nb.redaction import hide, labelled_secrets
 from indus_nb.render.markup import plain
 from indus_nb.textcut import middle, one_line
 from indus_nb.tools import sweep
-from indus_nb.tools.bash import printed_text
+from indus_nb.tools.shell import printed_text
 from indus_nb.tools.tool import ToolError
 from indus_nb.wire import JsonObject, clean_text
 

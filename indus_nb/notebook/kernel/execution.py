@@ -51,7 +51,7 @@ class Shown:
         """
         # A user's cells are watched before the tools are imported.
         from indus_nb.notebook.kernel.outputs import Displays
-        from indus_nb.tools.bash import PlainText
+        from indus_nb.tools.shell import PlainText
         from indus_nb.tools.truncate import GrowingTail
 
         self.tail = GrowingTail("python", folds=True)

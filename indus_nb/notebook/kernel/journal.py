@@ -198,7 +198,7 @@ def as_text(cell: Cell) -> str:
 
 
 def _without_codes(printed: str) -> str:
-    from indus_nb.tools.bash import printed_text  # a user's cells are watched before the tools are imported
+    from indus_nb.tools.shell import printed_text  # a user's cells are watched before the tools are imported
 
     return printed_text(printed).strip("\n")
 

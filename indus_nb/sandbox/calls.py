@@ -1,0 +1,154 @@
+"""The arguments of a call that waits for an answer, read in the memory of its program.
+
+What this module promises: nothing that is read decides about more than the words of a report, and whether the kernel is
+left to refuse a call by itself: another thread of the program may have written something else there since.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import socket
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+_IS_VALID = 0x40082102
+_AT_FDCWD = -100
+_MAX_PATH = 4096
+_PAGE = 4096
+_DESCRIPTORS = {"/dev/stdin": "0", "/dev/stdout": "1", "/dev/stderr": "2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that waits: its number among those that wait, its thread, its name and its arguments."""
+
+    id: int
+    thread: int
+    name: str
+    arguments: tuple[int, ...]
+
+
+class UnreadableError(Exception):
+    """The arguments of a call cannot be read."""
+
+
+class Arguments:
+    """The arguments of a call.
+
+    Args:
+        call: The call.
+        listener: Where it was received.
+    """
+
+    def __init__(self, call: Call, listener: int) -> None:
+        self._call = call
+        self._listener = listener
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return so many bytes, or as many as there are."""
+        try:
+            descriptor = os.open(f"/proc/{self._call.thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise UnreadableError from error
+        try:
+            fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self._call.id))  # still this program's
+            return os.pread(descriptor, size, address)
+        except (OSError, OverflowError) as error:
+            raise UnreadableError from error
+        finally:
+            os.close(descriptor)
+
+    def path(self, directory: int | None, at: int) -> str:
+        """Return a path as absolute text.
+
+        Args:
+            directory: The argument that is the descriptor of a directory that it may be relative to.
+            at: The argument that points to the path.
+        """
+        given, address = b"", self._call.arguments[at]
+        while address and b"\0" not in given and len(given) < _MAX_PATH:
+            piece = self.read(address, _PAGE - address % _PAGE)
+            if not piece:
+                raise UnreadableError
+            given, address = given + piece, address + len(piece)
+        text = os.fsdecode(given.partition(b"\0")[0])
+        if text.startswith("/"):
+            return self._own(text)
+        number = _AT_FDCWD if directory is None else signed(self._call.arguments[directory])
+        start = self._link("cwd") if number == _AT_FDCWD else self.descriptor(number)
+        return f"{start}/{text}" if text else start
+
+    def descriptor(self, number: int) -> str:
+        """Return what a descriptor is of, as text; a file by its path."""
+        return self._link(f"fd/{number}")
+
+    def _link(self, name: str) -> str:
+        try:
+            return os.readlink(f"/proc/{self._call.thread}/{name}")  # noqa: PTH115 - of text
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from error
+            raise UnreadableError from error
+
+    def _own(self, text: str) -> str:
+        """The path as a path of any process: ``self`` is another one for each."""
+        text = os.path.normpath(text) if text.startswith(("//", "/./")) else text
+        if (number := _DESCRIPTORS.get(text)) is not None or text.startswith("/dev/fd/"):
+            return self._descriptor_path(number or text.removeprefix("/dev/fd/"))
+        for name in ("/proc/self", "/proc/thread-self"):
+            if text == name or text.startswith(f"{name}/"):
+                text = f"/proc/{self._call.thread}{text.removeprefix(name)}"
+        found = re.fullmatch(r"/proc/\d+(?:/task/\d+)?/fd/(\d+)", text)
+        return text if found is None else self._descriptor_path(found[1], text)
+
+    def _descriptor_path(self, number: str, path: str | None = None) -> str:
+        try:
+            return os.readlink(path or f"/proc/{self._call.thread}/fd/{number}")  # noqa: PTH115 - of text
+        except OSError:
+            return path or f"/dev/fd/{number}"
+
+
+def resolved(text: str, *, follows: bool) -> Path | None:
+    """Return the file that a path means; ``None`` for a pipe, a socket and what else has no name.
+
+    Args:
+        text: The path, absolute.
+        follows: Whether the file that a link leads to is meant, and not the link.
+    """
+    if not text.startswith("/") or text.startswith("/memfd:"):
+        return None
+    text = text.removesuffix(" (deleted)")
+    if follows:
+        return Path(os.path.realpath(text))
+    directory, name = os.path.split(text.rstrip("/") or "/")
+    if name in ("", ".", ".."):
+        return Path(os.path.realpath(text))
+    return Path(os.path.realpath(directory), name)
+
+
+def signed(value: int) -> int:
+    """Return an argument that is an ``int``."""
+    return ctypes.c_int(value & 0xFFFFFFFF).value
+
+
+def host_and_port(family: int, address: bytes) -> str:
+    """Return where an address of the internet leads; nothing if it is none.
+
+    Args:
+        family: Its family.
+        address: The whole of it, as the kernel reads it.
+    """
+    try:
+        port = int.from_bytes(address[2:4], "big")
+        if family == socket.AF_INET:
+            return f"{socket.inet_ntop(family, address[4:8])}:{port}"
+        if family == socket.AF_INET6:
+            return f"[{socket.inet_ntop(family, address[8:24])}]:{port}"
+    except ValueError:
+        pass
+    return ""

@@ -1,0 +1,242 @@
+"""Commands that are tried: run where they can change nothing, with reports of what they would change.
+
+What this module promises: a trial sees the machine as it is (its processes, its files where they are, refusals as
+refusals) so that what it prints is what the command would print; it writes to a directory of its own alone, which stays
+where it is while the session lasts; nothing that it starts outlives it.
+
+Landlock is preferred to ``bwrap`` for that: in another namespace files of other users look like those of nobody. On
+macOS there are no reports, so nothing is tried there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from indus_nb.effects import Effect
+from indus_nb.sandbox import bwrap, landlock, launcher
+from indus_nb.sandbox.looks import look_policy
+from indus_nb.sandbox.policy import Guarded, Policy, SandboxError
+from indus_nb.sandbox.probe import Machine, machine
+from indus_nb.sandbox.reporting import reporting_filter
+from indus_nb.sandbox.sandbox import SERVICE_VARIABLES, Confined, plain_interpreter, private_variables
+from indus_nb.sandbox.supervisor import Supervisor
+from indus_nb.sandbox.temporary import Temporary
+from indus_nb.sandbox.wanted import Wanted
+
+_VARIABLES = {
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "PAGER": "cat",
+    "LESSHISTFILE": "-",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "npm_config_update_notifier": "false",
+}
+"""What keeps programs from writing and asking around on their own account."""
+_GIT_SETTINGS = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "gc.auto": "0", "maintenance.auto": "false"}
+_PROTECTED = {".git", ".indusagi"}
+_MAX_DIRECTORIES = 2000
+
+
+@dataclass(slots=True)
+class Trial:
+    """One command that is tried, once it is started with ``confined``.
+
+    Attributes:
+        confined: What to run, to be closed in the end.
+    """
+
+    confined: Confined
+    _supervisor: Supervisor
+    _wanted: Wanted
+
+    @property
+    def effects(self) -> list[Effect]:
+        """What it wanted to change so far."""
+        return self._wanted.effects
+
+    @property
+    def problem(self) -> str | None:
+        """Why it says nothing, after its end, about what the command would do."""
+        if not self._supervisor.watched:
+            return "it could not be tried here"
+        return None if self._supervisor.ended else "it was tried, and its end could not be followed"
+
+    def kill(self) -> None:
+        """End the program and what it has started."""
+        self._supervisor.kill()
+
+
+class Trials:
+    """Tries the commands of a session that works in one directory.
+
+    Args:
+        cwd: The directory.
+        hidden: Paths that may not be read, besides the usual.
+        here: What can be had on this machine; by default that is tried.
+    """
+
+    def __init__(self, cwd: Path, *, hidden: Sequence[Path] = (), here: Machine | None = None) -> None:
+        self._cwd = Path(os.path.realpath(cwd))
+        self._hidden = hidden
+        self._here = here
+        self._private: Path | None = None
+        self._lock = threading.Lock()
+        self._launcher = Path(launcher.__file__).read_text(encoding="utf-8")
+
+    @property
+    def backend(self) -> Literal["landlock", "bwrap"] | None:
+        """What commands are confined with; ``None`` where they cannot be tried."""
+        here = self._here or machine()
+        if not here.filters:
+            return None
+        return "landlock" if here.landlock else "bwrap" if here.bwrap is not None else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether a command can be held to writing below some directories."""
+        return self.backend == "landlock"
+
+    async def begin(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        readable: Sequence[Path] = (),
+        held: Sequence[Path] = (),
+        unset: Sequence[str] = (),
+        on_effect: Callable[[], None] = lambda: None,
+    ) -> Trial:
+        """Prepare the trial of a command, in a thread.
+
+        Args:
+            arguments: The program and its arguments.
+            environment: The variables that it will be started with.
+            readable: Files and directories that it may read besides the usual.
+            held: Files and directories that it may write to, where it can be held to them.
+            unset: Names of variables that it does not get.
+            on_effect: Called on this event loop when it has wanted something for the first time, or too much.
+
+        Returns:
+            The trial.
+
+        Raises:
+            SandboxError: It cannot be tried.
+            OSError: No temporary directory or descriptor can be had.
+        """
+        loop = asyncio.get_running_loop()
+
+        def report() -> None:
+            loop.call_soon_threadsafe(on_effect)
+
+        return await asyncio.to_thread(self._begin, arguments, environment, readable, held, unset, report)
+
+    def _begin(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        readable: Sequence[Path],
+        held: Sequence[Path],
+        unset: Sequence[str],
+        report: Callable[[], None],
+    ) -> Trial:
+        if self.backend is None:
+            raise SandboxError((self._here or machine()).problem)
+        private = self._temporary()
+        policy = look_policy(self._cwd, readable, hidden=self._hidden, environment=environment)
+        ours, theirs = socket.socketpair()
+        spec = {
+            "control": theirs.fileno(),
+            "filter": reporting_filter().hex(),
+            "rules": self._rules(policy, private, held) if self.backend == "landlock" else None,
+            "unset": [*SERVICE_VARIABLES, *unset],
+            "set": {**private_variables(private), **_VARIABLES, **_git_variables(environment)},
+        }
+        started = [*self._prefix(policy, private), plain_interpreter(), "-I", "-S", "-c", self._launcher]
+        wanted = Wanted(self._cwd, private, held, report)
+        supervisor = Supervisor(ours, wanted)
+        confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),))
+
+        def closed() -> list[str]:
+            supervisor.close()
+            return []
+
+        return Trial(confined.then(closed, threading.Lock()), supervisor, wanted)
+
+    def _rules(self, policy: Policy, private: Path, held: Sequence[Path]) -> list[tuple[str, bool | None]]:
+        return [*landlock.rules(policy, Guarded(), private), *((str(path), True) for path in held)]
+
+    def _prefix(self, policy: Policy, private: Path) -> list[str]:
+        found = (self._here or machine()).bwrap
+        if self.backend != "bwrap" or found is None:
+            return []
+        options = bwrap.namespaces(
+            user=found.user_namespace, disable_nested=found.disables_nested, network=False, processes=True
+        )
+        refused = private / ".refused"
+        refused.touch(mode=0)
+        return [found.path, *options, *bwrap.look_mounts(policy, private, refused), "--"]
+
+    def _temporary(self) -> Path:
+        with self._lock:
+            if self._private is None:
+                temporary = Temporary()
+                self._private = temporary.path
+                weakref.finalize(self, temporary.remove)
+            return self._private
+
+    def places_to_hold(self, effects: Sequence[Effect]) -> list[Path] | None:
+        """Return what a command must be able to write to for some effects to happen; looks at files.
+
+        Args:
+            effects: What it wanted.
+
+        Returns:
+            Files and directories; ``None`` where it cannot be held to these effects, and to nothing that runs later.
+        """
+        if not self.holds or not effects or any(effect.kind != "writes_file" for effect in effects):
+            return None
+        places = [_place_to_hold(Path(effect.what), self._cwd) for effect in effects]
+        found = [place for place in dict.fromkeys(places) if place is not None]
+        return found if None not in places and not any(map(_holds_programs, found)) else None
+
+
+def _place_to_hold(file: Path, cwd: Path) -> Path | None:
+    """What must be writable for a file to be written: itself, or for a new one its directory below the project's."""
+    if file.is_file():
+        return file
+    directory = file if file.is_dir() else file.parent
+    return directory if directory.is_dir() and directory != cwd and directory.is_relative_to(cwd) else None
+
+
+def _holds_programs(place: Path) -> bool:
+    """Whether something in a directory, or on the way to it, is run or followed by others; or too much to tell."""
+    if _PROTECTED & set(place.parts):
+        return True
+    for number, (_, directories, files) in enumerate(os.walk(place)):
+        if number > _MAX_DIRECTORIES or _PROTECTED & {*directories, *files}:
+            return True
+    return False
+
+
+def _git_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings of git that are used before those of the project."""
+    count = environment.get("GIT_CONFIG_COUNT", "0")
+    start = int(count) if count.isascii() and count.isdecimal() else 0
+    return {"GIT_CONFIG_COUNT": str(start + len(_GIT_SETTINGS)), **dict(_numbered(start))}
+
+
+def _numbered(start: int) -> Iterator[tuple[str, str]]:
+    for number, (key, value) in enumerate(_GIT_SETTINGS.items(), start):
+        yield f"GIT_CONFIG_KEY_{number}", key
+        yield f"GIT_CONFIG_VALUE_{number}", value

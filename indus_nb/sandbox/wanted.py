@@ -1,0 +1,273 @@
+"""What a tried program would change, call by call.
+
+What this module promises: a call that would change something is refused and kept as an effect, unless it keeps to what
+may be changed; it goes on only where the kernel refuses all the same what it was mistaken for. At most ``MAX_EFFECTS``
+effects are kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from indus_nb.effects import Effect, EffectKind
+from indus_nb.sandbox.calls import Arguments, Call, UnreadableError, host_and_port, resolved, signed
+from indus_nb.sandbox.reporting import CHANGES, NEVER, OPENS
+
+MAX_EFFECTS = 50
+_MAX_ADDRESS = 128
+_CREATES, _EXCLUSIVE, _NO_FOLLOW, _TEMPORARY = 0o100, 0o200, os.O_NOFOLLOW, 0o20000000
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx")
+_OF_A_PROCESS = re.compile(r"/proc/(\d+)(/.*)?")
+_NAME_SERVICES = ("/run/nscd/", "/var/run/nscd/", "/run/systemd/userdb/", "/run/systemd/resolve/", "/var/lib/sss/")
+"""Sockets at which the C library looks names up; without them it reads files."""
+_PATHS: dict[str, tuple[EffectKind, str, tuple[tuple[int | None, int], ...]]] = {
+    # kind, verb, and for each path the argument with its directory and the one with its name
+    "creat": ("writes_file", "writes", ((None, 0),)),
+    "truncate": ("writes_file", "writes", ((None, 0),)),
+    "unlink": ("deletes", "deletes", ((None, 0),)),
+    "unlinkat": ("deletes", "deletes", ((0, 1),)),
+    "rmdir": ("deletes", "deletes", ((None, 0),)),
+    "rename": ("writes_file", "moves", ((None, 0), (None, 1))),
+    "renameat": ("writes_file", "moves", ((0, 1), (2, 3))),
+    "renameat2": ("writes_file", "moves", ((0, 1), (2, 3))),
+    "mkdir": ("writes_file", "makes", ((None, 0),)),
+    "mkdirat": ("writes_file", "makes", ((0, 1),)),
+    "link": ("writes_file", "makes", ((None, 1),)),
+    "linkat": ("writes_file", "makes", ((2, 3),)),
+    "symlink": ("writes_file", "makes", ((None, 1),)),
+    "symlinkat": ("writes_file", "makes", ((1, 2),)),
+    "mknod": ("writes_file", "makes", ((None, 0),)),
+    "mknodat": ("writes_file", "makes", ((0, 1),)),
+}
+_ON_DESCRIPTORS = ("fchmod", "fchown", "fsetxattr", "fremovexattr")
+_WITH_DIRECTORY = ("fchmodat", "fchmodat2", "fchownat", "futimesat", "utimensat", "setxattrat", "removexattrat")
+_NETWORK = ("socket", "socketpair", "listen", "sendto", "sendmsg", "sendmmsg")
+_SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
+_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
+"""Calls that set a mode, and which argument it is."""
+_MAKES = ("mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat", "mknod", "mknodat")
+
+
+class Wanted:
+    """Decides about calls, and keeps the effects of those that it refuses.
+
+    Args:
+        cwd: What paths are relative to in words.
+        private: The program's own directory, where it may do what it likes.
+        held: Files and directories that it may write to besides.
+        on_effect: Called after the first effect, and when there are too many.
+    """
+
+    def __init__(self, cwd: Path, private: Path, held: Sequence[Path], on_effect: Callable[[], None]) -> None:
+        self.group: int | None = None
+        """The process group of the program, once it has begun."""
+        self._cwd = cwd
+        self._private = private
+        self._held = held
+        self._on_effect = on_effect
+        self._effects: dict[tuple[str, str], Effect] = {}
+        named: dict[str, Callable[[Call, Arguments], int | None]] = {
+            **dict.fromkeys(NEVER, self._never),
+            **dict.fromkeys(CHANGES, self._describes),
+            **dict.fromkeys(_PATHS, self._changes),
+            **dict.fromkeys(OPENS, self._opens),
+            **dict.fromkeys(_NETWORK, self._uses_network),
+            **dict.fromkeys(_SIGNALS, self._signals),
+            **dict.fromkeys(("connect", "bind"), self._connects),
+            "ioctl": self._controls,
+        }
+        self._named = named
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The effects so far, in order."""
+        return [*self._effects.values()]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more effects are kept."""
+        return len(self._effects) >= MAX_EFFECTS
+
+    def decide(self, call: Call, listener: int) -> int | None:
+        """Return the error that a call ends with: 0 for none, ``None`` to let it go on.
+
+        Args:
+            call: The call.
+            listener: Where it was received.
+        """
+        try:
+            return self._named.get(call.name, self._sets)(call, Arguments(call, listener))
+        except UnreadableError:
+            self.add("unknown", call.name, f"makes a system call ({call.name}) that cannot be looked at")
+            return errno.EPERM
+        except OSError as failure:  # a descriptor that is none, a name that is too long
+            return failure.errno or errno.EPERM
+
+    def add(self, kind: EffectKind, what: str, words: str) -> None:
+        """Keep an effect, if there is room.
+
+        Args:
+            kind: Its kind.
+            what: Its object.
+            words: What it does.
+        """
+        if (kind, what) not in self._effects and not self.is_full:
+            self._effects[kind, what] = Effect(kind, what, words)
+            if len(self._effects) == 1 or self.is_full:
+                self._on_effect()
+
+    def _never(self, call: Call, _: Arguments) -> int | None:
+        self.add("unknown", call.name, f"makes a system call ({call.name}) that may change more than itself")
+        return errno.EPERM
+
+    def _uses_network(self, call: Call, _: Arguments) -> int | None:
+        self.add("uses_network", "", "listens for connections" if call.name == "listen" else "uses the network")
+        return errno.EACCES
+
+    def _controls(self, call: Call, _: Arguments) -> int | None:
+        self.add("unknown", call.name, "asks a device or a file system for something")
+        return errno.ENOTTY
+
+    def _opens(self, call: Call, arguments: Arguments) -> int | None:
+        at, flags = (None, call.arguments[1]) if call.name == "open" else (0, call.arguments[2])
+        named = arguments.path(at, 0 if at is None else 1)
+        follows = not flags & (_NO_FOLLOW | _EXCLUSIVE)
+        place = resolved(named, follows=follows)
+        if place is None or self._is_free(place):
+            return None
+        if flags & _TEMPORARY == _TEMPORARY:
+            if place == self._private:
+                return None
+            self.add("writes_file", str(place), f"writes a file in {self._shown(place)}")
+            return errno.EROFS
+        state = _state(place)
+        if state is None and (not flags & _CREATES or not place.parent.is_dir()):
+            return None
+        if state is not None and (flags & _EXCLUSIVE or stat.S_ISDIR(state.st_mode)):
+            return None
+        self.add("writes_file", str(place), f"writes {self._shown(place)}")
+        return errno.EROFS
+
+    def _changes(self, call: Call, arguments: Arguments) -> int | None:
+        kind, verb, paths = _PATHS[call.name]
+        places = [resolved(arguments.path(*each), follows=call.name in ("creat", "truncate")) for each in paths]
+        places = [place for place in places if place is not None]
+        if call.name == "creat":
+            is_moot = not places[0].parent.is_dir() if places else True
+        elif call.name in _MAKES:
+            is_moot = any(os.path.lexists(place) or not place.parent.is_dir() for place in places)
+        else:
+            is_moot = any(not os.path.lexists(place) for place in places[:1])
+        if is_moot:  # the kernel says so, and how
+            return errno.ENOENT if call.name == "truncate" else None
+        free = [self._is_free(place, writes=kind == "writes_file") for place in places]
+        if all(free):
+            return None
+        for place in places:
+            self.add(kind, str(place), f"{verb} {self._shown(place)}")
+            verb = "writes"
+        return errno.EROFS
+
+    def _describes(self, call: Call, arguments: Arguments) -> int | None:
+        """Decide about modes, owners, times and attributes, which Landlock does not hold: no such call goes on.
+
+        In the program's own places modes are set from here, and the others do nothing and succeed.
+        """
+        if call.name in _ON_DESCRIPTORS:
+            named = arguments.descriptor(signed(call.arguments[0]))
+        else:
+            named = arguments.path(*((0, 1) if call.name in _WITH_DIRECTORY else (None, 0)))
+        place = resolved(named, follows=True)
+        if place is None:
+            return 0
+        if self._is_free(place):
+            return self._set_mode(place, call.arguments[_MODES[call.name]]) if call.name in _MODES else 0
+        if not os.path.lexists(place):
+            return errno.ENOENT
+        self.add("writes_file", str(place), f"changes the mode, owner, times or attributes of {self._shown(place)}")
+        return errno.EPERM
+
+    def _set_mode(self, place: Path, mode: int) -> int:
+        descriptor = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            opened = f"/proc/self/fd/{descriptor}"
+            if not self._is_free(Path(opened).readlink()):  # a link was put in the way
+                return errno.EPERM
+            Path(opened).chmod(mode & 0o777)
+        finally:
+            os.close(descriptor)
+        return 0
+
+    def _connects(self, call: Call, arguments: Arguments) -> int | None:
+        address = arguments.read(call.arguments[1], min(call.arguments[2] & 0xFFFFFFFF, _MAX_ADDRESS))
+        family = int.from_bytes(address[:2], "little") if len(address) >= 2 else 0
+        if family == socket.AF_NETLINK and call.name == "bind":
+            return None  # the socket is one to the kernel, or none that a bind gets anywhere with
+        if family == socket.AF_UNIX:
+            name = os.fsdecode(address[2:].rstrip(b"\0").replace(b"\0", b"@"))
+            if name.startswith(_NAME_SERVICES):
+                return errno.ENOENT
+            self.add("sends_message", name, f"{'connects to' if call.name == 'connect' else 'makes'} the socket {name}")
+            return errno.EACCES
+        if call.name == "bind":
+            return 0  # nobody gets at a port before something listens there, which is asked about then
+        where = host_and_port(family, address)
+        self.add("uses_network", where, f"connects to {where}" if where else "uses the network")
+        return errno.EACCES
+
+    def _signals(self, call: Call, _: Arguments) -> int | None:
+        target = signed(call.arguments[0])
+        group = self.group or 0
+        if target in (0, -group) or (target > 0 and self._is_own(target)):
+            return None
+        if target > 0 and not Path(f"/proc/{target}").exists():
+            return errno.ESRCH
+        who = f"process {target}" if target > 0 else "all processes" if target == -1 else f"process group {-target}"
+        self.add("sends_message", who, f"signals {who}")
+        return errno.EPERM
+
+    def _sets(self, call: Call, _: Arguments) -> int | None:
+        """Of calls that set limits and priorities of a process: the program may do so with its own."""
+        if call.name == "prlimit64" and not call.arguments[2]:
+            return None
+        at = 1 if call.name in ("setpriority", "ioprio_set") else 0
+        of_groups = at == 1 and call.arguments[0] != (0 if call.name == "setpriority" else 1)
+        target = signed(call.arguments[at])
+        if not of_groups and (target == 0 or self._is_own(target)):
+            return None
+        self.add("unknown", call.name, "changes limits or priorities of other processes")
+        return errno.EPERM
+
+    def _is_own(self, process: int) -> bool:
+        try:
+            return os.getpgid(process) == self.group
+        except OSError:
+            return False
+
+    def _is_free(self, place: Path, *, writes: bool = True) -> bool:
+        """Whether what is done with a file is no effect, or one that is allowed."""
+        if place.is_relative_to(self._private) and place != self._private:
+            return True
+        text = str(place)
+        if text in _DEVICES or text.startswith("/dev/pts/"):
+            return True
+        of_process = _OF_A_PROCESS.fullmatch(text)
+        if of_process is not None and self._is_own(int(of_process[1])):
+            return True
+        return writes and any(place.is_relative_to(each) for each in self._held)
+
+    def _shown(self, place: Path) -> str:
+        return str(place.relative_to(self._cwd)) if place.is_relative_to(self._cwd) else str(place)
+
+
+def _state(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None
