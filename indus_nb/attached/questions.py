@@ -1,35 +1,16 @@
 """What the user is asked before code runs in a kernel that the agent is attached to.
 
-Where the extension is loaded in the kernel, it asks as it would there. Elsewhere the names and classes of the variables
-are known, so that the question says which of them the code overwrites, deletes or changes; whether it only looks is not
-known, so it is always asked about.
+Such code cannot be tried in a copy of that kernel from outside, so it is always asked about. Where the extension is
+loaded there, it says what of the changes could not be undone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import ModuleType
 from typing import Any, cast
 
-from indus_nb.notebook.kernel.effects import touched
+from indus_nb.effects import Effect
 from indus_nb.tools.description import Approval
 from indus_nb.wire import JsonObject
-
-
-def by_variables(code: str, kinds: Mapping[str, str], where: str) -> Approval:
-    """Ask about code as far as the names and classes of variables tell what it does.
-
-    Args:
-        code: The code.
-        kinds: The variables, with the names of their classes.
-        where: The kernel, for the question.
-
-    Returns:
-        The question.
-    """
-    found = touched(code, {name: _stand_in(name, kind) for name, kind in kinds.items()}, _transformed)
-    names = [*found.deleted, *found.overwritten, *found.changed]
-    return _approval(code, where, warning=found.warning(), names=names)
 
 
 def by_extension(code: str, said: JsonObject, where: str) -> Approval:
@@ -68,15 +49,12 @@ def unknown(code: str, where: str, problem: str | None) -> Approval:
 
 
 def _approval(code: str, where: str, *, warning: str | None, names: list[str]) -> Approval:
-    return Approval(f"Run this code in the kernel of {where}?", code, warning=warning, language="python", names=names)
-
-
-def _stand_in(name: str, kind: str) -> object:
-    """Something of a class of that name: all that ``effects`` looks at."""
-    return ModuleType(name) if kind == "module" else type(kind, (), {})()
-
-
-def _transformed(code: str) -> str:
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    return TransformerManager().transform_cell(code)
+    unseen = Effect("unknown", "", "runs code in another kernel, which cannot be tried before")
+    return Approval(
+        f"Run this code in the kernel of {where}?",
+        code,
+        warning=warning,
+        language="python",
+        names=names,
+        effects=[unseen],
+    )

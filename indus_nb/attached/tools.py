@@ -288,7 +288,7 @@ class AttachedKernel:
             return questions.unknown(code, self.label, str(error))
         if (lent := said.get("lent")) is not None:
             return questions.by_extension(code, cast("JsonObject", lent), self.label)
-        return questions.by_variables(code, cast("dict[str, str]", said.get("kinds") or {}), self.label)
+        return questions.unknown(code, self.label, None)
 
     async def _traces(self) -> Traces:
         """What the kernel knows of its notebook; what a server says of it counts more."""

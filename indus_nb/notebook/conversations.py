@@ -444,7 +444,7 @@ class Conversations:
 
     def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
         """Put what the agent ran in the user's kernel since the last prompt into cells below."""
-        made = cells_of_run(session, self.kernel.outputs, self.kernel.only_looks)
+        made = cells_of_run(session, self.kernel.outputs)
         if not made:
             raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
         if not all_of_it:

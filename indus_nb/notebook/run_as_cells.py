@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from indus_nb.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage
 from indus_nb.notebook.cell_work import CellWork
 from indus_nb.notebook.document import FinishedCell, NotebookTools
 from indus_nb.notebook.kernel.outputs import CallOutputs, OutputBoard
+from indus_nb.notebook.kernel.trying import had_no_effect
 from indus_nb.notebook.view import blocks
 from indus_nb.session.session import AgentSession
 from indus_nb.tools import describe_call
@@ -19,15 +20,15 @@ from indus_nb.wire import JsonObject
 _MAX_OUTPUT_BYTES = 8_000_000  # servers refuse messages above 10 MB
 
 
-def cells_of_run(session: AgentSession, board: OutputBoard, only_looks: Callable[[str], bool]) -> list[FinishedCell]:
+def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell]:
     """Make cells of the calls that ran code in the kernel since the user's last message, and that ended well.
 
-    Calls between which the model said nothing are one cell, as far as that shows what each of them has shown.
+    Calls between which the model said nothing are one cell, as far as that shows what each of them has shown. Those
+    that had no effect are left out if there are others.
 
     Args:
         session: The session.
         board: What the newest calls have shown.
-        only_looks: Whether code only looks at variables; such calls are left out if there are others.
 
     Returns:
         The cells, in the order in which they ran.
@@ -36,18 +37,23 @@ def cells_of_run(session: AgentSession, board: OutputBoard, only_looks: Callable
         itertools.takewhile(lambda message: not isinstance(message, UserMessage), reversed(session.messages))
     )
     good = {
-        message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and not message.is_error
+        message.tool_call_id: had_no_effect(message.details)
+        for message in messages
+        if isinstance(message, ToolResultMessage) and not message.is_error
     }
-    groups: list[list[FinishedCell]] = [[]]
+    groups: list[list[tuple[FinishedCell, bool]]] = [[]]
     for message in reversed(messages):
         if not isinstance(message, AssistantMessage):
             continue
         if message.text.strip():
             groups.append([])
         calls = (call for call in message.tool_calls if call.id in good)
-        groups[-1] += [cell for call in calls if (cell := _cell(session, call, board.of(call.id))) is not None]
-    kept = [[cell for cell in group if not only_looks(cell.source)] for group in groups]
-    return [cell for group in (kept if any(kept) else groups) for cell in _joined(group)]
+        groups[-1] += [
+            (cell, good[call.id]) for call in calls if (cell := _cell(session, call, board.of(call.id))) is not None
+        ]
+    everything = [[cell for cell, _ in group] for group in groups]
+    kept = [[cell for cell, looks in group if not looks] for group in groups]
+    return [cell for group in (kept if any(kept) else everything) for cell in _joined(group)]
 
 
 def _joined(cells: Sequence[FinishedCell]) -> list[FinishedCell]:

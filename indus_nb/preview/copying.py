@@ -14,6 +14,7 @@ import random
 import signal
 import warnings
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from indus_nb.preview.living import live
 from indus_nb.preview.possible import room_for_copy
@@ -84,42 +85,39 @@ class Copy:
         ended: asyncio.Future[Report | None] = loop.create_future()
         frames = Frames()
 
-        def end(report: Report | None) -> None:
-            loop.remove_reader(self._reading)
-            if not ended.done():
-                ended.set_result(report)
-
         def read() -> None:
             try:
-                part = os.read(self._reading, _CHUNK)
-                for data, blob in frames.feed(part):
-                    if "how" in data:
-                        end(parsed(data))
-                        return
-                    on_frame(data, blob)
+                ending = self._read(frames, on_frame)
             except BlockingIOError:
                 return
-            except Exception as error:  # noqa: BLE001 - whatever a copy sends, it is the copy's failure
-                end(Report("none", f"its copy failed ({type(error).__name__}: {error})"))
-                return
-            if not part:
-                end(None)
+            if ending is not None:
+                loop.remove_reader(self._reading)
+                ended.set_result(ending.report)
 
         loop.add_reader(self._reading, read)
-        report: Report | None = None
-        timed_out = False
+        found: Report | None = None
         try:
-            report = await asyncio.wait_for(ended, self._seconds)
+            found = await asyncio.wait_for(ended, self._seconds)
         except TimeoutError:
-            timed_out = True
+            found = Report("none", f"it takes longer than {self._seconds:g} s")
         finally:
             loop.remove_reader(self._reading)
             self._kill()
             waited = loop.run_in_executor(None, self._wait)
             status = await asyncio.shield(waited)
-        if timed_out:
-            return Report("none", f"it takes longer than {self._seconds:g} s")
-        return report or Report("none", _death(status))
+        return found or Report("none", _death(status))
+
+    def _read(self, frames: Frames, on_frame: Callable[[JsonObject, bytes], None]) -> _Ending | None:
+        """Take what has come; returns how it ended, if it did."""
+        part = os.read(self._reading, _CHUNK)
+        try:
+            for data, blob in frames.feed(part):
+                if "how" in data:
+                    return _Ending(parsed(data))
+                on_frame(data, blob)
+        except Exception as error:  # noqa: BLE001 - whatever a copy sends, it is the copy's failure
+            return _Ending(Report("none", f"its copy failed ({type(error).__name__}: {error})"))
+        return None if part else _Ending(None)
 
     def abandon(self) -> None:
         """End it, if it has begun, without waiting for a report; called on the loop, instead of ``follow``."""
@@ -143,6 +141,10 @@ class Copy:
                 if descriptor >= 0:
                     os.close(descriptor)
             self._directory.remove()
+
+
+class _Ending(NamedTuple):
+    report: Report | None
 
 
 def _forked() -> int:

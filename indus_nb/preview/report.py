@@ -87,7 +87,7 @@ def _are_texts(value: Any) -> bool:
 
 
 def _effect(value: Any) -> Effect | None:
-    fields: dict[str, Any] = value if isinstance(value, dict) else {}
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     kind, what, words = (fields.get(name) for name in ("kind", "what", "words"))
     if kind not in _KINDS or not isinstance(what, str) or not isinstance(words, str):
         return None

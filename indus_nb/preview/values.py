@@ -102,7 +102,7 @@ class _Sender:
 
     def top(self, value: Any) -> Any:
         """A value that a variable is bound to: it may also be a module, or what an installed module has."""
-        kind: Any = type(value)
+        kind = cast("Any", type(value))
         if kind is ModuleType:
             return {"k": "module", "v": value.__name__}
         module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
@@ -115,7 +115,7 @@ class _Sender:
 
     def value(self, value: Any, depth: int) -> Any:
         """What is sent of a value."""
-        kind: Any = type(value)
+        kind = cast("Any", type(value))
         if value is None or kind in (bool, int, float, str):
             return value
         if (name := self._known.get(id(value))) is not None:
@@ -140,7 +140,8 @@ class _Sender:
         if kind is deque:
             return {"k": "deque", "v": [self.value(each, depth) for each in value], "max": value.maxlen}
         if kind in (dict, OrderedDict, Counter, defaultdict):
-            items = [[self.value(key, depth), self.value(each, depth)] for key, each in dict.items(value)]
+            held = cast("dict[Any, Any]", value)
+            items = [[self.value(key, depth), self.value(each, depth)] for key, each in dict[Any, Any].items(held)]
             made = getattr(value, "default_factory", None)
             if made is not None and _FACTORIES.get(made.__name__) is not made:
                 raise RefusedValueError("a dictionary with a function of its own")
@@ -238,26 +239,30 @@ class _Receiver:
     def _make(self, kind: str, content: Any, fields: Mapping[str, Any]) -> Any:
         if kind in _MADE_SIMPLE:
             return _MADE_SIMPLE[kind](content)
-        if kind in ("list", "tuple", "set", "frozenset"):
+        if kind in _FACTORIES_OF:
             return _FACTORIES_OF[kind](map(self.value, content))
         if kind == "deque":
             return deque(map(self.value, content), fields["max"])
         if kind in ("bytes", "bytearray"):
             at, length = content
             return (bytes if kind == "bytes" else bytearray)(self._buffers[at : at + length])
-        if kind in ("dict", "OrderedDict", "Counter", "defaultdict"):
-            items = [(self.value(key), self.value(each)) for key, each in content]
-            if kind == "defaultdict":
-                return defaultdict(_FACTORIES[fields["made"]] if fields["made"] else None, items)
-            made: Any = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}[kind]()
-            dict[Any, Any].update(made, items) if kind != "OrderedDict" else made.update(items)
-            return made
-        if kind == "plain":
-            return Plain(content)
+        if kind in _DICTIONARIES:
+            return self._dictionary(kind, content, fields["made"])
         return _MADE[kind](*map(self.value, content))
+
+    def _dictionary(self, kind: str, content: Any, made: Any) -> Any:
+        items = [(self.value(key), self.value(each)) for key, each in content]
+        if kind == "defaultdict":
+            return defaultdict(_FACTORIES[made] if made else None, items)
+        if kind == "Counter":
+            counter = Counter[Any]()
+            dict[Any, Any].update(counter, items)
+            return counter
+        return OrderedDict[Any, Any](items) if kind == "OrderedDict" else dict[Any, Any](items)
 
 
 _REFERENCES = frozenset({"variable", "same", "function", "module", "attribute"})
+_DICTIONARIES = frozenset({"dict", "OrderedDict", "Counter", "defaultdict"})
 _FACTORIES_OF: Mapping[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _MADE_SIMPLE: Mapping[str, Callable[[Any], Any]] = {
     "complex": lambda content: complex(*content),
@@ -266,6 +271,7 @@ _MADE_SIMPLE: Mapping[str, Callable[[Any], Any]] = {
     "timedelta": lambda content: dt.timedelta(*content),
     "Decimal": Decimal,
     "Fraction": lambda content: Fraction(*content),
+    "plain": Plain,
 }
 
 
@@ -469,7 +475,7 @@ def _made_frame(columns: list[Any], index: Any, names: Any) -> Any:
 
 
 def _check_plain(obj: Any) -> None:
-    kind: Any = type(obj)
+    kind = cast("Any", type(obj))
     if not kind.__module__.startswith("pandas.") and kind.__module__ != "pandas":
         raise RefusedValueError(f"a {kind.__name__} of its own class")
     if obj.attrs or not obj.flags.allows_duplicate_labels:

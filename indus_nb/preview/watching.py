@@ -84,25 +84,35 @@ def watch(end: Ending, scratch: str, readable: Sequence[str]) -> None:
             return
         looking.on = True  # what is asked of the system here is no doing of the code's
         try:
-            if event in ("os.putenv", "os.unsetenv") and _prober(own):
-                set_by_imports.add(_text(args[0]))
-            if event == "ctypes.dlsym" and _is_users_call():
-                name = one_line(_text(args[1]), _MAX_CHARACTERS)
-                end.effects.append(Effect("unknown", name, f"calls {name} in C, whose effects cannot be seen"))
+            _note(event, args, end, own)
             effect = about_to(event, args, is_own) or _reading(event, args, may_read)
-            if effect is None or end.begun:
-                return
-            if effect.kind == "reads_outside" and f"{effect.what}/".startswith("/proc/"):
-                raise OSError(errno.EACCES, "a copy of the kernel sees no other processes", effect.what)
-            if prober := _prober(own):
-                if prober == "import" and effect.kind != "reads_outside":
-                    end.effects.append(Effect("unknown", "", f"imports a module that {effect.words}"))
-                raise OSError(errno.EACCES, f"a copy of the kernel {effect.words}")
-            end.stop(effect)
+            if effect is not None and not end.begun:
+                _refuse(effect, end, own)
         finally:
             looking.on = False
 
     sys.addaudithook(hook)
+
+
+def _note(event: str, args: tuple[Any, ...], end: Ending, own: FrameType) -> None:
+    """Take note of what is let through."""
+    if event in ("os.putenv", "os.unsetenv") and _prober(own):
+        set_by_imports.add(_text(args[0]))
+    if event == "ctypes.dlsym" and _is_users_call():
+        name = one_line(_text(args[1]), _MAX_CHARACTERS)
+        end.effects.append(Effect("unknown", name, f"calls {name} in C, whose effects cannot be seen"))
+
+
+def _refuse(effect: Effect, end: Ending, own: FrameType) -> None:
+    """End the copy at what would reach outside; modules that are imported, and probes of libraries, fail instead."""
+    if effect.kind == "reads_outside" and f"{effect.what}/".startswith("/proc/"):
+        raise OSError(errno.EACCES, "a copy of the kernel sees no other processes", effect.what)
+    prober = _prober(own)
+    if not prober:
+        end.stop(effect)
+    if prober == "import" and effect.kind != "reads_outside":
+        end.effects.append(Effect("unknown", "", f"imports a module that {effect.words}"))
+    raise OSError(errno.EACCES, f"a copy of the kernel {effect.words}")
 
 
 _INITIALS = frozenset("ospw_fc")
@@ -112,7 +122,7 @@ set_by_imports: set[str] = set()
 
 def _is_users_call() -> bool:
     """Whether code of the user's asks ``ctypes`` for a function, and no library."""
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    frame: FrameType | None = sys._getframe(3)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     while frame is not None and frame.f_globals.get("__name__") == "ctypes":
         frame = frame.f_back
     return frame is not None and frame.f_globals.get("__name__") == "__main__"
@@ -259,7 +269,7 @@ _SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
 
 def _prober(last: FrameType) -> Literal["import", "probe", ""]:
     """What does this: a module that is imported, or one that goes on without."""
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    frame: FrameType | None = sys._getframe(3)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     for _ in range(_MAX_FRAMES):
         if frame is None or frame is last:
             return ""

@@ -162,7 +162,12 @@ def _is_by_import(before: Mapping[str, Any], now: Mapping[str, Any], name: str) 
 
 
 def _context() -> dict[str, int]:
-    return {variable.name: id(value) for variable, value in contextvars.copy_context().items()}
+    apart = ("decimal_context", "indus_nb")  # the first is a setting of its own
+    return {
+        variable.name: id(value)
+        for variable, value in contextvars.copy_context().items()
+        if not variable.name.startswith(apart)
+    }
 
 
 def _tasks() -> int:

@@ -59,8 +59,8 @@ class NotebookSettings(WireModel):
 
     With ``error_hint`` a line below the first traceback says how to ask about it. With ``undo`` what its code changes
     can be taken back; to remember that may take so much time and memory each time.
-    With ``preview`` the question about its code says what that would do, which a copy of the kernel finds out in so
-    many seconds, or gives up.
+    With ``preview`` its code runs in a copy of the kernel first, so that what has no effect needs no question, and
+    other questions say what it would do.
     ``rerun`` selects what becomes of the last turn when its cell is run again: the conversation goes on from before it,
     or after it. ``after_restart`` selects what the first prompt of a kernel does in a notebook that has a conversation:
     it goes on with that, or begins another one.
@@ -74,7 +74,6 @@ class NotebookSettings(WireModel):
     undo_milliseconds: float = Field(default=50, gt=0, allow_inf_nan=False)
     undo_megabytes: int = Field(default=256, gt=0)
     preview: bool = True
-    preview_seconds: float = Field(default=5, gt=0, le=60)
     rerun: Literal["branch", "append"] = "branch"
     after_restart: Literal["continue", "new"] = "continue"
 

@@ -130,7 +130,7 @@ class Change:
         return held + sum(_nbytes(other) for other, _ in self._side.bound.values())
 
     def held_before(self, name: str) -> int:
-        """Return the id of what a variable was bound to before the code; 0 where it was not bound, or is not changed."""
+        """Return the id of what a variable was bound to before the code; 0 if to nothing, or to the same."""
         before = self._side.bound.get(name, (ABSENT, ABSENT))[0]
         return 0 if before is ABSENT else id(before)
 

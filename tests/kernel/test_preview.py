@@ -41,7 +41,7 @@ def kernel(request: pytest.FixtureRequest, folder: Path, api: MessagesApi) -> It
         TMPDIR=str(root / "tmp"),
         MY_API_TOKEN="tok-0123456789abcdef",
     )
-    set_notebook(root, preview=True, previewSeconds=60)  # also on a machine that is busy
+    set_notebook(root, preview=True, pythonTimeoutSeconds=600)  # also on a machine that is busy
     with Kernel(work, environment) as kernel:
         assert kernel.run("%load_ext indus_nb").status == "ok"
         assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
@@ -60,7 +60,7 @@ def other_settings(kernel: Kernel, **settings: object) -> Iterator[None]:
         assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
         yield
     finally:
-        set_notebook(kernel.folder.parent, preview=True, previewSeconds=60)
+        set_notebook(kernel.folder.parent, preview=True, pythonTimeoutSeconds=600)
         assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
 
 
@@ -245,7 +245,7 @@ def test_without_anybody_to_be_asked_no_preview_is_made(kernel: Kernel, api: Mes
     (tmp_path / "work").mkdir()
     nbformat.write(made, tmp_path / "work" / "in.ipynb")
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    set_notebook(tmp_path, preview=True, previewSeconds=60)
+    set_notebook(tmp_path, preview=True, pythonTimeoutSeconds=600)
     api.add(Reply(ToolUse("python", {"code": "papers = 1"})), Reply("I see."))
     papermill = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb"]
     subprocess.run(papermill, cwd=tmp_path / "work", env=environment, check=True, capture_output=True)

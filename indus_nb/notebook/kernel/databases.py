@@ -7,6 +7,7 @@ about one that does not.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -55,12 +56,10 @@ class Databases:
                 held[name].set_authorizer(_authorizer(name, stop))
                 self.names.add(name)
         for name, connection in _of_duckdb(held, names):
-            try:
+            with contextlib.suppress(Exception):  # in a transaction already, closed, or too old: it stays unknown
                 connection.execute(_BEGIN)
                 self._guarded[name] = connection, _state(connection)
-            except Exception:  # noqa: BLE001 - in a transaction already, closed, or too old: it stays unknown
-                continue
-            self.names.add(name)
+                self.names.add(name)
 
     def changes(self) -> list[Effect]:
         """Return what the code did to those that report nothing by themselves."""

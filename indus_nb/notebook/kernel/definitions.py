@@ -10,11 +10,11 @@ from typing import Any
 
 
 def definitions(source: str) -> Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return the functions that code defines at its top level, by name, of which nothing has to be run.
+    r"""Return the functions that code defines at its top level, by name, of which nothing has to be run.
 
     They have no decorators, and defaults that are written out; nothing else in the code binds their names.
 
-    >>> sorted(definitions("def f(x, y=1): return x + y\\ndef g(x=f()): pass\\n@f\\ndef h(): pass\\ndef i(): pass\\ni = 1"))
+    >>> sorted(definitions("def f(x, y=1): return x\ndef g(x=f()): pass\n@f\ndef h(): pass\ndef i(): pass\ni = 1"))
     ['f']
     """
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from typing import Any, cast
 
@@ -54,19 +54,11 @@ def _is_enough(plain: str, bundle: Mapping[str, Any]) -> bool:
 
 
 def _is_inert(kind: str, content: Any) -> bool:
-    if kind == "text/plain" or kind in _IMAGES:
+    if kind in {"text/plain", "application/json"} or kind in _IMAGES:
         return True
     if _CHARTS.fullmatch(kind):
         return not _addresses(content)
-    if not isinstance(content, str):
-        return kind == "application/json"
-    if kind == "text/latex":
-        return _MATHS_COMMANDS.search(content) is None and "<" not in content
-    if kind == "text/html":
-        return _is_inert_html(content)
-    if kind == "text/markdown":
-        return _is_inert_html(content) and "](" not in content and _MATHS_COMMANDS.search(content) is None
-    return kind == "application/json"
+    return isinstance(content, str) and kind in _TEXTS and _TEXTS[kind](content)
 
 
 def _addresses(content: Any) -> bool:
@@ -94,14 +86,7 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._in_style = tag == "style"
-        self.active |= tag not in _ELEMENTS
-        for name, value in attrs:
-            if name == "href" and tag == "a":
-                self.active |= re.match(r"(?:https?://|#)", value or "") is None
-            elif (name not in _ATTRIBUTES and not re.fullmatch(r"(?:data|aria)-[a-z-]+", name)) or (
-                name == "style" and _ACTIVE_STYLE.search(value or "")
-            ):
-                self.active = True
+        self.active |= tag not in _ELEMENTS or any(_is_active(tag, name, value or "") for name, value in attrs)
 
     def handle_endtag(self, tag: str) -> None:
         self._in_style = self._in_style and tag != "style"
@@ -109,17 +94,28 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.active |= self._in_style and _ACTIVE_STYLE.search(data) is not None
 
-    def handle_comment(self, data: str) -> None:
-        self.active = True  # browsers and this parser do not agree where all of them end
+    # Browsers and this parser do not agree where all of these end.
 
-    def handle_decl(self, decl: str) -> None:
+    def handle_comment(self, data: str) -> None:  # noqa: ARG002 - the parser's method
         self.active = True
 
-    def handle_pi(self, data: str) -> None:
+    def handle_decl(self, decl: str) -> None:  # noqa: ARG002
         self.active = True
 
-    def unknown_decl(self, data: str) -> None:
+    def handle_pi(self, data: str) -> None:  # noqa: ARG002
         self.active = True
+
+    def unknown_decl(self, data: str) -> None:  # noqa: ARG002
+        self.active = True
+
+
+def _is_active(tag: str, name: str, value: str) -> bool:
+    """Whether an attribute does more than to say how something looks, or where a click leads to."""
+    if name == "href" and tag == "a":
+        return re.match(r"https?://|#", value) is None
+    if name == "style":
+        return _ACTIVE_STYLE.search(value) is not None
+    return name not in _ATTRIBUTES and not re.fullmatch(r"(?:data|aria)-[a-z-]+", name)
 
 
 def _is_inert_html(text: str) -> bool:
@@ -130,3 +126,11 @@ def _is_inert_html(text: str) -> bool:
     except Exception:  # noqa: BLE001 - what cannot be read may be anything
         return False
     return not reader.active
+
+
+_TEXTS: Mapping[str, Callable[[str], bool]] = {
+    "text/html": _is_inert_html,
+    "text/latex": lambda text: "<" not in text and _MATHS_COMMANDS.search(text) is None,
+    "text/markdown": lambda text: "](" not in text and _MATHS_COMMANDS.search(text) is None and _is_inert_html(text),
+}
+"""What tells of a format whether a text in it does nothing."""

@@ -48,7 +48,6 @@ from indus_nb.wire import JsonObject, clean_text
 T = TypeVar("T")
 _REPORT_EVERY = 0.1
 _MAX_TRIAL_SECONDS = 3600.0
-_LOOKS_SECONDS = 10.0
 _NO_EFFECT_SO_FAR = "It runs in a copy of the kernel, and had no effect so far."
 _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 
@@ -268,7 +267,7 @@ class UserKernel:
         following = asyncio.create_task(trial.follow())
         reporting = asyncio.create_task(_reported(trial, changed, context, outputs, lambda: _details(code, trial)))
         try:
-            await asyncio.wait([following], timeout=_LOOKS_SECONDS)
+            await asyncio.wait([following], timeout=self._settings.looks_seconds)
             if not following.done() and await gate.ask([], outcome=_NO_EFFECT_SO_FAR, trial=following) == "run":
                 return trial
             await following

@@ -157,10 +157,9 @@ class Task:
         new: dict[str, Any] = {}
         for name in sorted(found.created | found.rebound):
             value = space[name]
-            if type(value).__module__.startswith("matplotlib."):
-                if name in found.created:
-                    report.dropped.append(name)  # its figure is shown and closed
-                    continue
+            if name in found.created and type(value).__module__.startswith("matplotlib."):
+                report.dropped.append(name)  # its figure is shown and closed
+                continue
             new[name] = value
             if name in found.rebound and change.held_before(name) != self._own.get(name, 0):
                 report.effects.append(Effect("changes_variable", name, f"changes {found.words.get(name, name)}"))

@@ -82,11 +82,7 @@ class Trials:
         Returns:
             The copy at work, or one that never began, with the reason in its report.
         """
-        if sys.platform != "linux":
-            return Trial.without(code, "this system cannot confine a copy of the kernel")
-        if self._main.busy:
-            return Trial.without(code, "a cell of yours runs")
-        if why := await asyncio.to_thread(obstacle, lambda package: self._uses(code, package)):
+        if why := await self._obstacle(code):
             return Trial.without(code, why)
         try:
             rules = await asyncio.to_thread(_rules, cwd, readable)
@@ -106,13 +102,21 @@ class Trials:
                 fork.abandon()
                 raise
             if copy.begun and not fork.problem:
-                return Trial(code, copy, on_text)
+                return Trial(code, copy, on_text, own)
             fork.abandon()
             problem = fork.problem
             if not fork.waits_for_thread:
                 break
             await asyncio.sleep(pause)
         return Trial.without(code, problem)
+
+    async def _obstacle(self, code: str) -> str:
+        """Why there can be no copy now; empty if there can."""
+        if sys.platform != "linux":
+            return "this system cannot confine one"
+        if self._main.busy:
+            return "a cell of yours runs"
+        return await asyncio.to_thread(obstacle, lambda package: self._uses(code, package))
 
     def _uses(self, code: str, package: str) -> bool:
         reached = names_in_source(code, self._shell.transform_cell)
@@ -185,13 +189,16 @@ class Trial(Shown):
         not_undoable: Why that cannot be taken back; empty if it can.
     """
 
-    def __init__(self, code: str, copy: Copy | None, on_text: Callable[[], None]) -> None:
+    def __init__(
+        self, code: str, copy: Copy | None, on_text: Callable[[], None], own: Mapping[str, int] | None = None
+    ) -> None:
         """Take what a copy shows.
 
         Args:
             code: The code that runs there.
             copy: The copy, which has begun.
             on_text: Called when there is more to read: once, until ``text`` is called.
+            own: Variables of the agent's own, with the ids of their values.
         """
         super().__init__(on_text)
         self.report: Report | None = None
@@ -201,6 +208,7 @@ class Trial(Shown):
         self.changed = ""
         self.not_undoable = ""
         self._copy = copy
+        self._own = own or {}
         self._values = b""
 
     @classmethod
@@ -283,16 +291,23 @@ class Trial(Shown):
         except RefusedValueError as error:
             raise ToolError(f"Nothing was kept: {error}. Run it again.") from error
         draws = {name: values.pop(name) for name in (RANDOM, NUMPY_RANDOM) if name in values}
-        for name in values:
-            kind = asked.get(name)
-            if kind != "changes_variable" and (name in space or shadowed(name, shell) or kind != "new_names"):
-                known = kind == "new_names" and name in space
-                if not known:
-                    raise ToolError(f"Nothing was kept: {name} is not what was found before. Run it again.")
-        if draws and not any(kind == "draws_random" for kind in asked.values()):
-            raise ToolError("Nothing was kept: random numbers are not what was found before. Run it again.")
+        if (draws and "draws_random" not in asked.values()) or not all(
+            asked.get(name) == "changes_variable"
+            or (
+                asked.get(name) == "new_names"
+                and (self._own.get(name) == id(space.get(name)) or not (name in space or shadowed(name, shell)))
+            )
+            for name in values
+        ):
+            raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
         space.update(values)
         _put_random(draws)
+
+
+def had_no_effect(details: object) -> bool:
+    """Return whether the details of a call say that it ran in a copy of the kernel, of which nothing was taken over."""
+    fields: dict[str, Any] = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+    return fields.get("ran") == "copy" and not fields.get("changed")
 
 
 def _put_random(draws: Mapping[str, Any]) -> None:
@@ -318,7 +333,7 @@ def lines(trial: Trial) -> str:
     ][:_MAX_EFFECTS]
     titles = trial.displays.titles
     parts += [
-        f"shows a {title}" if titles.count(title) == 1 else f"shows {titles.count(title)} × {title}"
+        f"shows a {title}" if titles.count(title) == 1 else f"shows a {title} {titles.count(title)} times"
         for title in dict.fromkeys(titles)
     ]
     if report.how != "done":
