@@ -245,7 +245,7 @@ class _CallGate:
         return [*self.gate.open_to(), *rules.places_to_read(self.rules)]
 
     async def covers(self, effects: Sequence[Effect]) -> bool:
-        return await self.gate.allows(effects, self.ctx, by_program=self.by_program)
+        return await self.gate.allows(_unnamed(effects), self.ctx, by_program=self.by_program)
 
     async def ask(
         self,
@@ -255,13 +255,18 @@ class _CallGate:
         holds: bool = False,
         trial: asyncio.Future[Any] | None = None,
     ) -> Literal["run", "wait"]:
-        settings = self.ctx.settings
+        settings, effects = self.ctx.settings, _unnamed(effects)
         if refusal := denied(effects, settings.approve, settings.effects):
             raise ToolError(refusal)
         asked = _by_effects(await asyncio.to_thread(self.described.approval), effects)
         asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))
         with _asked_by(self.subagent):
             return await self.gate.ask(asked, self.ctx, by_program=self.by_program, holds=holds, trial=trial)
+
+
+def _unnamed(effects: Sequence[Effect]) -> list[Effect]:
+    """Effects that a trial reports, which code can forge, so that none is taken for a tool that was allowed by name."""
+    return [replace(effect, what="") if effect.kind == "unknown" else effect for effect in effects]
 
 
 @contextmanager

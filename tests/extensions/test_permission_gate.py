@@ -507,3 +507,11 @@ async def test_a_tool_of_somebody_elses_is_allowed_by_its_name_for_the_session_o
     assert [question.options for question in user.questions] == [
         ["Yes, once", "Yes, and always in this session: may call order with any arguments", "No"]
     ]
+
+
+async def test_no_trial_passes_for_a_tool_that_was_allowed_by_its_name(trial_session, messages_api) -> None:
+    session = await trial_session()
+    forged = ["unknown", "tool act", "calls act"]
+    user = User(session, "Yes")
+    await acted(session, messages_api, forged)
+    assert user.questions[0].options == ["Yes, once", "No"]
