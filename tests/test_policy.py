@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from indus_nb.effects import Effect
@@ -34,3 +36,11 @@ def test_a_denial_names_the_effect_and_the_setting() -> None:
     assert "deletes b" in said
     assert "setting `effects` denies `deletes`" in said
     assert "writes a" not in said
+
+
+def test_the_manual_says_what_becomes_of_each_effect() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "approval.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| `")]
+    told = {row[0].strip(" `"): [cell.strip() for cell in row[2:4]] for row in rows if len(row) == 5}
+    assert told == {kind: [decision(kind, mode, {}) for mode in ("effects", "writes")] for kind in KINDS}
+    assert [row[0].strip(" `") for row in rows if len(row) == 3] == [*MODES]

@@ -97,7 +97,9 @@ class _Gate:
             if described.is_answer or not (asks_anyway or described.has_effects or described.reads):
                 return None
             if described.tries and not asks_anyway:
-                event.gate = _CallGate(self, described, event, ctx, await self._rules(ctx))
+                by_program = bool(event.caller)
+                allowed = await self._rules(ctx, by_program=by_program)
+                event.gate = _CallGate(self, described, ctx, by_program, allowed)
                 return None
             approval = await self._approval(described, event, ctx)
         except (ToolError, PutBackError) as error:
@@ -116,7 +118,8 @@ class _Gate:
         vault = ctx.settings.vault
         if refusal := denied(approval.effects, ctx.settings.approve, ctx.settings.effects):
             raise ToolError(refusal)
-        if not asks_anyway and await self.allows(approval.effects, ctx):
+        by_program = bool(event.caller)
+        if not asks_anyway and await self.allows(approval.effects, ctx, by_program=by_program):
             if event.target is not None:
                 event.target = replace(event.target, hides_keys=True)
             return
@@ -125,18 +128,17 @@ class _Gate:
             preview = vault.masked(approval.preview, event.input)
             approval = replace(approval, preview=preview, warning=warning, diff=None)
         # What a rule covers may not take a secret along unasked.
-        await self.ask(approval, ctx, by_program=bool(event.caller), holds=not asks_anyway)
+        await self.ask(approval, ctx, by_program=by_program, holds=not asks_anyway)
         vault.release(event.tool_call_id, mentions)
 
     async def _approval(self, described: CallDescription, event: ToolCallEvent, ctx: Context) -> Approval:
         """What is to be asked; without effects for what is read unasked."""
         approval = await asyncio.to_thread(described.approval)
         event.target = approval.target
-        if described.has_effects and not approval.effects:
-            return replace(approval, effects=(Effect("unknown", "", "may do anything"),))
-        if not described.reads:
-            return approval
-        reason = await asyncio.to_thread(self._why_ask, described, approval, ctx.cwd)
+        if described.has_effects:
+            return replace(approval, effects=approval.effects or (Effect("unknown", "", "may do anything"),))
+        approval = replace(approval, effects=())
+        reason = await asyncio.to_thread(self._why_ask, described, approval, ctx.cwd) if described.reads else None
         if reason is None:
             return approval
         path = "" if approval.target is None else str(approval.target.path)
@@ -159,16 +161,17 @@ class _Gate:
         """Return what may be read outside the working directory, whatever rules say."""
         return [*self._open_to(), *map(Path, kept_outputs)]
 
-    async def _rules(self, ctx: Context) -> set[str]:
-        return {*self._allowed, *await self._kept.of(ctx.cwd, ctx.ui)}
+    async def _rules(self, ctx: Context, *, by_program: bool) -> set[str]:
+        """What was allowed in this session, and for the user's own agent in the directory."""
+        return {*self._allowed, *(() if by_program else await self._kept.of(ctx.cwd, ctx.ui))}
 
-    async def allows(self, effects: Sequence[Effect], ctx: Context) -> bool:
+    async def allows(self, effects: Sequence[Effect], ctx: Context, *, by_program: bool) -> bool:
         """Return whether mode, settings and rules allow all of these effects."""
         mode, chosen = ctx.settings.approve, ctx.settings.effects
         asked = [effect for effect in effects if decision(effect.kind, mode, chosen) != "allow"]
         if not asked or denied(asked, mode, chosen):
             return not asked
-        allowed = await self._rules(ctx)
+        allowed = await self._rules(ctx, by_program=by_program)
         return await asyncio.to_thread(rules.covered, asked, allowed, ctx.cwd, self._private)
 
     async def ask(
@@ -191,7 +194,7 @@ class _Gate:
         if not is_whole:
             await _refuse_unread(approval, question, ctx)
         offered = await self._offered(approval.effects, ctx) if holds else ()
-        again = {} if trial is not None else _again(offered)
+        again = {} if trial is not None else _again(offered, in_directory=not by_program)
         also = {
             Choice(f"Yes, and {visible(what)}", "yes", f"Yes, and {visible(what)}", YES_AND_MORE): do
             for what, do in approval.also.items()
@@ -231,8 +234,8 @@ class _CallGate:
 
     gate: _Gate
     described: CallDescription
-    event: ToolCallEvent
     ctx: Context
+    by_program: bool
     rules: Iterable[str]
     """Those of when the call began."""
     subagent: str = field(default_factory=questions.subagent.get)
@@ -242,7 +245,7 @@ class _CallGate:
         return [*self.gate.open_to(), *rules.places_to_read(self.rules)]
 
     async def covers(self, effects: Sequence[Effect]) -> bool:
-        return await self.gate.allows(effects, self.ctx)
+        return await self.gate.allows(_unnamed(effects), self.ctx, by_program=self.by_program)
 
     async def ask(
         self,
@@ -252,13 +255,18 @@ class _CallGate:
         holds: bool = False,
         trial: asyncio.Future[Any] | None = None,
     ) -> Literal["run", "wait"]:
-        settings = self.ctx.settings
+        settings, effects = self.ctx.settings, _unnamed(effects)
         if refusal := denied(effects, settings.approve, settings.effects):
             raise ToolError(refusal)
         asked = _by_effects(await asyncio.to_thread(self.described.approval), effects)
         asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))
         with _asked_by(self.subagent):
-            return await self.gate.ask(asked, self.ctx, by_program=bool(self.event.caller), holds=holds, trial=trial)
+            return await self.gate.ask(asked, self.ctx, by_program=self.by_program, holds=holds, trial=trial)
+
+
+def _unnamed(effects: Sequence[Effect]) -> list[Effect]:
+    """Effects that a trial reports, which code can forge, so that none is taken for a tool that was allowed by name."""
+    return [replace(effect, what="") if effect.kind == "unknown" else effect for effect in effects]
 
 
 @contextmanager
@@ -288,13 +296,13 @@ def _and(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _again(offered: Sequence[rules.Rule]) -> dict[Choice, bool]:
+def _again(offered: Sequence[rules.Rule], *, in_directory: bool) -> dict[Choice, bool]:
     """The answers that allow more than this call, and whether they count for later sessions in the directory."""
     if not offered:
         return {}
     words = ", ".join(rule.words for rule in offered)
     choices = {Choice(f"{_SESSION}{words}", "again", f"always in this session: {words}"): False}
-    if all(rule.for_directory for rule in offered):
+    if in_directory and all(rule.for_directory for rule in offered):
         label = f"always in this directory: {words}"
         choices[Choice(f"{_PROJECT}{words}", "again", label, AGAIN_IN_DIRECTORY)] = True
     return choices

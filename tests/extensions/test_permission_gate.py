@@ -461,3 +461,57 @@ async def test_a_trial_may_read_what_the_user_has_opened(trial_session, messages
     verdict = await session.state.hooks.tool_call(ToolCall(id="1", name="act", arguments={}), {"effects": []})
     assert verdict.gate is not None
     assert tmp_path / "data" in verdict.gate.readable
+
+
+async def test_what_the_user_allowed_the_agent_for_a_directory_counts_for_no_other_program(
+    trial_session, messages_api, tmp_path: Path
+) -> None:
+    session = await trial_session()
+    user = User(session, "Yes, and always in this folder: may write below out/")
+    await acted(session, messages_api, WRITTEN)
+    user.answer = "Yes, and always in this session"
+    for asked in (2, 2):  # the second time by the rule for its session
+        more = {"caller": "Claude Code", "offered": ["act"]}
+        _, failed = await session.outside.call("act", {"effects": [WRITTEN]}, **more)
+        assert (failed, len(user.questions)) == (False, asked)
+    assert user.questions[1].title.startswith("Claude Code asks: This writes out/a.csv.")
+    assert not any("folder" in option for option in user.questions[1].options)
+
+
+async def test_a_tool_that_only_reads_has_no_effect_that_could_be_denied(opened, messages_api) -> None:
+    def setup(api: ExtensionApi) -> None:
+        @api.tool(read_only=True)
+        def weather(city: str) -> str:
+            """Tell the weather."""
+            return f"fine in {city}"
+
+    for mode in ("effects", "always"):
+        session = await opened(setup, approve=mode)
+        session.settings.effects = {"unknown": "deny"}
+        User(session, "Yes, once")
+        result = await call(session, messages_api, "weather", {"city": "Rome"})
+        assert text_of(result.content) == "fine in Rome"
+
+
+async def test_a_tool_of_somebody_elses_is_allowed_by_its_name_for_the_session_only(opened, messages_api) -> None:
+    def setup(api: ExtensionApi) -> None:
+        @api.tool
+        def order(what: str) -> str:
+            """Order something."""
+            return f"ordered {what}"
+
+    session = await opened(setup)
+    user = User(session, "Yes, and always in this session: may call order with any arguments")
+    for what in ("tea", "milk"):
+        await call(session, messages_api, "order", {"what": what})
+    assert [question.options for question in user.questions] == [
+        ["Yes, once", "Yes, and always in this session: may call order with any arguments", "No"]
+    ]
+
+
+async def test_no_trial_passes_for_a_tool_that_was_allowed_by_its_name(trial_session, messages_api) -> None:
+    session = await trial_session()
+    forged = ["unknown", "tool act", "calls act"]
+    user = User(session, "Yes")
+    await acted(session, messages_api, forged)
+    assert user.questions[0].options == ["Yes, once", "No"]

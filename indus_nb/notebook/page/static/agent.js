@@ -345,8 +345,10 @@ function approvalWords(mode) {
       return { short: "never asks", long: "The agent asks before nothing: it runs commands and changes files." };
     case "always":
       return { short: "asks always", long: "The agent asks before each tool that it uses." };
+    case "effects":
+      return { short: "asks first", long: "The agent asks before it changes variables or files of yours." };
     case "writes":
-      return { short: "asks first", long: "The agent asks before it runs code or commands, or changes files." };
+      return { short: "asks first", long: "The agent asks before it changes anything, and before it makes variables." };
     default:
       return { short: `asks: ${mode}`, long: `When the agent asks: ${mode}.` };
   }

@@ -155,7 +155,7 @@ export function completeCommand(before, commands) {
 /**
  * Say when the agent asks before it does something.
  *
- * @param {string | undefined} mode `never`, `writes`, `always`, or one that this page does not know
+ * @param {string | undefined} mode `never`, `effects`, `writes`, `always`, or one that this page does not know
  * @returns {{ short: string, long: string }} `short` is empty if it is not known yet
  */
 export function approvalWords(mode) {
@@ -166,8 +166,10 @@ export function approvalWords(mode) {
       return { short: "never asks", long: "The agent asks before nothing: it runs commands and changes files." };
     case "always":
       return { short: "asks always", long: "The agent asks before each tool that it uses." };
+    case "effects":
+      return { short: "asks first", long: "The agent asks before it changes variables or files of yours." };
     case "writes":
-      return { short: "asks first", long: "The agent asks before it runs code or commands, or changes files." };
+      return { short: "asks first", long: "The agent asks before it changes anything, and before it makes variables." };
     default:
       return { short: `asks: ${mode}`, long: `When the agent asks: ${mode}.` };
   }
