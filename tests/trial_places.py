@@ -134,8 +134,9 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def running(mark: str) -> list[int]:
     """The processes that have a text among their arguments."""
-    return [
-        process.info["pid"]
-        for process in psutil.process_iter(["cmdline", "pid"])
-        if any(mark in word for word in process.info["cmdline"] or []) and process.info["pid"] != os.getpid()
-    ]
+    found: list[int] = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and any(mark in word for word in process.cmdline()):
+                found.append(process.pid)
+    return found

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from gates import REFUSED, RecordingGate
-from trial_places import HERE, KEY, Place, Ran, place, running
+from trial_places import HERE, KEY, Place, place, running
 from waiting import until, wait_until
 
 from indus_nb.effects import Effect
@@ -62,9 +62,10 @@ EVERYDAY = [
 ]
 """Commands of an ordinary day that change nothing. Where a program is missing, that is what the model reads."""
 ASKED_WITH_A_REASON = {
-    "grep -rn foo .": "may read outside",  # a file with keys is among what it would read
-    "cat .env": "may read outside",
-    "ls ~": "may read outside",
+    "grep -rn foo .": "reads .env",
+    "cat .env": "reads .env",
+    "cat ~/diary.txt": "reads {home}/diary.txt",
+    "ls ~": "reads {home}",
 }
 
 
@@ -83,8 +84,7 @@ def test_the_commands_of_an_ordinary_day_are_done_unasked(place: Place) -> None:
 
     before = place.states()
     words = asyncio.run(asked())
-    assert set(words) == set(ASKED_WITH_A_REASON)
-    assert all(words[command][0].startswith(reason) for command, reason in ASKED_WITH_A_REASON.items())
+    assert words == {command: [reason.format(home=place.home)] for command, reason in ASKED_WITH_A_REASON.items()}
     assert place.states() == before
 
 
@@ -224,11 +224,9 @@ class TestHeld:
     """Commands that may write to some places unasked."""
 
     @staticmethod
-    def gate(place: Place, **options: object) -> RecordingGate:
-        below = f"{place.project / 'out'}"
-        return RecordingGate(
-            allows=lambda effect: effect.kind == "writes_file" and f"{effect.what}/".startswith(f"{below}/"), **options
-        )
+    def gate(place: Place) -> RecordingGate:
+        below = f"{place.project / 'out'}/"
+        return RecordingGate(allows=lambda effect: effect.kind == "writes_file" and f"{effect.what}/".startswith(below))
 
     async def test_it_runs_unasked_where_it_can_write_there_and_do_nothing_else(self, place: Place) -> None:
         command = "sort x.csv > out/sorted.csv; chmod 640 out/sorted.csv; mv out/sorted.csv out/s.csv; echo done"
@@ -316,19 +314,18 @@ async def test_a_failure_is_the_models_to_read(place: Place) -> None:
     assert (ran.text, ran.details, ran.gate.asked) == ("x\n\n\nCommand exited with code 3", {"ran": "read-only"}, [])
 
 
+async def test_words_that_look_like_a_refusal_are_none(place: Place) -> None:
+    ran = await place.run("echo Permission denied; exit 1")
+    assert (ran.gate.asked, ran.details) == ([], {"ran": "read-only"})
+
+
 def test_only_commands_that_run_here_are_tried(place: Place) -> None:
     described = describe_call("bash", {"command": "ls"}, {"bash": place.tool()})
     assert described.tries
     assert described.approval().effects == ()
 
 
-def _asked_for(ran: Ran) -> list[str]:
-    return [word for asked in ran.gate.asked for word in asked.words]
-
-
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
 async def test_wishes_for_rights_are_effects(place: Place) -> None:
-    assert _asked_for(await place.run("unshare --user true 2>/dev/null; mount -t tmpfs x sub 2>/dev/null; true")) == [
-        "makes a system call (unshare) that may change more than itself",
-        "makes a system call (mount) that may change more than itself",
-    ]
+    words = (await place.run("unshare --user true 2>/dev/null; true")).words
+    assert words == ["makes a system call (unshare) that may change more than itself"]
