@@ -33,7 +33,8 @@ class Asked:
 class RecordingGate:
     """Answers each question in the same way.
 
-    ``allows`` says which effects need no question; ``answer`` is what the user says, ``no`` or one of ``CallGate.ask``.
+    ``allows`` says which effects need no question; ``answer`` is what the user says. It is no where there is nothing to
+    wait for.
     """
 
     readable: Sequence[Path] = ()
@@ -55,8 +56,8 @@ class RecordingGate:
     ) -> Literal["run", "wait"]:
         """Record the question, and answer it."""
         self.asked.append(Asked([*effects], outcome, holds, trial is not None))
-        if self.answer == "no":
+        if self.answer == "no" or (self.answer == "wait" and trial is None):
             raise ToolError(REFUSED)
-        if self.answer == "wait" and trial is not None:
+        if trial is not None and self.answer == "wait":
             await trial
         return self.answer

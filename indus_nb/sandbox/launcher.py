@@ -36,6 +36,7 @@ _ABSTRACT_SOCKETS_AND_SIGNALS = 3
 
 _NO_NEW_PRIVILEGES, _CAPBSET_DROP, _PDEATHSIG, _SUBREAPER, _DUMPABLE, _SECUREBITS = 38, 24, 1, 36, 4, 28
 _SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
+_AMBIENT, _RAISE, _READS_ALL = 47, 2, 2
 
 # The numbers of system calls: x86_64, aarch64.
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -187,13 +188,21 @@ def _option(libc: ctypes.CDLL, what: str, option: int, *values: object) -> None:
     _checked(libc.prctl(option, *(ctypes.c_ulong(each) if isinstance(each, int) else each for each in padded)), what)
 
 
-def _drop_capabilities(libc: ctypes.CDLL) -> None:
+def _drop_capabilities(libc: ctypes.CDLL, *, reads: bool = False) -> None:
+    """Give up what makes root more than another user, but for reading what others may not, if that is wanted."""
+    kept = 0
+    if reads:
+        with open("/proc/self/status", "rb") as file:
+            found = file.read().partition(b"\nCapPrm:")[2].split(b"\n", 1)[0]
+        kept = int(found, 16) & 1 << _READS_ALL
     for capability in range(64):
-        if libc.prctl(_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
+        if not kept >> capability & 1 and libc.prctl(_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
             break
     libc.prctl(_SECUREBITS, ctypes.c_ulong(0x2F), 0, 0, 0)  # uid 0 is given none anew; only root may ask for that
     header = struct.pack("=Ii", 0x20080522, 0)
-    _checked(libc.capset(header, bytes(24)), "dropping capabilities")
+    _checked(libc.capset(header, struct.pack("=6I", kept, kept, kept, 0, 0, 0)), "dropping capabilities")
+    if kept:
+        _option(libc, "PR_CAP_AMBIENT", _AMBIENT, _RAISE, _READS_ALL)
 
 
 def _restrict(libc: ctypes.CDLL, version: int, rules: list[tuple[str, bool | None]], *, network: bool) -> None:
@@ -280,9 +289,9 @@ def confine(rules: list[tuple[str, bool | None]], program: bytes, *, network: bo
     _install_filter(libc, program)
 
 
-def _give_up_rights(libc: ctypes.CDLL) -> None:
+def _give_up_rights(libc: ctypes.CDLL, *, reads: bool = False) -> None:
     _option(libc, "PR_SET_PDEATHSIG", _PDEATHSIG, int(signal.SIGKILL))
-    _drop_capabilities(libc)
+    _drop_capabilities(libc, reads=reads)
     _option(libc, "no new privileges", _NO_NEW_PRIVILEGES, 1)
 
 
@@ -325,7 +334,7 @@ def _be_tried(spec: dict[str, Any], control: int, program: list[str]) -> None:
     """Run the program in this process, in a process group of its own that it cannot leave, watched from outside."""
     libc = _libc()
     os.setpgid(0, 0)
-    _give_up_rights(libc)
+    _give_up_rights(libc, reads=True)
     if spec["rules"] is not None:  # else ``bwrap`` has confined us
         _restrict(libc, landlock_version(), spec["rules"], network=False)
     _install_reporting(libc, bytes.fromhex(spec["filter"]), control)

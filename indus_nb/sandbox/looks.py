@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from indus_nb.key_places import holds_keys
+from indus_nb.sandbox.bwrap import own_places
 from indus_nb.sandbox.policy import (
     PRIVATE_PLACES,
     SYSTEM_PLACES,
@@ -66,7 +67,7 @@ def look_policy(
     policy = make_policy("read-only", cwd, hidden=map(str, hidden), environment=environment)
     homes = own_homes()
     closed = _closed(homes)
-    shared = [_resolved(Path(name)) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev")]
+    shared = _shared()
     repository = [_resolved(path) for path in _repository(policy.workspace)]
     usual = (*_interpreter(), *_programs(environment, homes), *_git_configuration(environment, homes))
     # Nothing of what is usual opens a whole home, or what is everybody's.
@@ -80,6 +81,36 @@ def look_policy(
         readable=tuple(dict.fromkeys(inside)),
         hidden=tuple(sorted({*policy.hidden, *keys})),
     )
+
+
+def may_read(policy: Policy, path: Path) -> bool:
+    """Return whether a policy of ``look_policy`` allows to read a file or directory.
+
+    Args:
+        policy: The policy.
+        path: The path, resolved.
+    """
+    if any(map(path.is_relative_to, policy.hidden)):
+        return False
+    covered = [place for place in (*policy.closed, *_shared()) if path.is_relative_to(place)]
+    shown = [place for place in (policy.workspace, *policy.readable, *own_places()) if path.is_relative_to(place)]
+    return not covered or any(all(place.is_relative_to(each) for each in covered) for place in shown)
+
+
+def holds_hidden(policy: Policy, path: Path) -> bool:
+    """Return whether a directory cannot be listed because something on the way down from it may not be read.
+
+    Args:
+        policy: The policy.
+        path: The directory, resolved.
+    """
+    if any(path.is_relative_to(place) for place in (policy.workspace, *policy.readable)):
+        return False
+    return any(place.is_relative_to(path) for place in (*policy.hidden, *policy.closed, *_shared()) if place.exists())
+
+
+def _shared() -> tuple[Path, ...]:
+    return tuple(_resolved(Path(name)) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev"))
 
 
 def _resolved(path: Path) -> Path:

@@ -114,6 +114,7 @@ NEVER: dict[str, _Numbers] = {
 }
 """Calls that nothing that only looks makes: they are refused, and the wish is an effect."""
 OPENS: dict[str, _Numbers] = {"open": (2, -1), "openat": (257, 56)}
+RUNS: dict[str, _Numbers] = {"execve": (59, 221), "execveat": (322, 281)}
 _OPENAT2 = (437, 437)
 _SOCKET, _SOCKETPAIR, _IOCTL, _FCNTL, _PRLIMIT = (41, 198), (53, 199), (16, 29), (72, 25), (302, 261)
 _SENDS = {"sendto": ((44, 206), 3), "sendmsg": ((46, 211), 2), "sendmmsg": ((307, 269), 3)}
@@ -149,19 +150,23 @@ _NOTIFIED: _Instruction = (RETURN, 0, 0, NOTIFY)
 _ALLOWED: _Instruction = (RETURN, 0, 0, _ALLOW)
 
 
-def reporting_filter() -> bytes:
-    """Return the filter, which needs a listener."""
-    return system_call_filter([], stay=True, first=_instructions())
+def reporting_filter(*, reads: bool = False) -> bytes:
+    """Return the filter, which needs a listener.
+
+    Args:
+        reads: Whether files that are only opened to be read, or run, are reported too.
+    """
+    return system_call_filter([], stay=True, first=_instructions(reads=reads))
 
 
 def call_names() -> dict[int, str]:
     """Return the names of the calls that are reported, by their numbers on this machine."""
     column = MACHINES[os.uname().machine][0]
-    tables = (CHANGES, REACHES, NEVER, OPENS, CONDITIONAL)
+    tables = (CHANGES, REACHES, NEVER, OPENS, RUNS, CONDITIONAL)
     return {numbers[column]: name for table in tables for name, numbers in table.items() if numbers[column] >= 0}
 
 
-def _instructions() -> list[_Instruction]:
+def _instructions(*, reads: bool) -> list[_Instruction]:
     column = MACHINES[os.uname().machine][0]
     program: list[_Instruction] = []
 
@@ -170,7 +175,7 @@ def _instructions() -> list[_Instruction]:
         if number >= 0:  # this machine has it
             program.extend([(EQUAL, 0, len(body) + 1, number), *body, (LOAD, 0, 0, 0)])
 
-    for table in (CHANGES, REACHES, NEVER):
+    for table in (CHANGES, REACHES, NEVER, *([RUNS] if reads else [])):
         for numbers in table.values():
             where(numbers, _NOTIFIED)
     where(_OPENAT2, _refuse(_ENOSYS))
@@ -180,8 +185,7 @@ def _instructions() -> list[_Instruction]:
             _argument(flags),
             (AND, 0, 0, _TRUNCATES_OR_WRITES),
             *_if_equal(_TRUNCATES, _refuse(_EACCES)),  # what is opened to be read is emptied all the same
-            _argument(flags),
-            *_if_any(_WRITES_CREATES_TRUNCATES, _NOTIFIED),
+            *([_NOTIFIED] if reads else [_argument(flags), *_if_any(_WRITES_CREATES_TRUNCATES, _NOTIFIED)]),
         )
     for numbers, flags in _SENDS.values():
         where(numbers, _argument(flags), *_if_any(_FAST_OPEN, _NOTIFIED))

@@ -23,7 +23,7 @@ from typing import Literal
 
 from indus_nb.effects import Effect
 from indus_nb.sandbox import bwrap, landlock, launcher
-from indus_nb.sandbox.looks import look_policy
+from indus_nb.sandbox.looks import holds_hidden, look_policy, may_read
 from indus_nb.sandbox.policy import Guarded, Policy, SandboxError
 from indus_nb.sandbox.probe import Machine, machine
 from indus_nb.sandbox.reporting import reporting_filter
@@ -115,6 +115,7 @@ class Trials:
         readable: Sequence[Path] = (),
         held: Sequence[Path] = (),
         unset: Sequence[str] = (),
+        names_reads: bool = False,
         on_effect: Callable[[], None] = lambda: None,
     ) -> Trial:
         """Prepare the trial of a command, in a thread.
@@ -125,6 +126,7 @@ class Trials:
             readable: Files and directories that it may read besides the usual.
             held: Files and directories that it may write to, where it can be held to them.
             unset: Names of variables that it does not get.
+            names_reads: Whether what it is refused to read is an effect too, which makes every file slower to open.
             on_effect: Called on this event loop when it has wanted something for the first time, or too much.
 
         Returns:
@@ -139,7 +141,9 @@ class Trials:
         def report() -> None:
             loop.call_soon_threadsafe(on_effect)
 
-        return await asyncio.to_thread(self._begin, arguments, environment, readable, held, unset, report)
+        return await asyncio.to_thread(
+            self._begin, arguments, environment, readable, held, (unset, names_reads, report)
+        )
 
     def _begin(
         self,
@@ -147,23 +151,29 @@ class Trials:
         environment: Mapping[str, str],
         readable: Sequence[Path],
         held: Sequence[Path],
-        unset: Sequence[str],
-        report: Callable[[], None],
+        others: tuple[Sequence[str], bool, Callable[[], None]],
     ) -> Trial:
+        unset, names_reads, report = others
         if self.backend is None:
             raise SandboxError((self._here or machine()).problem)
         private = self._temporary()
         policy = look_policy(self._cwd, readable, hidden=self._hidden, environment=environment)
+        lists_all = self.backend == "bwrap"
+        names_reads = names_reads or lists_all  # what it covers is not refused but absent
+
+        def reads(path: Path) -> bool:
+            return may_read(policy, path) and (lists_all or not (path.is_dir() and holds_hidden(policy, path)))
+
         ours, theirs = socket.socketpair()
         spec = {
             "control": theirs.fileno(),
-            "filter": reporting_filter().hex(),
+            "filter": reporting_filter(reads=names_reads).hex(),
             "rules": self._rules(policy, private, held) if self.backend == "landlock" else None,
             "unset": [*SERVICE_VARIABLES, *unset],
             "set": {**private_variables(private), **_VARIABLES, **_git_variables(environment)},
         }
         started = [*self._prefix(policy, private), plain_interpreter(), "-I", "-S", "-c", self._launcher]
-        wanted = Wanted(self._cwd, private, held, report)
+        wanted = Wanted(self._cwd, private, held, reads, report)
         supervisor = Supervisor(ours, wanted)
         confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),))
 

@@ -17,11 +17,12 @@ from pathlib import Path
 
 from indus_nb.effects import Effect, EffectKind
 from indus_nb.sandbox.calls import Arguments, Call, UnreadableError, host_and_port, resolved, signed
-from indus_nb.sandbox.reporting import CHANGES, NEVER, OPENS
+from indus_nb.sandbox.reporting import CHANGES, NEVER, OPENS, RUNS
 
 MAX_EFFECTS = 50
 _MAX_ADDRESS = 128
 _CREATES, _EXCLUSIVE, _NO_FOLLOW, _TEMPORARY = 0o100, 0o200, os.O_NOFOLLOW, 0o20000000
+_WRITES = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx")
 _OF_A_PROCESS = re.compile(r"/proc/(\d+)(/.*)?")
 _NAME_SERVICES = ("/run/nscd/", "/var/run/nscd/", "/run/systemd/userdb/", "/run/systemd/resolve/", "/var/lib/sss/")
@@ -61,15 +62,24 @@ class Wanted:
         cwd: What paths are relative to in words.
         private: The program's own directory, where it may do what it likes.
         held: Files and directories that it may write to besides.
+        reads: What it may read, where that is looked at.
         on_effect: Called after the first effect, and when there are too many.
     """
 
-    def __init__(self, cwd: Path, private: Path, held: Sequence[Path], on_effect: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        cwd: Path,
+        private: Path,
+        held: Sequence[Path],
+        reads: Callable[[Path], bool],
+        on_effect: Callable[[], None],
+    ) -> None:
         self.group: int | None = None
         """The process group of the program, once it has begun."""
         self._cwd = cwd
         self._private = private
         self._held = held
+        self._reads = reads
         self._on_effect = on_effect
         self._effects: dict[tuple[str, str], Effect] = {}
         named: dict[str, Callable[[Call, Arguments], int | None]] = {
@@ -77,6 +87,7 @@ class Wanted:
             **dict.fromkeys(CHANGES, self._describes),
             **dict.fromkeys(_PATHS, self._changes),
             **dict.fromkeys(OPENS, self._opens),
+            **dict.fromkeys(RUNS, self._runs),
             **dict.fromkeys(_NETWORK, self._uses_network),
             **dict.fromkeys(_SIGNALS, self._signals),
             **dict.fromkeys(("connect", "bind"), self._connects),
@@ -141,18 +152,35 @@ class Wanted:
         place = resolved(named, follows=follows)
         if place is None or self._is_free(place):
             return None
+        if not flags & _WRITES:
+            return self._is_read(place)
         if flags & _TEMPORARY == _TEMPORARY:
-            if place == self._private:
-                return None
-            self.add("writes_file", str(place), f"writes a file in {self._shown(place)}")
-            return errno.EROFS
+            return self._writes(place, f"a file in {self._shown(place)}") if place != self._private else None
         state = _state(place)
-        if state is None and (not flags & _CREATES or not place.parent.is_dir()):
-            return None
-        if state is not None and (flags & _EXCLUSIVE or stat.S_ISDIR(state.st_mode)):
-            return None
-        self.add("writes_file", str(place), f"writes {self._shown(place)}")
+        if state is None:
+            is_moot = not flags & _CREATES or not place.parent.is_dir()
+        else:
+            is_moot = bool(flags & _EXCLUSIVE) or stat.S_ISDIR(state.st_mode)
+        return None if is_moot else self._writes(place, self._shown(place))
+
+    def _writes(self, place: Path, shown: str) -> int:
+        self.add("writes_file", str(place), f"writes {shown}")
         return errno.EROFS
+
+    def _runs(self, call: Call, arguments: Arguments) -> int | None:
+        place = resolved(arguments.path(*((None, 0) if call.name == "execve" else (0, 1))), follows=True)
+        state = None if place is None else _state(place)
+        if place is None or state is None:
+            return None
+        if state.st_mode & (stat.S_ISUID | stat.S_ISGID):
+            self.add("runs_program", str(place), f"runs {place.name} with the rights of another user")
+        return self._is_read(place)
+
+    def _is_read(self, place: Path) -> int | None:
+        if place == self._private or self._reads(place) or not os.path.lexists(place):
+            return None
+        self.add("reads_outside", str(place), f"reads {self._shown(place)}")
+        return errno.EACCES
 
     def _changes(self, call: Call, arguments: Arguments) -> int | None:
         kind, verb, paths = _PATHS[call.name]

@@ -75,6 +75,9 @@ class Tries:
             await gate.ask([Effect("unknown", "", "cannot be tried on this machine, so what it does is not known")])
             return None
         result, effects = await self._tried(command, gate)
+        if result is not None and not effects and result.exit_code and looks_refused(result.output):
+            # It changed nothing, so it can be tried once more: slower, and what it may not read is named.
+            result, effects = await self._tried(command, gate, names_reads=True)
         if result is None:
             return None
         if result.cancelled and not effects:
@@ -89,10 +92,12 @@ class Tries:
         await gate.ask(effects, holds=places is not None)
         return None
 
-    async def _tried(self, command: Command, gate: CallGate) -> tuple[ShellResult | None, list[Effect]]:
+    async def _tried(
+        self, command: Command, gate: CallGate, *, names_reads: bool = False
+    ) -> tuple[ShellResult | None, list[Effect]]:
         """The result of the trial, ``None`` if it was not waited for; and the effects that it would have."""
         woken = asyncio.Event()
-        trial = await self._begin(command, gate, on_effect=woken.set)
+        trial = await self._begin(command, gate, names_reads=names_reads, on_effect=woken.set)
         work = asyncio.ensure_future(command.run(trial, command.report))
         waking = asyncio.ensure_future(woken.wait())
         try:
@@ -118,7 +123,13 @@ class Tries:
         return result, _effects(trial, result)
 
     async def _begin(
-        self, command: Command, gate: CallGate, *, held: Sequence[Path] = (), on_effect: Callable[[], None]
+        self,
+        command: Command,
+        gate: CallGate,
+        *,
+        held: Sequence[Path] = (),
+        names_reads: bool = False,
+        on_effect: Callable[[], None],
     ) -> Trial:
         from indus_nb.sandbox import SandboxError
 
@@ -126,7 +137,13 @@ class Tries:
         readable = [*gate.readable, *self._outputs]
         try:
             return await self.trials.begin(
-                command.arguments, command.environment, readable=readable, held=held, unset=unset, on_effect=on_effect
+                command.arguments,
+                command.environment,
+                readable=readable,
+                held=held,
+                unset=unset,
+                names_reads=names_reads,
+                on_effect=on_effect,
             )
         except (SandboxError, OSError) as error:
             raise ToolError(f"The command could not be tried: {error} Nothing was run.") from error
@@ -169,8 +186,6 @@ def _effects(trial: Trial, result: ShellResult) -> list[Effect]:
         return effects
     if trial.problem is not None:
         return [Effect("unknown", "", f"may do anything: {trial.problem}")]
-    if result.exit_code and looks_refused(result.output):
-        return [Effect("reads_outside", "", "may read outside of the project, or files with keys")]
     return []
 
 

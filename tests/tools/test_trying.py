@@ -1,0 +1,331 @@
+"""Commands that are tried before the user is asked: what is asked about, and what becomes of each answer."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from gates import REFUSED, RecordingGate
+from trial_places import HERE, KEY, Place, place, running
+from waiting import until, wait_until
+
+from indus_nb.effects import Effect
+from indus_nb.tools import Shell, ToolContext, ToolError, describe_call
+
+__all__ = ["place"]
+
+PYTHON = shlex.quote(sys.executable)
+LISTENS = f"{PYTHON} -c 'import socket; socket.create_server((\"127.0.0.1\", 0))'"
+EVERYDAY = [
+    *("ls -la -- .", "git status", "git log --oneline -5", "git diff", "git show HEAD", "git branch", "wc -l *.csv"),
+    *("rg foo", "du -sh *", "sed -n 1,20p x.py", "awk '{print $1}' x.csv", "cd sub && ls", "ls -la; pwd", "echo hi"),
+    *("which git", f"{PYTHON} --version", f"{PYTHON} -m pip list", "date", "cat x.py", "head -2 x.csv", "jq .a d.json"),
+    *(
+        "find . -name '*.csv'",
+        "sort x.csv | uniq -c",
+        "git blame x.py",
+        "git stash list",
+        "env",
+        "diff x.csv sub/y.csv",
+    ),
+    *("stat x.py", "file x.py", "make -n", "df -h", "ps aux", "tail -1 x.csv", "git grep foo", "git remote -v"),
+    *("git ls-files", "git config --list", "git diff --stat HEAD", "id; whoami; hostname", "uname -a", "md5sum x.csv"),
+    *(f"{PYTHON} -c 'print(1+1)'", f"{PYTHON} -m json.tool d.json", f"{PYTHON} x.py", "cat /etc/os-release"),
+    *(
+        "test -f x.py && echo yes",
+        'for f in *.csv; do wc -l "$f"; done',
+        "cat <<< x | tr x y",
+        "time ls",
+        "yes | head -1",
+    ),
+    *("seq 1 5 | xargs -n1 echo", "printf 'a\\n' | tee /dev/stderr | wc -c", "ls missing 2>/dev/null || echo none"),
+    *(
+        "grep -c foo x.csv > /dev/null && echo found",
+        "f=$(mktemp) && echo x > $f && cat $f && rm $f",
+        "tree",
+        "type git",
+    ),
+    *(
+        "timeout 5 sort -k2 -t, x.csv",
+        "rm -f missing",
+        "mkdir -p sub",
+        "git rev-parse HEAD",
+        "lscpu | head -1",
+        "uptime",
+    ),
+    f"{PYTHON} -c \"import csv; print(list(csv.reader(open('x.csv'))))\"",
+]
+"""Commands of an ordinary day that change nothing. Where a program is missing, that is what the model reads."""
+ASKED_WITH_A_REASON = {
+    "grep -rn foo .": "reads .env",
+    "cat .env": "reads .env",
+    "cat ~/diary.txt": "reads {home}/diary.txt",
+    "ls ~": "reads {home}",
+}
+
+
+def test_the_commands_of_an_ordinary_day_are_done_unasked(place: Place) -> None:
+    tool = place.tool()
+
+    async def asked() -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for command in (*EVERYDAY, *ASKED_WITH_A_REASON):
+            ran = await place.run(command, tool=tool)
+            if ran.gate.asked:
+                found[command] = ran.words
+            else:
+                assert ran.details["ran"] == "read-only", command
+        return found
+
+    before = place.states()
+    words = asyncio.run(asked())
+    assert words == {command: [reason.format(home=place.home)] for command, reason in ASKED_WITH_A_REASON.items()}
+    assert place.states() == before
+
+
+SWALLOWED = {
+    "touch new; echo ok": "writes new",
+    "echo x > new || true": "writes new",
+    "echo x >> x.csv 2>/dev/null; true": "writes x.csv",
+    "rm -f x.csv || true": "deletes x.csv",
+    "rmdir sub 2>/dev/null; ls": "deletes sub",
+    "mv x.csv z.csv; true": "moves x.csv",
+    "mkdir new; true": "makes new",
+    "ln -s x.csv link; true": "makes link",
+    "ln x.csv link; true": "makes link",
+    "mkfifo pipe; true": "makes pipe",
+    "cp x.csv new.csv & wait; true": "writes new.csv",
+    "cd sub && touch here; true": "writes sub/here",
+    "chmod 600 x.csv; true": "changes the mode, owner, times or attributes of x.csv",
+    "touch -d yesterday x.csv; true": "writes x.csv",
+    "truncate -s 0 x.csv; true": "writes x.csv",
+    "sed -i s/foo/bar/ x.csv; true": "writes sed",
+    "git commit -qam two; true": "writes .git/index.lock",
+    "git checkout -q -b topic; true": "writes .git/",
+    "exec 3<>/dev/tcp/127.0.0.1/9; true": "connects to 127.0.0.1:9",
+    "sleep 60 & true": "leaves a program running",
+    f'{PYTHON} -c \'open("new", "w")\' 2>/dev/null; true': "writes new",
+    f"{PYTHON} -c 'import os; os.kill(1, 15)' 2>/dev/null; true": "signals process 1",
+    f"{LISTENS} 2>/dev/null; true": "listens for connections",
+    f"{PYTHON} -m http.server 0 2>/dev/null; true": "uses the network",
+}
+
+
+@pytest.mark.parametrize("command", SWALLOWED, ids=map(str, range(len(SWALLOWED))))
+def test_an_effect_is_asked_about_however_the_command_ends_and_has_not_happened(place: Place, command: str) -> None:
+    before = place.states()
+    ran = place.tried(command)
+    assert ran.failed
+    assert ran.text == REFUSED
+    assert ran.words[0].startswith(SWALLOWED[command])
+    assert place.states() == before
+
+
+def test_a_question_names_what_it_is_about_by_absolute_paths(place: Place) -> None:
+    asked = place.tried("touch a sub/b; rm out/old.csv").gate.asked[0].effects
+    assert asked == [
+        Effect("writes_file", str(place.project / "a"), "writes a"),
+        Effect("writes_file", str(place.project / "sub/b"), "writes sub/b"),
+        Effect("deletes", str(place.project / "out/old.csv"), "deletes out/old.csv"),
+    ]
+
+
+async def test_after_a_yes_the_command_runs_as_if_it_had_not_been_tried(place: Place) -> None:
+    ran = await place.run("echo x > new; echo done", RecordingGate(answer="run"))
+    assert (place.project / "new").read_text() == "x\n"
+    assert (ran.text, ran.details) == ("done\n", {})
+
+
+async def test_a_result_without_effects_is_asked_about_where_every_call_is(place: Place) -> None:
+    gate = RecordingGate(allows=lambda _: True)
+    assert (await place.run("seq 9", gate)).details == {"ran": "read-only"}
+
+    class AsksAlways(RecordingGate):
+        async def covers(self, effects: object) -> bool:
+            return False
+
+    asking = AsksAlways(answer="run")
+    ran = await place.run("seq 9", asking)
+    assert (ran.text, ran.details["ran"]) == ("".join(f"{number}\n" for number in range(1, 10)), "read-only")
+    assert [(asked.effects, asked.outcome) for asked in asking.asked] == [([], "1\n2\n3\n4\n5\n…")]
+
+
+async def test_a_command_of_the_background_is_asked_about_and_not_tried(place: Place) -> None:
+    from indus_nb.tools.bash import bash_tool
+    from indus_nb.tools.jobs import Jobs
+
+    tool = bash_tool(place.project, Shell(), Jobs(after=30.0))
+    ran = await place.run("touch new", tool=tool, background=True)
+    assert [(asked.effects, ran.text) for asked in ran.gate.asked] == [
+        ([Effect("runs_program", "touch", "runs touch in the background")], REFUSED)
+    ]
+
+
+async def test_where_nothing_can_be_confined_the_question_says_so(place: Place) -> None:
+    able = replace(HERE, bwrap=None, landlock=0)
+    ran = await replace(place, here=able).run("ls", RecordingGate(answer="run"))
+    assert ran.words == ["cannot be tried on this machine, so what it does is not known"]
+    assert "x.csv" in ran.text
+
+
+class TestLong:
+    """Trials that take longer than the user is left alone for."""
+
+    async def test_waiting_gives_the_result_of_the_trial(self, place: Place) -> None:
+        gate = RecordingGate(answer="wait")
+        ran = await place.run("sleep 1; echo end", gate, tool=place.tool(seconds=0.2))
+        assert (ran.text, ran.details) == ("end\n", {"ran": "read-only"})
+        assert [(asked.effects, asked.with_trial) for asked in gate.asked] == [([], True)]
+
+    async def test_running_it_ends_the_trial(self, place: Place) -> None:
+        gate = RecordingGate(answer="run")
+        command = '[ -n "$GIT_OPTIONAL_LOCKS" ] && sleep 1000.25; echo real > new'
+        ran = await place.run(command, gate, tool=place.tool(seconds=0.2))
+        assert (ran.failed, (place.project / "new").read_text()) == (False, "real\n")
+        assert not running("1000.25")
+
+    async def test_an_effect_that_comes_later_is_asked_about(self, place: Place) -> None:
+        gate = RecordingGate(answer="wait")
+        await place.run("sleep 1; touch new; sleep 1000.75", gate, tool=place.tool(seconds=0.2))
+        assert [asked.words for asked in gate.asked] == [[], ["writes new"]]
+        assert not running("1000.75")
+
+    async def test_refusing_ends_the_trial(self, place: Place) -> None:
+        ran = await place.run("sleep 1000.125", tool=place.tool(seconds=0.2))
+        assert ran.text == REFUSED
+        assert not running("1000.125")
+
+    async def test_a_time_limit_counts_for_the_trial(self, place: Place) -> None:
+        ran = await place.run("echo begun; sleep 1000.625", timeout=1)
+        assert ran.text == "begun\n\n\nCommand timed out after 1 seconds"
+        assert not ran.gate.asked
+        wait_until(lambda: not running("1000.625"))
+
+    async def test_stop_ends_the_trial_with_all_that_it_started(self, place: Place) -> None:
+        tool = place.tool()
+        seen = asyncio.Event()
+        context = ToolContext("1", lambda output: seen.set() if output.content else None, gate=RecordingGate())
+        command = "(setsid sleep 1000.375 &) ; echo begun; sleep 1000.375"
+        call = asyncio.create_task(tool.execute(tool.check({"command": command}), context))
+        await seen.wait()
+        await until(lambda: len(running("1000.375")) >= 2)
+        call.cancel()
+        with pytest.raises(ToolError, match="Command aborted"):
+            await call
+        await until(lambda: not running("1000.375"))
+
+
+class TestHeld:
+    """Commands that may write to some places unasked."""
+
+    @staticmethod
+    def gate(place: Place) -> RecordingGate:
+        below = f"{place.project / 'out'}/"
+        return RecordingGate(allows=lambda effect: effect.kind == "writes_file" and f"{effect.what}/".startswith(below))
+
+    async def test_it_runs_unasked_where_it_can_write_there_and_do_nothing_else(self, place: Place) -> None:
+        command = "sort x.csv > out/sorted.csv; chmod 640 out/sorted.csv; mv out/sorted.csv out/s.csv; echo done"
+        ran = await place.run(command, self.gate(place))
+        if place.way != "landlock":  # a directory cannot be held open by what remounts all of them
+            assert ran.words == ["writes out/sorted.csv"]
+            return
+        assert (ran.text, ran.details, ran.gate.asked) == ("done\n", {"ran": "held"}, [])
+        assert (place.project / "out" / "s.csv").stat().st_mode & 0o777 == 0o640
+
+    async def test_what_it_does_besides_is_refused_and_said(self, place: Place) -> None:
+        before = place.states()
+        lazy = 'if [ -e "$TMPDIR/once" ]; then rm out/old.csv x.csv; touch z; else touch "$TMPDIR/once"; fi'
+        ran = await place.run(f"touch out/new.csv; {lazy} 2>/dev/null", self.gate(place))
+        if place.way == "landlock":
+            assert "Refused: deletes out/old.csv, deletes x.csv, writes z." in ran.text
+            (place.project / "out" / "new.csv").unlink()
+        after = place.states()
+        assert {path: state for path, state in after.items() if not path.endswith("/out")} == {
+            path: state for path, state in before.items() if not path.endswith("/out")
+        }
+
+    @pytest.mark.parametrize(
+        "command", ["rm out/old.csv", "touch out/new z", "touch out/new; exec 3<>/dev/tcp/1.2.3.4/5"]
+    )
+    async def test_what_is_not_allowed_as_a_whole_is_asked_about(self, place: Place, command: str) -> None:
+        ran = await place.run(command, self.gate(place))
+        assert (ran.text, len(ran.gate.asked)) == (REFUSED, 1)
+
+    async def test_only_what_it_can_be_held_to_is_offered_for_good(self, place: Place) -> None:
+        holds = {}
+        for command in ("touch out/new", "echo >> x.csv", "touch new", "rm out/old.csv", "touch .git/new"):
+            holds[command] = (await place.run(command)).gate.asked[0].holds
+        can = place.way == "landlock"
+        assert holds == {
+            "touch out/new": can,
+            "echo >> x.csv": can,
+            "touch new": False,
+            "rm out/old.csv": False,
+            "touch .git/new": False,
+        }
+
+    async def test_a_directory_that_programs_follow_is_not_held_open(self, place: Place) -> None:
+        (place.project / "out" / "inner" / ".git").mkdir(parents=True)
+        ran = await place.run("touch out/new", self.gate(place))
+        assert (ran.text, ran.gate.asked[0].holds) == (REFUSED, False)
+
+
+async def test_files_of_a_trial_are_there_for_the_next_one_and_gone_with_the_session(
+    place: Place, tmp_path: Path
+) -> None:
+    tool = place.tool()
+    name = (await place.run("f=$(mktemp); echo kept > $f; echo $f", tool=tool)).text.strip()
+    assert (await place.run(f"cat {name}", tool=tool)).text == "kept\n"
+    assert tmp_path in Path(name).parents
+    del tool
+    assert not Path(name).exists()
+
+
+async def test_the_whole_of_long_output_can_be_read_unasked(place: Place) -> None:
+    tool = place.tool()
+    full = (await place.run("seq 5000", tool=tool)).details["fullOutputPath"]
+    assert (await place.run(f"head -n 1 {full}", tool=tool)).text == "1\n"
+
+
+async def test_what_the_user_has_opened_can_be_read_unasked(place: Place) -> None:
+    plan = place.home / "work" / "other" / "plan.txt"
+    assert (await place.run(f"cat {plan}")).words
+    assert (await place.run(f"cat {plan}", RecordingGate(readable=[plan.parent]))).text == KEY
+
+
+async def test_it_runs_by_the_shell_and_after_the_prefix_of_the_settings(place: Place) -> None:
+    tool = place.tool(Shell(path="/bin/sh", prefix="greeting=hello"))
+    assert (await place.run("echo $greeting $0", tool=tool)).text == "hello /bin/sh\n"
+
+
+async def test_variables_that_are_named_like_secrets_are_not_there(place: Place) -> None:
+    ran = await place.run('echo "${SOME_API_KEY-none}"; env')
+    assert ran.text.startswith("none\n")
+    assert KEY not in ran.text
+
+
+async def test_a_failure_is_the_models_to_read(place: Place) -> None:
+    ran = await place.run("echo x; exit 3")
+    assert (ran.text, ran.details, ran.gate.asked) == ("x\n\n\nCommand exited with code 3", {"ran": "read-only"}, [])
+
+
+async def test_words_that_look_like_a_refusal_are_none(place: Place) -> None:
+    ran = await place.run("echo Permission denied; exit 1")
+    assert (ran.gate.asked, ran.details) == ([], {"ran": "read-only"})
+
+
+def test_only_commands_that_run_here_are_tried(place: Place) -> None:
+    described = describe_call("bash", {"command": "ls"}, {"bash": place.tool()})
+    assert described.tries
+    assert described.approval().effects == ()
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
+async def test_wishes_for_rights_are_effects(place: Place) -> None:
+    words = (await place.run("unshare --user true 2>/dev/null; true")).words
+    assert words == ["makes a system call (unshare) that may change more than itself"]
