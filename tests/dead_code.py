@@ -23,7 +23,7 @@ DECLARATIONS = [ROOT / "indus_nb" / "notebook" / "page" / name for name in ("pro
 """Modules whose classes are typed dictionaries: the keys are written as strings."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
-        *("visit_*", "__call__", "__getattr__", "path_stats", "model_config"),
+        *("__call__", "__getattr__", "path_stats", "model_config"),
         *("field_title_should_be_set", "decimal_schema"),
         "IndusPersona",  # an entry point
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
@@ -34,8 +34,10 @@ USED_UNSEEN = {
         "_clearing",  # a reference keeps a task alive
         *("should_exit", "force_exit"),  # uvicorn's server
         "monitor_interval",  # tqdm's bars
+        "freq",  # of an index of pandas
         # What the copy of a kernel replaces, so that it reaches nothing outside.
         *("raw_input", "shebang", "raiseExceptions", "tempdir", "dont_write_bytecode", "io_open"),
+        "pager",
     ),
     "what extensions call and read, and what is accepted from those that come from elsewhere: docs/extensions.md": (
         *("register_shortcut", "unregister_provider", "get_active_tools", "get_all_tools", "get_commands"),
@@ -51,7 +53,10 @@ USED_UNSEEN = {
     "called by asyncio on a protocol": (
         *("data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),
     ),
-    "called by the parser of HTML": ["handle_data", "handle_endtag", "handle_starttag"],
+    "called by the parser of HTML, with its arguments": (
+        *("handle_data", "handle_endtag", "handle_starttag"),
+        *("handle_comment", "handle_decl", "handle_pi", "unknown_decl", "decl"),
+    ),
 }
 
 
