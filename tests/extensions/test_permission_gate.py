@@ -67,11 +67,11 @@ async def test_tools_that_only_read_are_not_asked_about_unless_all_are(opened, m
 
 async def test_the_user_is_asked_about_what_other_extensions_made_of_the_call(opened, messages_api) -> None:
     def changing(api: ExtensionApi) -> None:
-        api.on("tool_call", lambda event, ctx: event.input.update(command="echo changed"))
+        api.on("tool_call", lambda event, ctx: event.input.update(command="echo changed | tee made"))
 
     session = await opened(changing)
     user = User(session, "Yes, once")
-    result = await call(session, messages_api, "bash", {"command": "echo hi"})
+    result = await call(session, messages_api, "bash", {"command": "echo hi | tee made"})
     assert "echo changed" in user.questions[0].title
     assert text_of(result.content) == "changed\n"
 
@@ -202,14 +202,16 @@ async def test_a_project_cannot_turn_the_asking_off(opened, messages_api, tmp_pa
 @pytest.mark.parametrize(
     "command",
     [
-        "echo 1 #\x1b]0;\nrm -rf /\x07",  # a terminal takes the second line for the title of its window
-        "echo '\u202e cba'",
-        "echo 1\rrm -rf /",
-        "ls #\u200b",
-        "cat \U000e0041",
+        "rm notes.txt #\x1b]0;\nrm -rf /\x07",  # a terminal takes the second line for the title of its window
+        "rm notes.txt; echo '\u202e cba'",
+        "rm notes.txt\rrm other.txt",
+        "rm notes.txt #\u200b",
+        "rm notes.txt; cat \U000e0041",
     ],
 )
-async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api, command: str) -> None:
+async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api, tmp_path: Path, command: str) -> None:
+    for name in ("notes.txt", "notes.txt\rrm"):
+        (tmp_path / "work" / name).write_text("x")
     session = await opened()
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": command})
@@ -223,8 +225,8 @@ async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api
 async def test_what_is_only_foreign_is_shown_as_it_is(opened, messages_api) -> None:
     session = await opened()
     user = User(session, "No")
-    await call(session, messages_api, "bash", {"command": "echo '\tnaïve 日本語 😀'"})
-    assert user.questions[0].title.partition("\n\n")[2] == "echo '\tnaïve 日本語 😀'"
+    await call(session, messages_api, "bash", {"command": "echo '\tnaïve 日本語 😀' > made"})
+    assert user.questions[0].title.partition("\n\n")[2] == "echo '\tnaïve 日本語 😀' > made"
 
 
 # Calls that are tried where nothing can happen
