@@ -19,7 +19,7 @@ import json
 import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from types import FunctionType, ModuleType
@@ -39,19 +39,22 @@ class RefusedValueError(Exception):
     """A value cannot be sent, or bytes cannot be read; the message says why, behind the name of a variable."""
 
 
-def dumped(values: Mapping[str, Any], known: Mapping[int, str]) -> tuple[bytes, dict[str, str]]:
+def dumped(
+    values: Mapping[str, Any], known: Mapping[int, str], functions: Collection[str] = ()
+) -> tuple[bytes, dict[str, str]]:
     """Return values as they are sent, in the copy.
 
     Args:
         values: New values by the names of their variables.
         known: The ids of objects that were there before and can change, with the variables that are bound to them;
             empty where only a part of a variable is such an object.
+        functions: Those of the variables whose functions can be made again where they are to be.
 
     Returns:
         The bytes, and why the others cannot be sent, by name.
     """
     refused: dict[str, str] = {}
-    sender = _Sender(known, {id(value): name for name, value in values.items()})
+    sender = _Sender(known, {id(value): name for name, value in values.items() if name in functions})
     found: dict[str, Any] = {}
     for name, value in values.items():
         mark = sender.mark()
@@ -290,8 +293,8 @@ def is_of_environment(name: str) -> bool:
     import os
     import sysconfig
 
-    top = name.partition(".")[0]
-    if top in _STARTS_SOMETHING:
+    top, *below = name.split(".")
+    if top in _STARTS_SOMETHING or "__main__" in below:
         return False
     try:
         found = importlib.util.find_spec(top)

@@ -30,6 +30,10 @@ from indus_nb.effects import Effect
 _OF_PYTHON = frozenset(
     {"__warningregistry__", "__annotations__", "__annotate__", "__annotations_cache__", "__builtins__", "__path__"}
     | {
+        "last_exc",
+        "last_traceback",
+        "last_type",
+        "last_value",
         "__abstractmethods__",
         "__slotnames__",
         "_abc_impl",

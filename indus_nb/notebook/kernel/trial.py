@@ -16,7 +16,6 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
-from types import FunctionType
 from typing import Any, NoReturn
 
 from indus_nb import textcut
@@ -197,9 +196,7 @@ class Task:
 
     def _send_values(self, report: Report, new: dict[str, Any], draws: dict[str, Any], change: Change) -> None:
         functions = definitions(self._shell.transform_cell(self._code))
-        able = {name: value for name, value in new.items() if type(value) is not FunctionType or name in functions}
-        data, refused = dumped(able | draws, change.known)
-        refused |= dict.fromkeys(new.keys() - able.keys(), "a function that cannot be made again")
+        data, refused = dumped(new | draws, change.known, functions.keys())
         report.kept = sorted(new.keys() - refused.keys())
         report.effects = [
             Effect(each.kind, each.what, f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")
@@ -244,6 +241,9 @@ class _Run(Execution):
         if value is not None:
             self.displays.made(harmless, value)
         display, told = self.displays.prepared(harmless, metadata or {}, display_id)
+        if display is None and len(told) > _CHUNK:
+            self.add_text(f"{told}\n")
+            return
         self._send(sent(display, told, str(harmless.get("text/plain", "")), update=update), b"")
 
     def clear(self, *, waits: bool = False) -> None:

@@ -1,0 +1,94 @@
+"""Displays that nobody was asked about do nothing in a page but show themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from indus_nb.notebook.kernel.inert import inert
+
+TABLE = (
+    "<div>\n<style scoped>\n    .dataframe tbody tr th {\n        vertical-align: top;\n    }\n</style>\n"
+    '<table border="1" class="dataframe"><thead><tr style="text-align: right;"><th></th></tr></thead>'
+    '<tbody><tr><td>1 &lt; 2</td><td><a href="https://example.com" target="_blank">there</a></td></tr></tbody>'
+    "</table></div>"
+)
+
+
+@pytest.mark.parametrize(
+    "bundle",
+    [
+        {"text/plain": "<script>alert(1)</script>"},
+        {"text/plain": "a", "text/html": TABLE},
+        {"text/plain": "a", "image/png": "iVBORw0KGgo="},
+        {"text/plain": "x", "text/latex": "$x^2$"},
+        {"text/plain": "x", "text/markdown": "**bold**, `code`"},
+        {"application/vnd.plotly.v1+json": {"data": [{"type": "bar", "y": [1]}], "layout": {}}, "text/plain": "Figure"},
+        {"application/vnd.vegalite.v5+json": {"$schema": "https://vega.github.io/schema/x.json", "mark": "bar"}},
+    ],
+    ids=lambda bundle: max(bundle, key=len),
+)
+def test_what_only_shows_itself_stays_as_it_is(bundle: dict[str, Any]) -> None:
+    assert inert(bundle) == bundle
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<script>alert(1)</script>",
+        "<SCRIPT src=//evil></SCRIPT>",
+        '<img src="https://evil/?data">',
+        "<b onclick=alert(1)>x</b>",
+        '<a href="javascript:alert(1)">x</a>',
+        '<a href="JAVASCRIPT:alert(1)">x</a>',
+        '<a href=" javascript:alert(1)">x</a>',
+        '<a href="data:text/html,x">x</a>',
+        "<iframe></iframe>",
+        "<svg onload=alert(1)>",
+        '<form action="/api"><button>Yes</button></form>',
+        "<style>@import 'https://evil/x.css'</style>",
+        "<style>body { background: url(https://evil/) }</style>",
+        "<style>.jp { position: fixed }</style>",
+        "<style>.x { color: \\75rl(x) }</style>",
+        '<div style="position:fixed;top:0">Yes</div>',
+        '<div style="background:url(//evil)">x</div>',
+        "<!-- --!><script>alert(1)</script> -->",
+        "<![CDATA[><script>alert(1)</script>]]>",
+        "<meta http-equiv=refresh content=0>",
+        "<base href=//evil>",
+        "<math><mtext><script>alert(1)</script></mtext></math>",
+        "<input autofocus onfocus=alert(1)>",
+        "<video src=//evil></video>",
+        "<template><script>alert(1)</script></template>",
+    ],
+)
+def test_html_that_does_something_is_none(html: str) -> None:
+    assert inert({"text/html": html}) is None
+    assert inert({"text/plain": "<IPython.core.display.HTML object at 0x7f00>", "text/html": html}) is None
+    assert inert({"text/markdown": html}) is None
+
+
+@pytest.mark.parametrize(
+    "bundle",
+    [
+        {"application/javascript": "alert(1)"},
+        {"image/svg+xml": "<svg><script>alert(1)</script></svg>"},
+        {"text/markdown": "[x](javascript:alert(1))"},
+        {"text/markdown": "![x](https://evil/?data)"},
+        {"text/latex": r"$\href{javascript:alert(1)}{x}$"},
+        {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "IntSlider()"},
+        {"application/vnd.vegalite.v5+json": {"data": {"url": "https://evil/?data"}, "mark": "bar"}},
+        {"application/vnd.plotly.v1+json": {"layout": {"images": [{"source": "//evil/x.png"}]}}},
+        {"application/x-own": "x"},
+        {"text/html": ["<script>"]},
+    ],
+    ids=lambda bundle: str(bundle)[:60],
+)
+def test_others_that_do_something_are_none(bundle: dict[str, Any]) -> None:
+    assert inert(bundle) is None
+
+
+def test_the_script_of_a_chart_is_left_out_beside_its_description() -> None:
+    chart = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}, "text/plain": "Figure()"}
+    assert inert({**chart, "text/html": "<script>Plotly.newPlot()</script>"}) == chart

@@ -1,0 +1,212 @@
+"""Values that a copy sends come out equal, and nothing that it sends is called or changes what was there."""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import json
+import random
+import struct
+import zoneinfo
+from decimal import Decimal
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from indus_nb.preview.values import RefusedValueError, dumped, loaded
+
+FRAME = pd.DataFrame(
+    {
+        "number": [1.5, 2.0, None],
+        "text": ["x", "y", None],
+        "day": pd.to_datetime(["2020-01-01", "2021-06-01", None]),
+        "kind": pd.Categorical(["a", "b", "a"], ordered=True),
+        "count": pd.array([1, None, 2], dtype="Int64"),
+        "yes": [True, False, True],
+        "parts": [[1], {"a": 1}, None],
+    },
+    index=pd.Index([3, 4, 5], name="key"),
+).assign(zoned=lambda frame: frame.day.dt.tz_localize("Europe/Berlin"), gap=lambda frame: frame.day - frame.day.min())
+
+VALUES: dict[str, Any] = {
+    "frame": FRAME,
+    "series": FRAME.number,
+    "grouped": FRAME.groupby(["yes", "text"]).number.mean(),
+    "table": FRAME.pivot_table(index="text", columns="yes", values="number"),
+    "described": FRAME.describe(),
+    "days": pd.date_range("2020", periods=3, freq="D"),
+    "resampled": pd.Series(1, index=pd.date_range("2020", periods=3)).resample("D").sum(),
+    "array": np.arange(6).reshape(2, 3),
+    "columnwise": np.asfortranarray(np.ones((2, 3))),
+    "texts": np.array(["a", "bc"]),
+    "objects": np.array(["a", None, [1]], dtype=object),
+    "moments": np.array(["2020-01-01"], dtype="datetime64[D]"),
+    "scalar": np.float64(3.5),
+    "stamp": pd.Timestamp("2020-01-01", tz="Europe/Berlin"),
+    "nothing": pd.NaT,
+    "nested": [1, (2.5, "x"), {4}, {"a": {"b": None}}, b"bytes", frozenset({1}), 1j, range(3)],
+    "counted": collections.Counter("aab"),
+    "ordered": collections.OrderedDict(b=1, a=2),
+    "defaults": collections.defaultdict(list, {1: [2]}),
+    "queue": collections.deque([1, 2], 3),
+    "moment": dt.datetime(2020, 1, 1, 12, 30, fold=1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin")),
+    "utc": dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
+    "date": dt.date(2020, 1, 1),
+    "time": dt.time(1, 2, 3),
+    "span": dt.timedelta(1, 2, 3),
+    "decimal": Decimal("1.20"),
+    "fraction": Fraction(1, 3),
+    "module": np,
+    "class_": collections.OrderedDict,
+    "function": json.dumps,
+    "builtin": open,
+}
+
+
+def same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, pd.DataFrame):
+        pd.testing.assert_frame_equal(one, other, check_freq=True)
+        return True
+    if isinstance(one, pd.Series):
+        pd.testing.assert_series_equal(one, other, check_freq=True)
+        return True
+    if isinstance(one, pd.Index):
+        return one.equals(other) and one.name == other.name
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.tolist() == other.tolist() and one.flags.fnc == other.flags.fnc
+    return one is other or one == other
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_comes_out_equal(name: str) -> None:
+    data, refused = dumped({name: VALUES[name]}, {})
+    assert refused == {}
+    assert same(loaded(data, {}, {})[name], VALUES[name])
+
+
+def test_values_that_share_a_part_share_it_still() -> None:
+    part = [1]
+    made = loaded(dumped({"one": part, "other": {"part": part}}, {})[0], {}, {})
+    assert made["other"]["part"] is made["one"]
+
+
+def test_a_variable_that_was_there_is_referred_to_and_not_copied() -> None:
+    before = [1, 2]
+    data, refused = dumped({"new": {"rows": before}}, {id(before): "rows"})
+    assert refused == {}
+    assert loaded(data, {"rows": before}, {})["new"]["rows"] is before
+
+
+@pytest.mark.parametrize("kind", ["part of a list", "view of an array"])
+def test_what_shares_a_part_with_what_was_there_is_refused(kind: str) -> None:
+    before: Any = [[1]] if kind == "part of a list" else np.arange(4)
+    inner = before[0] if kind == "part of a list" else before[:2]
+    known = {id(before): "", id(inner): ""} if kind == "part of a list" else {id(before): "x"}
+    assert "shares" in dumped({"new": inner}, known)[1]["new"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(),
+        lambda: 1,
+        (each for each in "ab"),
+        type("Own", (), {}),
+        pd.cut(pd.Series([1, 2]), 2),
+        Exception(),
+    ],
+    ids=["object", "function", "generator", "class", "intervals", "exception"],
+)
+def test_others_are_refused_with_a_reason_and_do_not_hold_up_the_rest(value: Any) -> None:
+    data, refused = dumped({"good": 1, "bad": value}, {})
+    assert refused.keys() == {"bad"}
+    assert refused["bad"]
+    assert loaded(data, {}, {}) == {"good": 1}
+
+
+def test_a_function_is_made_again_where_that_can_be_done() -> None:
+    def made(x: int) -> int:
+        return x + 1
+
+    data, refused = dumped({"made": made}, {}, ["made"])
+    assert refused == {}
+    assert loaded(data, {}, {"made": lambda: made})["made"] is made
+
+
+def test_a_large_value_is_refused_by_its_size() -> None:
+    assert dumped({"big": np.zeros(8_000_000)}, {})[1] == {"big": "61 MB"}
+
+
+class Watched:
+    """Takes note of whatever is done to it."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __call__(self, *_: object) -> None:
+        self.calls.append("called")
+
+    def __setstate__(self, _: object) -> None:
+        self.calls.append("state")
+
+
+def message(found: object, buffers: bytes = b"") -> bytes:
+    text = json.dumps(found).encode()
+    return struct.pack(">I", len(text)) + text + buffers
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"k": "module", "v": "antigravity"},
+        {"k": "module", "v": "unittest.__main__"},
+        {"k": "module", "v": "evil"},
+        {"k": "attribute", "v": ["evil", "x"]},
+        {"k": "attribute", "v": ["os.path", "nothing"]},
+        {"k": "call", "v": [{"k": "attribute", "v": ["os", "system"]}, "true"]},
+        {"k": "array", "v": ["O", {"k": "tuple", "v": [1]}, False, {"k": "bytes", "v": [0, 8]}]},
+        {"k": "array", "v": ["i8", {"k": "tuple", "v": [1000000]}, False, {"k": "bytes", "v": [0, 8]}]},
+        {"k": "array", "v": ["V8,O", {"k": "tuple", "v": [1]}, False, {"k": "bytes", "v": [0, 8]}]},
+        {"k": "series", "v": [{"k": "tuple", "v": ["whole", 5]}, {"k": "labels", "v": [0, 10**12, 1, None]}, None]},
+        {"k": "defaultdict", "v": [], "made": "system"},
+        {"k": "zone", "v": "../../etc/passwd"},
+        {"k": "same", "v": 7},
+        {"k": "variable", "v": "not_there"},
+        {"k": "function", "v": "not_there"},
+        {"k": "plain", "v": [[1]]},
+        {"k": "dtype", "v": ["O"]},
+        {"k": "list"},
+        [1],
+    ],
+)
+def test_what_no_copy_would_send_is_refused(sent: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "evil.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch(); x = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(RefusedValueError):
+        loaded(message({"x": sent}, bytes(8)), {}, {})
+    assert not (tmp_path / "ran").exists()
+
+
+def test_random_bytes_call_nothing_and_change_nothing() -> None:
+    chance = random.Random(5)
+    watched, rows = Watched(), [1, 2]
+    data, _ = dumped(VALUES | {"rows": {"a": rows}, "watched": [watched]}, {id(rows): "rows", id(watched): "watched"})
+    read = 0
+    for _ in range(2000):
+        broken = bytearray(data)
+        for _ in range(chance.randint(1, 6)):
+            broken[chance.randrange(len(broken))] = chance.choice(b'0123456789"[]{},:akv\x00\xff')
+        try:
+            loaded(bytes(broken), {"rows": rows, "watched": watched}, {"watched": watched})
+            read += 1
+        except RefusedValueError:
+            continue
+    assert read > 0
+    assert (watched.calls, rows) == ([], [1, 2])
+    assert isinstance(np, ModuleType)
