@@ -55,7 +55,7 @@ class Place:
     home: Path
     project: Path
 
-    def tool(self, shell: Shell | None = None, seconds: float = 10.0) -> FunctionTool[Any]:
+    def tool(self, shell: Shell | None = None, seconds: float = 600.0) -> FunctionTool[Any]:
         """Return the tool ``bash`` of a session in the project."""
         return bash_tool(self.project, shell or Shell(), None, Looks(seconds=seconds, here=self.here))
 
