@@ -29,7 +29,12 @@ class Task(Protocol):
     """What is done in a copy."""
 
     def run(self, stop: Stop, send: Send) -> None:
-        """Do it. Called in the copy; what it raises ends it without a result."""
+        """Do it. Called in the copy; what it raises ends it without a result.
+
+        Args:
+            stop: Ends the copy with what the code was about to do.
+            send: Sends a frame.
+        """
         ...
 
     def report(self) -> Report:
@@ -95,7 +100,15 @@ def _effect(value: Any) -> Effect | None:
 
 
 def packed(data: JsonObject, blob: bytes = b"") -> bytes:
-    """Return a frame as it is sent."""
+    """Return a frame as it is sent.
+
+    Args:
+        data: An object.
+        blob: Bytes that go with it.
+
+    Returns:
+        The bytes, which ``Frames`` reads.
+    """
     text = json.dumps(data, default=str).encode(errors="replace")
     return _HEAD.pack(len(text), len(blob)) + text + blob
 

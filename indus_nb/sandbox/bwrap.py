@@ -71,6 +71,9 @@ def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
         policy: What is allowed.
         private: The directory for temporary files, which stays where it is.
         refused: A file that nobody may read, which stands for all that may not be.
+
+    Returns:
+        The options, in the order in which they count.
     """
     hidden = [path for path in policy.hidden if path.exists()]
     shown = [path for path in (policy.workspace, *policy.readable) if path.exists()]

@@ -50,7 +50,15 @@ class Arguments:
         self._listener = listener
 
     def read(self, address: int, size: int) -> bytes:
-        """Return so many bytes, or as many as there are."""
+        """Return so many bytes, or as many as there are.
+
+        Args:
+            address: Where they are in the memory of the process.
+            size: How many.
+
+        Returns:
+            The bytes.
+        """
         try:
             descriptor = os.open(f"/proc/{self._call.thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -69,6 +77,9 @@ class Arguments:
         Args:
             directory: The argument that is the descriptor of a directory that it may be relative to.
             at: The argument that points to the path.
+
+        Returns:
+            The path, with links and ``..`` as they are.
         """
         given, address = b"", self._call.arguments[at]
         while address and b"\0" not in given and len(given) < _MAX_PATH:
@@ -119,6 +130,9 @@ def resolved(text: str, *, follows: bool) -> Path | None:
     Args:
         text: The path, absolute.
         follows: Whether the file that a link leads to is meant, and not the link.
+
+    Returns:
+        Its path without links, but for a last one that is not followed.
     """
     if not text.startswith("/") or text.startswith("/memfd:"):
         return None
@@ -142,6 +156,9 @@ def host_and_port(family: int, address: bytes) -> str:
     Args:
         family: Its family.
         address: The whole of it, as the kernel reads it.
+
+    Returns:
+        The text that rules name it by.
     """
     try:
         port = int.from_bytes(address[2:4], "big")

@@ -89,6 +89,9 @@ def may_read(policy: Policy, path: Path) -> bool:
     Args:
         policy: The policy.
         path: The path, resolved.
+
+    Returns:
+        Whether it may be opened.
     """
     if any(map(path.is_relative_to, policy.hidden)):
         return False
@@ -103,6 +106,9 @@ def holds_hidden(policy: Policy, path: Path) -> bool:
     Args:
         policy: The policy.
         path: The directory, resolved.
+
+    Returns:
+        Whether its names are hidden.
     """
     if any(path.is_relative_to(place) for place in (policy.workspace, *policy.readable)):
         return False

@@ -111,6 +111,9 @@ class Wanted:
         Args:
             call: The call.
             listener: Where it was received.
+
+        Returns:
+            A number of ``errno``, 0 or ``None``.
         """
         try:
             return self._named.get(call.name, self._sets)(call, Arguments(call, listener))

@@ -326,7 +326,17 @@ def _display(
 
 
 def sent(display: Display | None, told: str, shown: str, *, update: bool) -> JsonObject:
-    """Return a display as another process is sent it."""
+    """Return a display as another process is sent it.
+
+    Args:
+        display: What stands below the card; ``None`` for text.
+        told: What the model reads of it.
+        shown: What the card says of it.
+        update: Whether it replaces what is displayed by that name.
+
+    Returns:
+        An object that ``received`` reads.
+    """
     found: JsonObject = {"display": None, "told": told, "shown": shown, "update": update}
     if display is None:
         return found

@@ -69,7 +69,12 @@ class Task:
         self._send: Send = _nothing
 
     def run(self, stop: Stop, send: Send) -> None:
-        """Run it, with what leads out of the kernel replaced."""
+        """Run it, with what leads out of the kernel replaced.
+
+        Args:
+            stop: Ends the copy with what the code was about to do.
+            send: Sends a frame.
+        """
         self._send, self._stop = send, stop
         _hide_keys()
         _detach(self._shell, stop)
@@ -263,7 +268,15 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def shadowed(name: str, shell: Any) -> bool:
-    """Return whether a name is one that Python or the shell has for something."""
+    """Return whether a name is one that Python or the shell has for something.
+
+    Args:
+        name: The name of a variable.
+        shell: The IPython shell.
+
+    Returns:
+        Whether a variable of that name would hide something else.
+    """
     return hasattr(builtins, name) or name in shell.user_ns_hidden
 
 

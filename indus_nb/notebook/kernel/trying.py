@@ -218,6 +218,9 @@ class Trial(Shown):
         Args:
             code: The code.
             why: The reason, in a few words.
+
+        Returns:
+            A trial that has ended.
         """
         trial = cls(code, None, lambda: None)
         trial.report = Report("none", why)
