@@ -15,7 +15,7 @@ MAX_FRAME_BYTES = 64 << 20
 MAX_BYTES = 512 << 20
 """What is read of one frame, and of one copy, at most."""
 _HEAD = struct.Struct(">II")
-_MAX_EFFECTS = 64
+_MAX_EFFECTS = 1000
 _MAX_CHARACTERS = 4000
 _KINDS = frozenset(get_args(EffectKind))
 
@@ -64,10 +64,14 @@ class Report:
 
     def to_json(self) -> JsonObject:
         """Return it as it is sent, shortened to what is shown of it."""
-        first = {(each.kind, each.what, each.words): each for each in self.effects}
-        effects = [asdict(each) for each in [*first.values()][:_MAX_EFFECTS]]
-        return {**vars(self), "why": self.why[:_MAX_CHARACTERS], "outcome": self.outcome[:_MAX_CHARACTERS]} | {
-            "effects": effects
+        effects = [*{(each.kind, each.what, each.words): each for each in self.effects}.values()]
+        if (more := len(effects) - _MAX_EFFECTS) > 0:
+            effects[_MAX_EFFECTS:] = [Effect("unknown", "", f"has {more:,} more effects")]
+        return {
+            **vars(self),
+            "why": self.why[:_MAX_CHARACTERS],
+            "outcome": self.outcome[:_MAX_CHARACTERS],
+            "effects": [asdict(each) for each in effects],
         }
 
 
