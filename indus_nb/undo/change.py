@@ -64,7 +64,7 @@ class Found(NamedTuple):
         rebound: Variables that are bound to other objects.
         in_place: Variables that lead to objects that changed.
         settings: What changed beside variables.
-        words: What is said of rebound variables and of those changed in place.
+        words: Rebound variables and those changed in place, as they stand behind "changes": ``rows 3 → 2 items``.
     """
 
     created: frozenset[str]

@@ -360,7 +360,7 @@ class Checkpoint:
                     frozenset(rebound),
                     frozenset(described.keys() - bound.keys()),
                     settings,
-                    described,
+                    {name: words.behind_verb(said) for name, said in described.items()},
                 ),
                 self._known(),
             ),

@@ -99,6 +99,21 @@ def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
     return f"{shown} changed{lost}"
 
 
+def behind_verb(said: str) -> str:
+    """Return what ``changed`` says of a variable as it stands behind "changes".
+
+    Args:
+        said: The words.
+
+    Returns:
+        The same, without a verb of their own.
+
+    >>> behind_verb("sales changed"), behind_verb("x 1 → 2")
+    ('sales', 'x 1 → 2')
+    """
+    return said.replace(" changed", "", 1)
+
+
 def line(
     created: Mapping[str, object],
     deleted: Collection[str],
@@ -146,7 +161,7 @@ def outcome(
     code = [name for name, value in created.items() if issubclass(type(value), types.FunctionType | type)]
     new = [name for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
     parts = (
-        ("changes", [*(each.replace(" changed", "", 1) for each in changes), *settings]),
+        ("changes", [*map(behind_verb, changes), *settings]),
         ("deletes", [*map(_shown, deleted)]),
         (f"new variable{'' if len(new) == 1 else 's'}", [f"`{_shown(name)}`" for name in new]),
         ("defines", [f"`{_shown(name)}`" for name in code]),
