@@ -691,7 +691,7 @@ def test_export_over_rpc_says_why_it_refuses(user: Path, messages_api: MessagesA
 
 
 async def asked(user: Path, api: MessagesApi, call: ToolUse, answer: str, *, extensions: Any = ()) -> list[str]:
-    """The questions before a call, each answered the same."""
+    """The questions before a call, each answered the same; a command without an effect has run by then."""
     questions: list[str] = []
     api.add(Reply(ToolUse("bash", {"command": "true"})), Reply(call), Reply(Text("done")))
     with opened(user, approve="writes", trust=True, extensions=extensions) as session:
@@ -715,11 +715,10 @@ async def test_an_edit_beside_a_secret_is_asked_about_and_shown_with_the_placeho
     file = user / "work" / "conf.yaml"
     file.write_text(f"token: {GITHUB}\nport: 1\n")
     edits = [{"oldText": "token: [secret GITHUB_TOKEN]\nport: 1", "newText": "token: [secret GITHUB_TOKEN]\nport: 2"}]
-    questions = await asked(user, messages_api, ToolUse("edit", {"path": "conf.yaml", "edits": edits}), "No")
+    (question,) = await asked(user, messages_api, ToolUse("edit", {"path": "conf.yaml", "edits": edits}), "No")
     assert file.read_text() == f"token: {GITHUB}\nport: 1\n"
-    assert len(questions) == 2
-    assert "[secret GITHUB_TOKEN]" in questions[1]
-    assert GITHUB not in questions[1]
+    assert "[secret GITHUB_TOKEN]" in question
+    assert GITHUB not in question
 
 
 NAMED_AS_SECRETS = {
@@ -770,9 +769,9 @@ async def test_no_project_hides_a_word_from_the_question(
 async def test_a_random_value_of_the_project_is_not_shown_but_named(user: Path, messages_api: MessagesApi) -> None:
     (user / "work" / ".env").write_text("X_TOKEN=a8F2k0Zq9LmX3vT7\n")
     call = ToolUse("bash", {"command": "true [secret X_TOKEN of .env]"})
-    questions = await asked(user, messages_api, call, "No")
-    assert "a8F2k0Zq9LmX3vT7" not in questions[1]
-    assert "whoever wrote the project's files: [secret X_TOKEN of .env]." in questions[1]
+    (question,) = await asked(user, messages_api, call, "No")
+    assert "a8F2k0Zq9LmX3vT7" not in question
+    assert "whoever wrote the project's files: [secret X_TOKEN of .env]." in question
 
 
 async def test_a_foreign_tool_is_asked_about_with_the_word_that_it_gets(user: Path, messages_api: MessagesApi) -> None:
@@ -788,8 +787,8 @@ async def test_a_foreign_tool_is_asked_about_with_the_word_that_it_gets(user: Pa
 
     (user / "work" / ".env").write_text("X_TOKEN=evil-package\n")
     call = ToolUse("send", {"text": "[secret X_TOKEN of .env] [secret GITHUB_TOKEN]"})
-    questions = await asked(user, messages_api, call, "No", extensions=[extension])
-    assert "evil-package [secret GITHUB_TOKEN]" in questions[1]
+    (question,) = await asked(user, messages_api, call, "No", extensions=[extension])
+    assert "evil-package [secret GITHUB_TOKEN]" in question
 
 
 async def test_a_word_that_changes_while_the_user_reads_is_not_filled_in(tmp_path: Path) -> None:
