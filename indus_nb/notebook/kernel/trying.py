@@ -254,8 +254,8 @@ class Trial(Shown):
             return []
         if report.how == "none":
             return [Effect("unknown", "", f"could not be tried in a copy of the kernel: {report.why}")]
-        if report.how == "stopped" and not report.effects:
-            return [Effect("unknown", "", report.why)]
+        if report.how == "stopped" and all(effect.words != report.why for effect in report.effects):
+            return [Effect("unknown", "", report.why), *report.effects]
         return report.effects
 
     @property

@@ -1,0 +1,29 @@
+"""What is asked about code that was run in a copy of the kernel."""
+
+from __future__ import annotations
+
+from indus_nb.effects import Effect
+from indus_nb.notebook.kernel.trying import Trial
+from indus_nb.preview import Report
+
+ADDED = Effect("new_names", "total", "adds total")
+CONNECTS = Effect("uses_network", "example.com:443", "connects to example.com:443")
+
+
+def ended(how: str, why: str, *effects: Effect) -> Trial:
+    trial = Trial("code", None, lambda: None)
+    trial.report = Report(how, why, [*effects])  # pyright: ignore[reportArgumentType]
+    return trial
+
+
+def test_what_a_copy_could_not_do_is_named_before_what_it_had_done_by_then() -> None:
+    why = "uses a file or connection that was open before"
+    trial = ended("stopped", why, ADDED)
+    assert trial.effects == [Effect("unknown", "", why), ADDED]
+    assert not trial.holds
+
+
+def test_what_was_stopped_before_it_happened_is_named_once() -> None:
+    trial = ended("stopped", CONNECTS.words, CONNECTS, ADDED)
+    assert trial.effects == [CONNECTS, ADDED]
+    assert not trial.holds
