@@ -30,6 +30,8 @@ _REMEDY = re.compile(r" \(%agent undo[^)]*\)")
 _MAX_RESULT_CHARACTERS = 100
 _MAX_SHOWN_TITLES = 3
 _MAX_REMARK_CHARACTERS = 300
+_WHERE = {"copy": "in a copy", "read-only": "read-only"}
+"""Where a call ran that could not do anything, by what the details of its result say."""
 _ICONS: dict[CallState, tuple[str, str]] = {
     "writing": ("…", "busy"),
     "waiting": ("…", "busy"),
@@ -50,9 +52,11 @@ class Call:
         written: How many characters of arguments have arrived, while they do.
         state: Where the call is in its life cycle.
         begun: Whether it has reported something.
+        asked: Whether the user is asked about it, after a trial of which it has reported.
         output: Its output so far.
         shows: What it shows outside of its output, such as tables, in a few words each.
         changed: What it changed, beside its output.
+        ran: Where it ran that could not do anything, in a word or three; empty if that is not so.
         diff: What it changed in a file, shown in the place of arguments and output.
         outcome: What became of it in words for people, shown in the place of its output.
         interrupted: What ended it before its time, in a word or two; its output ends with a sentence about that.
@@ -69,9 +73,11 @@ class Call:
     written: int = 0
     state: CallState = "writing"
     begun: bool = False
+    asked: bool = False
     output: str = ""
     shows: Sequence[str] = ()
     changed: str = ""
+    ran: str = ""
     diff: str | None = None
     outcome: str = ""
     interrupted: str = ""
@@ -252,6 +258,12 @@ def interrupted(details: object) -> str:
     return ended_by if isinstance(ended_by, str) else ""
 
 
+def ran_in(details: object) -> str:
+    """Where a call ran that could not do anything, in words for people; empty if that is not so."""
+    ran = told_by(details).get("ran")
+    return _WHERE.get(ran, "") if isinstance(ran, str) else ""
+
+
 def changed(details: object, *, remedy: str = "") -> str:
     """Return what a call says that it changed, which the model is not told.
 
@@ -264,9 +276,10 @@ def changed(details: object, *, remedy: str = "") -> str:
     Returns:
         Lines for the user.
     """
-    line, problem = told_by(details).get("changed"), told_by(details).get("notUndoable")
+    line, problem, unseen = map(told_by(details).get, ("changed", "notUndoable", "notInPreview"))
     shows_difference = diff_of(details) is not None and not outcome_of(details)
-    lines = [f"Changed: {line}{remedy}"] if isinstance(line, str) and line and not shows_difference else []
+    lines = [f"\N{WARNING SIGN} {unseen}"] if isinstance(unseen, str) and unseen else []
+    lines += [f"Changed: {line}{remedy}"] if isinstance(line, str) and line and not shows_difference else []
     lines += [f"This call cannot be undone ({problem})"] if isinstance(problem, str) and problem else []
     return "\n".join(lines)
 
@@ -326,7 +339,8 @@ def _language(described: CallDescription) -> str:
 
 def _may_be_asked_about(shown: Call, described: CallDescription) -> bool:
     """Whether it was not allowed yet, for all that is known."""
-    return described.announces_start and shown.state in ("waiting", "running") and not shown.begun
+    is_open = shown.state in ("waiting", "running") and (shown.asked or not shown.begun)
+    return described.announces_start and is_open
 
 
 def _task_list(todos: TodoList) -> str:
@@ -394,4 +408,5 @@ def _aside(shown: Call) -> str:
         case "waiting" | "not run":
             return shown.state
         case "running" | "done" | "failed":
-            return duration(shown.seconds) if shown.seconds is not None and shown.seconds >= _NOTABLE else ""
+            is_notable = shown.seconds is not None and shown.seconds >= _NOTABLE
+            return " · ".join(filter(None, (shown.ran, duration(shown.seconds or 0) if is_notable else "")))

@@ -328,7 +328,7 @@ def _call(call: ToolCall, result: ToolResultMessage | None) -> Call:
     if (job := cards.goes_on(result.details)) is not None:
         shown.output, shown.changed = job[0], "\n".join(filter(None, (f"It went on as {job[1]}.", shown.changed)))
     shown.diff, shown.outcome = cards.diff_of(result.details), cards.outcome_of(result.details)
-    shown.interrupted = cards.interrupted(result.details)
+    shown.interrupted, shown.ran = cards.interrupted(result.details), cards.ran_in(result.details)
     shown.checklist = list_of_result(result.tool_name, result.details)
     told = cards.told_by(result.details)
     code, seconds = told.get("code"), told.get("executionSeconds")

@@ -30,6 +30,25 @@ def test_what_a_call_changed_stands_apart_from_what_it_printed() -> None:
     assert shown["text/plain"].endswith("  Changed: x deleted (%agent undo)")
 
 
+def test_the_card_says_where_a_call_ran_that_could_not_do_anything() -> None:
+    for ran, words in (("copy", "in a copy"), ("read-only", "read-only"), ("held", "")):
+        card = Card("b1", call=Call("bash", {"command": "ls"}, state="done", seconds=2.0))
+        card.show_result([TextContent(text="clean.py")], {"ran": ran}, stored=False)
+        head = card.bundle()["text/plain"].partition("\n")[0]
+        assert head == f"✓ bash  ls  ({f'{words} · ' if words else ''}2.0 s)"
+        assert (f"{words} · 2.0 s</span>" if words else ">2.0 s</span>") in card.bundle()["text/html"]
+
+
+def test_what_the_preview_had_not_named_is_a_warning_on_the_card_open_or_folded() -> None:
+    unseen = "total changed too, which the preview had not named."
+    for folded in (False, True):
+        card = Card("b1", call=Call("python", {"code": "x = 1"}, state="done", folded=folded))
+        card.show_result([], {"changed": "x new, total 1 → 2", "notInPreview": unseen}, stored=False)
+        shown = card.bundle()
+        assert f"  ⚠ {unseen}\n  Changed: x new, total 1 → 2" in shown["text/plain"]
+        assert (f"⚠ {unseen}" in shown["text/html"].partition("</summary>")[0]) == folded
+
+
 def test_a_panel_names_its_own_command_that_takes_a_change_back() -> None:
     panel = Transcript("M", whole=True)
     panel.feed(AgentStart())

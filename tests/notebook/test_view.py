@@ -34,6 +34,7 @@ from indus_nb.notebook.view.transcript import Renderer, Transcript
 from indus_nb.streaming import GrowingMessage
 from indus_nb.tools import CallDescription, FunctionTool, Tool
 from indus_nb.tools.tool import Arguments, text_output
+from indus_nb.wire import JsonObject
 
 
 @dataclass
@@ -453,7 +454,9 @@ def test_a_terminal_prints_each_block_once(capsys) -> None:
     assert capsys.readouterr().out.split("\n")[0] == "Hello"
 
 
-def test_what_a_dialog_is_about_is_not_shown_twice_and_the_time_until_its_answer_does_not_count() -> None:
+def code_run() -> Run:
+    """A run with a tool that runs code."""
+
     class Code(Arguments):
         code: str
 
@@ -463,8 +466,11 @@ def test_what_a_dialog_is_about_is_not_shown_twice_and_the_time_until_its_answer
     def describe(default: CallDescription, arguments: Code) -> CallDescription:
         return CallDescription("python", code=arguments.code, announces_start=True)
 
-    run = Run(tools={"python": FunctionTool("python", "", Code, execute, describe=describe)})
-    asking = True
+    return Run(tools={"python": FunctionTool("python", "", Code, execute, describe=describe)})
+
+
+def test_what_a_dialog_is_about_is_not_shown_twice_and_the_time_until_its_answer_does_not_count() -> None:
+    run, asking = code_run(), True
     run.view = CellView(run.transcript, run.sheet, is_held=lambda: asking)
     run.call("c1", "python", '{"code": "print(1)"}')
     run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="python", args={"code": "print(1)"}))
@@ -474,6 +480,25 @@ def test_what_a_dialog_is_about_is_not_shown_twice_and_the_time_until_its_answer
     run.feed(ToolExecutionUpdate(tool_call_id="c1", tool_name="python", args={}, partial_result=report))
     assert run.tick()[-1] == "● python\n  print(1)"
     assert run.tick(3)[-1] == "● python  (3.0 s)\n  print(1)"
+
+
+def test_a_call_that_was_tried_shows_its_code_but_not_while_it_is_asked_about() -> None:
+    run, asking = code_run(), False
+    run.view = CellView(run.transcript, run.sheet, is_held=lambda: asking)
+    run.call("c1", "python", '{"code": "print(1)"}')
+    run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="python", args={"code": "print(1)"}))
+
+    def report(text: str, details: JsonObject) -> None:
+        partial = ToolOutput(content=[TextContent(text=text)], details=details)
+        run.feed(ToolExecutionUpdate(tool_call_id="c1", tool_name="python", args={}, partial_result=partial))
+
+    report("tried", {"ran": "copy"})
+    assert run.tick(2)[-1] == "● python  (2.0 s)\n  print(1)\n  tried"
+    asking = True
+    assert [run.tick(30)[-1] for _ in range(2)] == ["● python  (2.0 s)\n  tried"] * 2
+    asking = False
+    report("done", {})
+    assert run.tick(1)[-1] == "● python  (3.0 s)\n  print(1)\n  done"
 
 
 def test_what_is_said_from_elsewhere_while_the_agent_works_is_part_of_the_cell() -> None:

@@ -336,7 +336,7 @@ class ChatPanel:
         if self._requests.shows_tree and self._tree_changed:
             self._tree_changed = False
             self.page.set(tree=session_state.tree(session.store))
-        self._transcript.tick()
+        self._transcript.tick(asking=bool(self._open_dialogs()))
         shown = self._transcript.blocks
         for block in shown:
             self._drawing.draw(block)

@@ -13,7 +13,7 @@ from indus_nb.notebook.kernel.outputs import CallOutputs, Output
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.blocks import MimeBundle
 from indus_nb.notebook.view.changes import changed
-from indus_nb.render.cards import diff_of, goes_on, interrupted, outcome_of
+from indus_nb.render.cards import diff_of, goes_on, interrupted, outcome_of, ran_in
 from indus_nb.render.markup import plain
 from indus_nb.tools.todo import list_of_result
 from indus_nb.wire import JsonObject, dump
@@ -48,7 +48,8 @@ class Card(Block):
 
     ``output`` is the latest report; ``started`` is a time of the transcript's clock. ``shows`` is what it shows the
     user in the place of that, if that is another thing than what the model reads. ``drawn`` is the version of ``shows``
-    that was drawn, while the call goes on as a job. ``in_panel`` tells whether a panel shows it.
+    that was drawn, while the call goes on as a job. ``is_tried`` is whether the latest report is of a trial, after
+    which the user may be asked. ``in_panel`` tells whether a panel shows it.
     """
 
     call: blocks.Call = field(default_factory=lambda: blocks.Call("", {}))
@@ -56,6 +57,7 @@ class Card(Block):
     started: float | None = None
     shows: CallOutputs | None = None
     drawn: int = 0
+    is_tried: bool = False
     in_panel: bool = False
 
     def follow_job(self, *, last: bool = False) -> bool:
@@ -68,7 +70,7 @@ class Card(Block):
         if not job.running or last:
             if not job.running:
                 self.call.changed = changed(job.output.details, in_panel=self.in_panel)
-                self.call.interrupted = interrupted(job.output.details)
+                self.call.interrupted, self.call.ran = interrupted(job.output.details), ran_in(job.output.details)
             self.call.seconds = job.seconds
             self.call.state = "failed" if job.state in ("failed", "stopped") else "done"
             self.finished = True
@@ -84,7 +86,7 @@ class Card(Block):
         """
         self.output, self.call.changed = content, changed(details, in_panel=self.in_panel)
         self.call.diff, self.call.outcome = diff_of(details), outcome_of(details)
-        self.call.interrupted = interrupted(details)
+        self.call.interrupted, self.call.ran = interrupted(details), ran_in(details)
         self.call.checklist = list_of_result(self.call.name, details)
         job = goes_on(details)
         if job is None:

@@ -59,7 +59,7 @@ from indus_nb.notebook.view.parts import (
     notice_of,
 )
 from indus_nb.providers.refusals import GO_BACK
-from indus_nb.render.cards import arguments_of
+from indus_nb.render.cards import arguments_of, ran_in
 from indus_nb.render.context import context, is_context
 from indus_nb.streaming import (
     AssistantMessageEvent,
@@ -424,7 +424,8 @@ class Transcript:
                 card = self._card(event.tool_call_id, event.tool_name, event.args)
                 card.output = event.partial_result.content
                 card.shows = self._shown(event.tool_call_id)
-                card.call.begun = True
+                card.call.begun, card.is_tried = True, bool(ran_in(event.partial_result.details))
+                card.call.asked = card.call.asked and card.is_tried
             case ToolExecutionEnd():
                 card = self._card(event.tool_call_id, event.tool_name, {})
                 card.shows = card.shows or self._shown(event.tool_call_id)
@@ -457,8 +458,12 @@ class Transcript:
                 self._follow_job(block)
             if not (isinstance(block, Card) and block.call.state == "running" and block.started is not None):
                 continue
-            if asking and not block.call.begun:
+            may_be_asked = asking and (block.is_tried or not block.call.begun)
+            if may_be_asked:
                 block.started = min(now, block.started + passed)
+            if block.call.asked != (may_be_asked and block.is_tried):
+                block.call.asked = not block.call.asked
+                block.version += 1
             seconds = float(int(now - block.started))
             if seconds and seconds != block.call.seconds:
                 block.call.seconds = seconds
