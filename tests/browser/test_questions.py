@@ -75,19 +75,24 @@ def box(locator: Locator) -> dict[str, Any]:
     return {**found, "bottom": found["y"] + found["height"]}
 
 
-def test_warning_code_and_one_row_of_answers_stand_below_the_question(lab: Lab, page: Page, api: MessagesApi) -> None:
-    api.add(*python("sales = sorted(sales)\ndel x\nprint('done')"))
+def test_the_question_names_the_effects_and_code_preview_and_one_row_of_answers_stand_below(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    api.add(*python("sales = sales[:1]\ndel x\nprint('done')"))
     notebook = opened(lab, page, "warning.ipynb", NEW + "tidy up")
     dialog = asked(notebook)
-    caution = dialog.locator(".ia-caution").first
-    expect(caution).to_contain_text("This deletes your variable x and overwrites your variable sales.")
-    assert caution.locator("code").all_inner_texts() == ["x", "sales"]
-    body = dialog.locator(".ia-body")
+    heading = dialog.locator(".ia-heading")
+    expect(heading).to_have_text("This deletes x and changes sales 2 → 1 items. Run this code in your kernel?")
+    body, preview = dialog.locator(".ia-body"), dialog.locator(".ia-outcome")
     expect(body).not_to_contain_text("deletes")
+    expect(preview).to_contain_text("Preview — not run yet: changes sales 2 → 1 items; deletes x; prints done")
+    card = notebook.cell(1).locator(".indus-call")
+    expect(card).to_contain_text("done")
+    expect(card.locator(".indus-code")).to_have_count(0)  # the question shows it
     assert body.locator("span[style]").count() >= 1, "the code is not coloured"
     button(dialog, "Yes")
     answers = [box(answer) for answer in dialog.locator(".ia-options").first.get_by_role("button").all()]
-    parts = [box(part) for part in (dialog.locator(".ia-heading"), caution, body)] + answers[:1]
+    parts = [box(part) for part in (heading, body, preview)] + answers[:1]
     assert all(above["bottom"] <= below["y"] for above, below in itertools.pairwise(parts))
     assert len({(each["y"], each["height"]) for each in answers}) == 1, "the answers stand in one row"
     assert page.title().startswith(ASKS)
@@ -225,7 +230,10 @@ def test_long_code_can_be_shown_as_a_whole_and_is_not_allowed_before_its_end_was
     api.add(*python(LONG))
     notebook = opened(lab, page, "long.ipynb", NEW + "set values")
     dialog = asked(notebook)
-    expect(dialog.locator(".ia-heading")).to_have_text("Run this code in your kernel? (93 lines)")
+    expect(dialog.locator(".ia-heading")).to_have_text(
+        "This adds value_0, adds value_1 and adds value_10. Run this code in your kernel? (93 lines)"
+    )
+    expect(dialog.locator(".ia-caution").first).to_contain_text("It also adds value_11, adds value_12, ")
     expect(dialog.get_by_role("button", name="Yes", exact=True)).to_be_disabled()
     assert dialog.locator(".ia-body").evaluate("node => node.clientHeight / innerHeight") < 0.61
     notebook.screenshot("question-long")
@@ -334,7 +342,7 @@ def test_a_question_that_nobody_sees_is_notified_of_until_it_is_seen_or_over(
     notice = page.locator(".Toastify__toast")
     page.evaluate("window.jupyterapp.commands.execute('launcher:create')")
     expect(dialog).to_be_hidden()
-    expect(notice).to_have_text(re.compile("unseen.ipynb: the agent asks. Run this code in your kernel\\?"))
+    expect(notice).to_have_text(re.compile("unseen.ipynb: the agent asks. This adds seen. Run this"))
     notebook.screenshot("question-unseen")
     notice.get_by_role("button", name="Show").click()
     expect(dialog).to_be_in_viewport()
