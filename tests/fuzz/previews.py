@@ -1,9 +1,9 @@
-"""Previews by the thousand in a real kernel: what they tell, and that nothing comes of them.
+"""Trials of code by the thousand in a real kernel: what they tell, and that nothing comes of them.
 
     python tests/fuzz/previews.py --previews 1000 [--seed 7] [--ipykernel 6.29.5 --ipykernel 7.4.0]
 
-Each of the snippets below is previewed again and again, in an order that is drawn. Those that may run are run once in
-another kernel, and what the preview said is compared with that. After each round the kernel is looked at: its
+Each of the snippets below is tried again and again, in an order that is drawn. Those that may run are run once in
+another kernel, and what the trial said is compared with that. After each round the kernel is looked at: its
 descriptors, children and memory, the user's variables, the files of the directory and outside of it, what listens for
 connections, a process that could be signalled. The first thing that is not as it was ends this with an error. After
 some rounds there is another kernel, in which other things go on: threads, connections, signals, tasks, large objects.
@@ -56,13 +56,18 @@ shared_log = open("log.txt", "a")
 """
 
 DRIVER = """
-import asyncio as _asyncio, time as _time
-from indus_nb.notebook.kernel import previewing as _previewing
+import asyncio as _asyncio, pathlib as _pathlib, re as _re, time as _time
+from indus_nb.notebook.kernel import trial as _trial, trying as _trying
 from indus_nb.notebook.kernel.agent_thread import AgentThread as _AgentThread, Inbox as _Inbox
+from indus_nb.notebook.kernel.execution import Execution as _Execution
 from indus_nb.notebook.kernel.watch import Watch as _Watch
+from indus_nb.undo import Budget as _Budget, take as _take
 _kept = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _watch, _thread = _Watch(get_ipython()), _AgentThread()
-_previews = _previewing.Previews(get_ipython(), _watch.main, _watch.routes)
+_trials = _trying.Trials(get_ipython(), _watch.main, _watch.routes)
+def _nothing(*_): pass
+def _told(text):
+    return _re.sub(r'File "[^"]*/ipykernel_', 'File "ipykernel_', text)  # in the directory for temporary files
 def _open_files():
     places = ["/proc/self/fd/" + number for number in os.listdir("/proc/self/fd")]
     targets = [os.readlink(place) for place in places if os.path.islink(place)]
@@ -71,18 +76,28 @@ def _driven(work):
     inbox = _Inbox()
     with _watch.main.serving(inbox):
         return _thread.drive(work, inbox)
-def _preview(code, limit):
+def _seen(shown, how, why, changed, effects=()):
+    words = [effect.words for effect in effects]
+    return {"how": how, "why": why, "printed": _told(shown.card_text()), "changed": changed, "effects": words,
+        "shown": shown.displays.titles}
+def _try(code, limit):
     async def work():
         began = _time.perf_counter()
-        return {**vars(await _previews.report(code, limit)), "seconds": _time.perf_counter() - began}
+        trial = await _trials.begin(code, limit, cwd=_pathlib.Path.cwd(), readable=[], own={}, on_text=_nothing)
+        await trial.follow()
+        report = trial.report
+        seen = _seen(trial, report.how, report.why, report.outcome, trial.effects)
+        return {**seen, "seconds": _time.perf_counter() - began}
     return _driven(work)
 def _real(code):
+    shell, found = get_ipython(), []
+    def start(_): found.append(_take(shell.user_ns, code, _Budget(2.0, 512 << 20), transform=shell.transform_cell))
+    def end(_): found[:] = [checkpoint.close() for checkpoint in found]
     async def work():
-        trial = _previewing._Trial(get_ipython(), _watch.routes, code)
-        trial._run = _previewing._Run(get_ipython(), code, name="preview", routes=_watch.routes,
-            on_text=_previewing._nothing, on_start=trial._remember, on_end=_previewing._nothing)
-        await _watch.main.do(trial._run)
-        return vars(trial.report())
+        run = _Execution(shell, code, name="trial", routes=_watch.routes, on_text=_nothing, on_start=start, on_end=end)
+        await _watch.main.do(run)
+        how, why = ("done", "") if run.error is None else _trial._ended_by(run.error)
+        return _seen(run, how, why, found[0].outcome if found else "")
     return _driven(work)
 """
 
@@ -258,7 +273,7 @@ STOPPED = {
     "os.truncate('notes.txt', 0)": "changes notes.txt",
     "os.symlink('notes.txt', 'link')": "makes a link",
     "os.open('notes.txt', os.O_RDWR | os.O_TRUNC)": "writes notes.txt",
-    "open('OUTSIDE/precious.txt', 'w').write('gone'); open('/tmp/indus-preview-leak', 'w').write('x')": None,
+    "open('OUTSIDE/precious.txt', 'w').write('gone'); open('/tmp/indus-trial-leak', 'w').write('x')": None,
     "sqlite3.connect('new.db').execute('create table t (a)')": "makes the database new.db",
     "base = sqlite3.connect('shop.db'); base.execute('delete from item'); base.commit()": None,
     "input('name? ')": "asks for input",
@@ -348,7 +363,7 @@ except ImportError:
 
 
 class World:
-    """What a preview must not change."""
+    """What a trial must not change."""
 
     def __init__(self, root: Path, seed: int) -> None:
         self.random = random.Random(seed)
@@ -418,7 +433,7 @@ STATE = (
 
 
 class EffectError(Exception):
-    """A preview had an effect, or the kernel is not as it was."""
+    """A trial had an effect, or the kernel is not as it was."""
 
 
 def looked_at(world: World, kernel: Kernel, process: psutil.Process, programs: int) -> dict[str, Any]:
@@ -430,7 +445,7 @@ def looked_at(world: World, kernel: Kernel, process: psutil.Process, programs: i
     state |= {
         "connections": world.connections,
         "victim": world.victim.poll(),
-        "leak": Path("/tmp/indus-preview-leak").exists(),
+        "leak": Path("/tmp/indus-trial-leak").exists(),
     }
     return state
 
@@ -458,7 +473,7 @@ def truth_of(world: World, ipykernel: str | None, codes: list[str]) -> dict[str,
 
 
 class Tally:
-    """How previews ended."""
+    """How trials ended."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
@@ -473,11 +488,12 @@ class Tally:
             self.times.append(found["seconds"])
         if kind not in ("exact", "stopped", "late"):
             told = f"{found['how']}: {found['why'][:100]} {found['printed'][:60]!r} {found['changed'][:80]}"
+            told = f"{told} {found['effects']}"
             self.odd[f"{kind}: {code[:70]!r} {told} | {real and (real['printed'][:60], real['changed'][:80])}"] += 1
 
     def show(self) -> None:
         times = sorted(self.times)
-        print(f"{self.kinds.total()} previews in {self.kernels} kernels, {self.rounds} rounds: {dict(self.kinds)}")
+        print(f"{self.kinds.total()} trials in {self.kernels} kernels, {self.rounds} rounds: {dict(self.kinds)}")
         print(
             f"seconds: median {times[len(times) // 2]:.3f}, 95 % {times[int(len(times) * 0.95)]:.3f}, {times[-1]:.3f}"
         )
@@ -485,7 +501,7 @@ class Tally:
 
 
 def soak(world: World, count: int, seconds: float, versions: list[str | None], limit: float) -> Tally:
-    """Preview in one kernel after another."""
+    """Try in one kernel after another."""
     known = snippets()
     truth = {version: truth_of(world, version, known) for version in versions}
     tally, end = Tally(), time.monotonic() + seconds
@@ -504,12 +520,12 @@ def soak(world: World, count: int, seconds: float, versions: list[str | None], l
 
 
 def rounds(world: World, kernel: Kernel, truth: dict[str, Any], tally: Tally, until: tuple[int, float, float]) -> None:
-    """Preview everything several times in a kernel, and look at it after each time."""
+    """Try everything several times in a kernel, and look at it after each time."""
     count, end, limit = until
     process = psutil.Process(asked(kernel, "os.getpid()"))
     words = {"PORT": world.port, "OUTSIDE": world.outside, "VICTIM": world.victim.pid, "KERNEL": process.pid}
     stopped = {filled(code, words): what and filled(what, words) for code, what in STOPPED.items()}
-    asked(kernel, "_preview('x', 60)")
+    asked(kernel, "_try('x', 60)")
     programs = len(process.children())
     before = looked_at(world, kernel, process, programs)
     memory = 0
@@ -519,14 +535,14 @@ def rounds(world: World, kernel: Kernel, truth: dict[str, Any], tally: Tally, un
         world.random.shuffle(codes)
         codes = codes[: max(count - tally.kinds.total(), 0)]
         wanted = [(code, 1 if code in late else limit) for code in codes]
-        found = asked(kernel, f"[_preview(code, limit) for code, limit in {wanted!r}]", 3600)
+        found = asked(kernel, f"[_try(code, limit) for code, limit in {wanted!r}]", 3600)
         for code, told in zip(codes, found, strict=True):
             tally.add(_judged(code, told, truth, stopped, late), code, told, truth.get(code))
         now = looked_at(world, kernel, process, programs)
         tally.rounds += 1
         memory = memory or process.memory_info().rss
         if wrong := {key: (before[key], now[key]) for key in before if before[key] != now[key]}:
-            raise EffectError(f"after {tally.kinds.total()} previews: {wrong}")
+            raise EffectError(f"after {tally.kinds.total()} trials: {wrong}")
         if tally.kinds.total() >= count or time.monotonic() > end:
             break
     tally.grown.append((process.memory_info().rss - memory) >> 20)
@@ -545,7 +561,7 @@ def _judged(
 ) -> str:
     too_long = found["how"] == "none" and "longer than" in found["why"]
     if found["how"] == "none" and ("busy" in found["why"] or "at work" in found["why"]):
-        return "no preview"
+        return "no trial"
     if code in late:
         return "late" if too_long else "different"
     if too_long:
@@ -556,14 +572,14 @@ def _judged(
     wanted = stopped[code]
     if wanted is None:
         return "stopped"  # whatever it says, nothing must come of it
-    return "stopped" if found["how"] == "stopped" and wanted in f"{found['why']}" else "different"
+    return "stopped" if any(wanted in words for words in found["effects"]) else "different"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--previews", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=1e9, help="when to begin no other round")
-    parser.add_argument("--limit", type=float, default=60, help="of one preview, in seconds")
+    parser.add_argument("--limit", type=float, default=60, help="of one trial, in seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ipykernel", action="append", help="several take turns")
     options = parser.parse_args()
