@@ -98,7 +98,7 @@ class Tries:
         """The result of the trial, ``None`` if it was not waited for; and the effects that it would have."""
         woken = asyncio.Event()
         trial = await self._begin(command, gate, names_reads=names_reads, on_effect=woken.set)
-        work = asyncio.ensure_future(command.run(trial, command.report))
+        work = asyncio.ensure_future(command.run(trial, lambda so_far: command.report(replace(so_far, ran=READ_ONLY))))
         waking = asyncio.ensure_future(woken.wait())
         try:
             await asyncio.wait([work, waking], timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)

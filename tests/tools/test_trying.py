@@ -15,6 +15,7 @@ from trial_places import HERE, KEY, Place, place, running
 from waiting import until, wait_until
 
 from indus_nb.effects import Effect
+from indus_nb.events import ToolOutput
 from indus_nb.tools import Shell, ToolContext, ToolError, describe_call
 
 __all__ = ["place"]
@@ -139,6 +140,14 @@ async def test_after_a_yes_the_command_runs_as_if_it_had_not_been_tried(place: P
     ran = await place.run("echo x > new; echo done", RecordingGate(answer="run"))
     assert (place.project / "new").read_text() == "x\n"
     assert (ran.text, ran.details) == ("done\n", {})
+
+
+async def test_what_a_command_prints_is_reported_as_that_of_a_trial_until_it_is_allowed(place: Place) -> None:
+    tool, reports = place.tool(), list[ToolOutput]()
+    context = ToolContext("1", reports.append, gate=RecordingGate(answer="run"))
+    await tool.execute(tool.check({"command": "echo said; touch new"}), context)
+    told = [(report.details or {}).get("ran") for report in reports if report.content]
+    assert (told[0], told[-1]) == ("read-only", None)
 
 
 async def test_a_result_without_effects_is_asked_about_where_every_call_is(place: Place) -> None:
