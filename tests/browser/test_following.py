@@ -147,7 +147,7 @@ def test_a_fast_run_of_calls_ends_with_its_end_in_sight(lab: Lab, page: Page, ap
 def test_a_long_question_that_is_gone_leaves_the_run_in_view(lab: Lab, page: Page, api: MessagesApi) -> None:
     notebook = opened(lab, page, ASK.replace("never", "writes") + "do much", *BELOW)
     held = Gate()
-    command = "\n".join(f"echo {number}" for number in range(20))
+    command = "\n".join([*(f"echo {number}" for number in range(20)), "touch made"])
     lines = "".join(f"Line {number} of the answer.\n\n" for number in range(12))
     api.add(Reply(lines, ToolUse("bash", {"command": command})), Reply(Text("So it ", held, "is.")))
     page.evaluate(WATCH)

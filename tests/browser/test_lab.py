@@ -198,7 +198,7 @@ def test_the_agent_asks_in_the_cell_before_it_runs_a_command_and_works_on_live_o
     notebook.run(2)
     cell = notebook.cell(2)
     question = cell.get_by_role("dialog")
-    expect(question).to_contain_text("Run this code in your kernel?")
+    expect(question).to_contain_text("This adds total. Run this code in your kernel?")
     expect(question).to_contain_text("total = sum(numbers)")
     notebook.screenshot("asking")
     question.get_by_role("button", name="Yes", exact=True).click()

@@ -229,7 +229,7 @@ def test_voila_shows_a_panel_with_the_kernel_behind_it(
         expect(panel.page.locator("body")).not_to_contain_text("load_ext")
         api.add(Reply(ToolUse("python", {"code": "rides.append(901)\nrides"})), "Three by now.")
         panel.write("add a ride to {len(rides)} others")
-        expect(panel.dialog).to_contain_text("This changes your variable rides.")
+        expect(panel.dialog).to_contain_text("This changes rides 2 → 3 items.")
         expect(panel.dialog).to_be_focused()
         keep_screenshot(panel.page, "voila-question")
         panel.dialog.locator(".ia-default").click()
@@ -240,7 +240,8 @@ def test_voila_shows_a_panel_with_the_kernel_behind_it(
         # The kernel is busy with the agent's code, and gets what the page sends all the same.
         api.add(Reply(ToolUse("python", {"code": WAITS})))
         panel.write("wait")
-        panel.dialog.locator(".ia-default").click()
+        expect(panel.dialog).to_contain_text("It runs in a copy of the kernel, and had no effect so far.")
+        panel.dialog.get_by_role("button", name="Yes, run it here").click()
         expect(panel.dialog).to_have_count(0)
         panel.write("and then?")
         expect(panel.root.locator(".ia-queued")).to_contain_text("and then?")
