@@ -609,13 +609,13 @@ def test_the_result_says_what_ran_and_how_long(claude: Kernel, api: MessagesApi)
 def test_the_question_names_the_variables_that_would_be_lost(claude: Kernel, api: MessagesApi) -> None:
     claude.run("precious, other = 1, 2")
     api.add(Reply(ToolUse("python", {"code": "precious = 0\ndel other"})), Reply("Done."))
-    cell = claude.begin("%agent --approve writes go", asks=True)
+    cell = claude.begin("%agent --approve effects go", asks=True)
     question = cell.answer("1")
     cell.finish()
     claude.run("%agent --approve never")
-    first, *lines = (line.lstrip("│┆ ").rstrip() for line in question.splitlines())
-    assert first.startswith("Run this code in your kernel?")
-    assert "⚠ This deletes your variable other and overwrites your variable precious." in " ".join(lines)
+    said = " ".join(line.lstrip("│┆ ").rstrip() for line in question.splitlines())
+    assert said.startswith("This deletes other and changes precious 1 → 0. Run this code in your kernel?")
+    assert claude.run("print(precious, 'other' in globals())").streams == "0 False\n"
 
 
 def test_the_tools_of_the_kernel_are_chosen_like_any_other(claude: Kernel, api: MessagesApi, tmp_path: Path) -> None:

@@ -215,13 +215,25 @@ async def test_the_user_is_asked_in_the_notebook_whatever_the_settings_allow_the
                 calling = asyncio.create_task(call(client, "python", code="told = 'asked for'; print(told)"))
                 await asyncio.to_thread(page.wait_for, lambda: page.dialogs)
                 ((dialog_id, opened),) = page.dialogs.items()
-                assert "Claude <b>Code</b> asks: Run this code in your kernel?" in str(opened.dialog)
+                asked = "Claude <b>Code</b> asks: This adds told. Run this code in your kernel?"
+                assert opened.dialog["title"].startswith(asked)
                 page.tell("answer", id=dialog_id, value=answer)
                 text, failed = await calling
                 assert outcome in text
                 assert failed is (answer == "No")
                 await asyncio.to_thread(page.wait_for, lambda: not page.dialogs)
             await asyncio.to_thread(page.wait_for, lambda: "told = 'asked for'" in page.text)
+            assert await call(client, "python", code="told") == ("'asked for'\n", False)  # it has no effect
+            calling = asyncio.create_task(call(client, "python", code="again = 1"))
+            await asyncio.to_thread(page.wait_for, lambda: page.dialogs)
+            ((dialog_id, opened),) = page.dialogs.items()
+            again = "Yes, and always in this session: may make new variables"
+            assert opened.dialog["options"] == ["Yes, once", again, "No"]
+            page.tell("answer", id=dialog_id, value=again)
+            assert not (await calling)[1]
+            assert not (await call(client, "python", code="more = 2"))[1]
+            await asyncio.to_thread(page.wait_for, lambda: not page.dialogs)
+            assert kernel.run("print(told, again, more); del told, again, more").streams == "asked for 1 2\n"
     finally:
         wire.close()
         kernel.run("%agent serve stop")
