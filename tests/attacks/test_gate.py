@@ -348,7 +348,7 @@ def test_marks_are_not_stacked_over_other_lines() -> None:
 async def test_nothing_is_pushed_out_of_sight(
     opened: Open, messages_api: MessagesApi, work: Path, text: str, shown: str
 ) -> None:
-    session = await opened(approve="always")
+    session = await opened()
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": text})
     title = user.questions[0].title
@@ -368,7 +368,7 @@ async def test_empty_lines_of_a_change_are_counted_too(opened: Open, messages_ap
 
 
 async def test_a_long_text_says_how_many_lines_it_has(opened: Open, messages_api: MessagesApi) -> None:
-    session = await opened(approve="always")
+    session = await opened()
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": "\n".join(f"echo {n}" for n in range(3501))})
     assert "3,501 lines" in user.questions[0].title.split("\n")[0]
@@ -389,7 +389,7 @@ async def test_what_is_too_long_to_be_shown_cannot_be_allowed(
 
     long = "true\n" * 40_000 + "touch HIDDEN\n" + "true\n" * 40_000
     arguments = {"bash": {"command": long}, "write": {"path": "x", "content": long}, "python": {"code": long}}
-    session = await opened(foreign, approve="always")
+    session = await opened(foreign)
     user = User(session, "Yes")
     result = await call(session, messages_api, tool, arguments[tool])
     assert not any(option.startswith("Yes") for option in user.questions[0].options)
@@ -399,7 +399,7 @@ async def test_what_is_too_long_to_be_shown_cannot_be_allowed(
 
 
 async def test_what_is_too_long_can_be_read_in_a_file(opened: Open, messages_api: MessagesApi) -> None:
-    session = await opened(approve="always")
+    session = await opened()
     user = User(session, "No, but save")
     await call(session, messages_api, "bash", {"command": "true\n" * 40_000 + "touch HIDDEN"})
     saved = Path(user.notices[-1].removeprefix("All of it is in ").removesuffix("."))
@@ -441,7 +441,7 @@ async def test_the_shell_and_what_it_runs_first_are_shown(
 
 
 async def test_letters_that_change_the_order_of_a_line_are_pointed_out(opened: Open, messages_api: MessagesApi) -> None:
-    session = await opened(approve="always")
+    session = await opened()
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": "echo \u05d0 && rm x # \u05d1"})
     assert "right to left" in user.questions[0].title
@@ -893,7 +893,7 @@ async def test_the_whole_output_of_a_command_can_be_read_without_a_question(
     result = await call(session, messages_api, "bash", {"command": "yes | head -n 5000"})
     path = result.details["fullOutputPath"]
     await call(session, messages_api, "read", {"path": path})
-    assert not any(path in question.title for question in user.questions)
+    assert len(user.questions) == 1
     Path(path).unlink()
 
 
