@@ -69,7 +69,7 @@ async def test_the_user_is_asked_about_what_other_extensions_made_of_the_call(op
     def changing(api: ExtensionApi) -> None:
         api.on("tool_call", lambda event, ctx: event.input.update(command="echo changed"))
 
-    session = await opened(changing, approve="always")
+    session = await opened(changing)
     user = User(session, "Yes, once")
     result = await call(session, messages_api, "bash", {"command": "echo hi"})
     assert "echo changed" in user.questions[0].title
@@ -210,7 +210,7 @@ async def test_a_project_cannot_turn_the_asking_off(opened, messages_api, tmp_pa
     ],
 )
 async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api, command: str) -> None:
-    session = await opened(approve="always")
+    session = await opened()
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": command})
     (question,) = user.questions
@@ -221,7 +221,7 @@ async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api
 
 
 async def test_what_is_only_foreign_is_shown_as_it_is(opened, messages_api) -> None:
-    session = await opened(approve="always")
+    session = await opened()
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": "echo '\tnaïve 日本語 😀'"})
     assert user.questions[0].title.partition("\n\n")[2] == "echo '\tnaïve 日本語 😀'"
