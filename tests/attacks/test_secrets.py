@@ -693,7 +693,7 @@ def test_export_over_rpc_says_why_it_refuses(user: Path, messages_api: MessagesA
 async def asked(user: Path, api: MessagesApi, call: ToolUse, answer: str, *, extensions: Any = ()) -> list[str]:
     """The questions before a call, each answered the same."""
     questions: list[str] = []
-    api.add(Reply(call), Reply(Text("done")))
+    api.add(Reply(ToolUse("bash", {"command": "true"})), Reply(call), Reply(Text("done")))
     with opened(user, approve="writes", trust=True, extensions=extensions) as session:
 
         def front_end(request: Any) -> None:
@@ -717,9 +717,9 @@ async def test_an_edit_beside_a_secret_is_asked_about_and_shown_with_the_placeho
     edits = [{"oldText": "token: [secret GITHUB_TOKEN]\nport: 1", "newText": "token: [secret GITHUB_TOKEN]\nport: 2"}]
     questions = await asked(user, messages_api, ToolUse("edit", {"path": "conf.yaml", "edits": edits}), "No")
     assert file.read_text() == f"token: {GITHUB}\nport: 1\n"
-    assert len(questions) == 1
-    assert "[secret GITHUB_TOKEN]" in questions[0]
-    assert GITHUB not in questions[0]
+    assert len(questions) == 2
+    assert "[secret GITHUB_TOKEN]" in questions[1]
+    assert GITHUB not in questions[1]
 
 
 NAMED_AS_SECRETS = {
@@ -771,8 +771,8 @@ async def test_a_random_value_of_the_project_is_not_shown_but_named(user: Path, 
     (user / "work" / ".env").write_text("X_TOKEN=a8F2k0Zq9LmX3vT7\n")
     call = ToolUse("bash", {"command": "true [secret X_TOKEN of .env]"})
     questions = await asked(user, messages_api, call, "No")
-    assert "a8F2k0Zq9LmX3vT7" not in questions[0]
-    assert "whoever wrote the project's files: [secret X_TOKEN of .env]." in questions[0]
+    assert "a8F2k0Zq9LmX3vT7" not in questions[1]
+    assert "whoever wrote the project's files: [secret X_TOKEN of .env]." in questions[1]
 
 
 async def test_a_foreign_tool_is_asked_about_with_the_word_that_it_gets(user: Path, messages_api: MessagesApi) -> None:
@@ -789,7 +789,7 @@ async def test_a_foreign_tool_is_asked_about_with_the_word_that_it_gets(user: Pa
     (user / "work" / ".env").write_text("X_TOKEN=evil-package\n")
     call = ToolUse("send", {"text": "[secret X_TOKEN of .env] [secret GITHUB_TOKEN]"})
     questions = await asked(user, messages_api, call, "No", extensions=[extension])
-    assert "evil-package [secret GITHUB_TOKEN]" in questions[0]
+    assert "evil-package [secret GITHUB_TOKEN]" in questions[1]
 
 
 async def test_a_word_that_changes_while_the_user_reads_is_not_filled_in(tmp_path: Path) -> None:
@@ -915,7 +915,7 @@ async def test_no_rule_takes_a_secret_along(user: Path, messages_api: MessagesAp
     (user / "agent" / "approved.json").write_text(json.dumps(rules))
     call = ToolUse("write", {"path": "a.txt", "content": "[secret GITHUB_TOKEN]"})
     questions = await asked(user, messages_api, call, "No")
-    assert "[secret GITHUB_TOKEN]" in questions[0]
+    assert "[secret GITHUB_TOKEN]" in "".join(questions)
 
 
 @pytest.mark.parametrize(("answer", "given"), [("Yes, once", GITHUB), ("No", None)])
