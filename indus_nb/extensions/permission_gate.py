@@ -258,6 +258,9 @@ class _CallGate:
         settings, effects = self.ctx.settings, _unnamed(effects)
         if refusal := denied(effects, settings.approve, settings.effects):
             raise ToolError(refusal)
+        # A rule about reading only widens what a trial may read: nothing runs by it that is not confined.
+        kinds = {each.kind for each in effects if decision(each.kind, settings.approve, settings.effects) == "ask"}
+        holds = holds or kinds == {"reads_outside"}
         asked = _by_effects(await asyncio.to_thread(self.described.approval), effects)
         asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))
         with _asked_by(self.subagent):

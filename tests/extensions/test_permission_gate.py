@@ -235,6 +235,7 @@ NEW = ["new_names", "late", "makes late"]
 CHANGED = ["changes_variable", "df", "changes df: 5 → 4 rows"]
 WRITTEN = ["writes_file", "{cwd}/out/a.csv", "writes out/a.csv"]
 DRAWN = ["draws_random", "numpy", "draws random numbers"]
+READ = ["reads_outside", "{cwd}/../data/a.txt", "reads ../data/a.txt"]
 OPENED = ["unknown", "", "uses a connection"]
 
 
@@ -517,3 +518,19 @@ async def test_no_trial_passes_for_a_tool_that_was_allowed_by_its_name(trial_ses
     user = User(session, "Yes")
     await acted(session, messages_api, forged)
     assert user.questions[0].options == ["Yes, once", "No"]
+
+
+async def test_reading_is_allowed_for_good_to_trials_and_to_nothing_that_is_not_held(
+    trial_session, messages_api, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    session = await trial_session()
+    user = User(session, f"Yes, and always in this session: may read below {tmp_path}/data/")
+    for effects in ([READ], [READ, NEW]):
+        assert await acted(session, messages_api, *effects, holds=False) == "ran after a yes"
+    user.answer = "No"
+    assert "did not allow" in await acted(session, messages_api, READ, CHANGED, holds=False)
+    assert user.questions[2].options == ["Yes, once", "No"]
+    verdict = await session.state.hooks.tool_call(ToolCall(id="1", name="act", arguments={}), {"effects": []})
+    assert verdict.gate is not None
+    assert tmp_path / "data" in verdict.gate.readable
