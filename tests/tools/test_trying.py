@@ -70,7 +70,7 @@ ASKED_WITH_A_REASON = {
 
 
 def test_the_commands_of_an_ordinary_day_are_done_unasked(place: Place) -> None:
-    tool = place.tool()
+    tool = place.tool(seconds=120)
 
     async def asked() -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
