@@ -53,15 +53,19 @@ class Arguments:
         """Return so many bytes, or as many as there are."""
         try:
             descriptor = os.open(f"/proc/{self._call.thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise UnreadableError from error
-        try:
-            fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self._call.id))  # still this program's
-            return os.pread(descriptor, size, address)
+            try:
+                data = os.pread(descriptor, size, address)
+            finally:
+                os.close(descriptor)
         except (OSError, OverflowError) as error:
+            self._check_waits()
             raise UnreadableError from error
-        finally:
-            os.close(descriptor)
+        self._check_waits()  # else the number may be another program's by now
+        return data
+
+    def _check_waits(self) -> None:
+        """Raise ``FileNotFoundError`` if the call waits no more, for its program was killed."""
+        fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self._call.id))
 
     def path(self, directory: int | None, at: int) -> str:
         """Return a path as absolute text.
@@ -91,6 +95,7 @@ class Arguments:
         try:
             return os.readlink(f"/proc/{self._call.thread}/{name}")  # noqa: PTH115 - of text
         except OSError as error:
+            self._check_waits()
             if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from error
             raise UnreadableError from error
