@@ -63,7 +63,7 @@ def mounts(policy: Policy, special: Guarded, private: Path) -> list[str]:
 
 
 def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
-    """Return the options for what a trial sees of the file system: paths as they are, and nothing that can be written.
+    """List the options for what a trial sees of the file system: paths as they are, and nothing that can be written.
 
     What may not be read is empty, and cannot be listed.
 
@@ -71,6 +71,9 @@ def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
         policy: What is allowed.
         private: The directory for temporary files, which stays where it is.
         refused: A file that nobody may read, which stands for all that may not be.
+
+    Returns:
+        Options of ``bwrap``.
     """
     hidden = [path for path in policy.hidden if path.exists()]
     shown = [path for path in (policy.workspace, *policy.readable) if path.exists()]

@@ -50,7 +50,15 @@ class Arguments:
         self._listener = listener
 
     def read(self, address: int, size: int) -> bytes:
-        """Return so many bytes, or as many as there are."""
+        """Read the program's memory.
+
+        Args:
+            address: Where.
+            size: How many bytes, at the most.
+
+        Returns:
+            The bytes.
+        """
         try:
             descriptor = os.open(f"/proc/{self._call.thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -68,11 +76,14 @@ class Arguments:
         fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self._call.id))
 
     def path(self, directory: int | None, at: int) -> str:
-        """Return a path as absolute text.
+        """Read a path.
 
         Args:
             directory: The argument that is the descriptor of a directory that it may be relative to.
             at: The argument that points to the path.
+
+        Returns:
+            The path as absolute text.
         """
         given, address = b"", self._call.arguments[at]
         while address and b"\0" not in given and len(given) < _MAX_PATH:
@@ -119,11 +130,14 @@ class Arguments:
 
 
 def resolved(text: str, *, follows: bool) -> Path | None:
-    """Return the file that a path means; ``None`` for a pipe, a socket and what else has no name.
+    """Find the file that a path means.
 
     Args:
         text: The path, absolute.
         follows: Whether the file that a link leads to is meant, and not the link.
+
+    Returns:
+        The file; ``None`` for a pipe, a socket and what else has no name.
     """
     if not text.startswith("/") or text.startswith("/memfd:"):
         return None
@@ -142,11 +156,14 @@ def signed(value: int) -> int:
 
 
 def host_and_port(family: int, address: bytes) -> str:
-    """Return where an address of the internet leads; nothing if it is none.
+    """Write an address of the internet as text.
 
     Args:
         family: Its family.
         address: The whole of it, as the kernel reads it.
+
+    Returns:
+        Host and port; nothing if it is no such address.
     """
     try:
         port = int.from_bytes(address[2:4], "big")

@@ -106,11 +106,14 @@ class Wanted:
         return len(self._effects) >= MAX_EFFECTS
 
     def decide(self, call: Call, listener: int) -> int | None:
-        """Return the error that a call ends with: 0 for none, ``None`` to let it go on.
+        """Decide what becomes of a call.
 
         Args:
             call: The call.
             listener: Where it was received.
+
+        Returns:
+            The error that it ends with: 0 for none, ``None`` to let it go on.
         """
         try:
             return self._named.get(call.name, self._sets)(call, Arguments(call, listener))

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from gates import RecordingGate
+from living import ending
 from trial_places import KEY, Place, git, place, running
 from waiting import wait_until
 
@@ -198,7 +199,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("attack", OTHERS)
 def test_no_other_process_is_touched_and_the_wish_is_seen(place: Place, attack: str) -> None:
-    with subprocess.Popen(["sleep", "1000.5"]) as victim:
+    with ending(subprocess.Popen(["sleep", "1000.5"])) as victim:
         try:
             (place.project / "victim.pid").write_text(str(victim.pid))
             niceness = os.getpriority(os.PRIO_PROCESS, victim.pid)
@@ -394,7 +395,9 @@ tool = bash_tool(Path(sys.argv[1]), Shell(), None, Looks(here=here))
 arguments = tool.check({{"command": "(setsid sleep 1000.03125 &) ; sleep 1000.03125"}})
 asyncio.run(tool.execute(arguments, ToolContext("1", print, gate=RecordingGate())))
 """
-    with subprocess.Popen([sys.executable, "-c", program, str(place.project)], stdout=subprocess.DEVNULL) as agent:
+    with ending(
+        subprocess.Popen([sys.executable, "-c", program, str(place.project)], stdout=subprocess.DEVNULL)
+    ) as agent:
         wait_until(lambda: len(running("sleep")) >= 2 and len(running("1000.03125")) >= 2)
         agent.kill()
     wait_until(lambda: not [pid for pid in running("1000.03125") if b"sleep\0" in _command(pid)])
