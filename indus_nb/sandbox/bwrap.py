@@ -63,7 +63,7 @@ def mounts(policy: Policy, special: Guarded, private: Path) -> list[str]:
 
 
 def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
-    """Return the options for what a trial sees of the file system: paths as they are, and nothing that can be written.
+    """List the options for what a trial sees of the file system: paths as they are, and nothing that can be written.
 
     What may not be read is empty, and cannot be listed.
 
@@ -73,7 +73,7 @@ def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
         refused: A file that nobody may read, which stands for all that may not be.
 
     Returns:
-        The options, in the order in which they count.
+        Options of ``bwrap``.
     """
     hidden = [path for path in policy.hidden if path.exists()]
     shown = [path for path in (policy.workspace, *policy.readable) if path.exists()]

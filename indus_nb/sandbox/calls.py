@@ -50,36 +50,40 @@ class Arguments:
         self._listener = listener
 
     def read(self, address: int, size: int) -> bytes:
-        """Return so many bytes, or as many as there are.
+        """Read the program's memory.
 
         Args:
-            address: Where they are in the memory of the process.
-            size: How many.
+            address: Where.
+            size: How many bytes, at the most.
 
         Returns:
             The bytes.
         """
         try:
             descriptor = os.open(f"/proc/{self._call.thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise UnreadableError from error
-        try:
-            fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self._call.id))  # still this program's
-            return os.pread(descriptor, size, address)
+            try:
+                data = os.pread(descriptor, size, address)
+            finally:
+                os.close(descriptor)
         except (OSError, OverflowError) as error:
+            self._check_waits()
             raise UnreadableError from error
-        finally:
-            os.close(descriptor)
+        self._check_waits()  # else the number may be another program's by now
+        return data
+
+    def _check_waits(self) -> None:
+        """Raise ``FileNotFoundError`` if the call waits no more, for its program was killed."""
+        fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self._call.id))
 
     def path(self, directory: int | None, at: int) -> str:
-        """Return a path as absolute text.
+        """Read a path.
 
         Args:
             directory: The argument that is the descriptor of a directory that it may be relative to.
             at: The argument that points to the path.
 
         Returns:
-            The path, with links and ``..`` as they are.
+            The path as absolute text.
         """
         given, address = b"", self._call.arguments[at]
         while address and b"\0" not in given and len(given) < _MAX_PATH:
@@ -102,6 +106,7 @@ class Arguments:
         try:
             return os.readlink(f"/proc/{self._call.thread}/{name}")  # noqa: PTH115 - of text
         except OSError as error:
+            self._check_waits()
             if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from error
             raise UnreadableError from error
@@ -125,14 +130,14 @@ class Arguments:
 
 
 def resolved(text: str, *, follows: bool) -> Path | None:
-    """Return the file that a path means; ``None`` for a pipe, a socket and what else has no name.
+    """Find the file that a path means.
 
     Args:
         text: The path, absolute.
         follows: Whether the file that a link leads to is meant, and not the link.
 
     Returns:
-        Its path without links, but for a last one that is not followed.
+        The file; ``None`` for a pipe, a socket and what else has no name.
     """
     if not text.startswith("/") or text.startswith("/memfd:"):
         return None
@@ -151,14 +156,14 @@ def signed(value: int) -> int:
 
 
 def host_and_port(family: int, address: bytes) -> str:
-    """Return where an address of the internet leads; nothing if it is none.
+    """Write an address of the internet as text.
 
     Args:
         family: Its family.
         address: The whole of it, as the kernel reads it.
 
     Returns:
-        The text that rules name it by.
+        Host and port; nothing if it is no such address.
     """
     try:
         port = int.from_bytes(address[2:4], "big")

@@ -37,6 +37,7 @@ _ABSTRACT_SOCKETS_AND_SIGNALS = 3
 _NO_NEW_PRIVILEGES, _CAPBSET_DROP, _PDEATHSIG, _SUBREAPER, _DUMPABLE, _SECUREBITS = 38, 24, 1, 36, 4, 28
 _SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
 _AMBIENT, _RAISE, _READS_ALL = 47, 2, 2
+_SOL_SOCKET, _SCM_RIGHTS = 1, 1
 
 # The numbers of system calls: x86_64, aarch64.
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -254,10 +255,20 @@ def _install_reporting(libc: ctypes.CDLL, program: bytes, control: int) -> None:
         listener = _install_filter(libc, program, _NEW_LISTENER | _WAIT_KILLABLE)
     except OSError:  # a kernel before 5.19
         listener = _install_filter(libc, program, _NEW_LISTENER)
-    os.write(control, f"{os.getpid()} {listener}\n".encode())
+    _hand_over(libc, control, listener, f"{os.getpid()}\n".encode())
     if os.read(control, 1) != b"y":
         raise OSError(1, "what the program does cannot be watched")
     os.close(listener)
+
+
+def _hand_over(libc: ctypes.CDLL, control: int, descriptor: int, text: bytes) -> None:
+    """Send a descriptor with a text: to import ``socket`` for that takes longer than all else here."""
+    data = ctypes.create_string_buffer(text, len(text))
+    vector = ctypes.create_string_buffer(struct.pack("@PN", ctypes.addressof(data), len(text)))
+    rights = struct.pack("@Niii4x", struct.calcsize("@Niii"), _SOL_SOCKET, _SCM_RIGHTS, descriptor)
+    ancillary = ctypes.create_string_buffer(rights)
+    lengths = ctypes.addressof(vector), 1, ctypes.addressof(ancillary), len(rights), 0
+    _checked(libc.sendmsg(control, struct.pack("@PI4xPNPNi4x", 0, 0, *lengths), 0), "handing the filter over")
 
 
 def _lend_listener(descriptor: int, port: int) -> None:
@@ -323,11 +334,11 @@ def _wait(program: int) -> int:
             except ProcessLookupError:
                 pass
         try:
-            ended, _ = os.waitpid(-1, os.WNOHANG)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         except ChildProcessError:
             return status
-        if not ended:
-            time.sleep(0.001)
+        time.sleep(0.001)
 
 
 def _be_tried(spec: dict[str, Any], control: int, program: list[str]) -> None:

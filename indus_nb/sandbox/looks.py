@@ -84,14 +84,14 @@ def look_policy(
 
 
 def may_read(policy: Policy, path: Path) -> bool:
-    """Return whether a policy of ``look_policy`` allows to read a file or directory.
+    """Look up whether a file or directory may be read.
 
     Args:
-        policy: The policy.
+        policy: What ``look_policy`` returned.
         path: The path, resolved.
 
     Returns:
-        Whether it may be opened.
+        Whether it may be.
     """
     if any(map(path.is_relative_to, policy.hidden)):
         return False
@@ -101,14 +101,14 @@ def may_read(policy: Policy, path: Path) -> bool:
 
 
 def holds_hidden(policy: Policy, path: Path) -> bool:
-    """Return whether a directory cannot be listed because something on the way down from it may not be read.
+    """Look up whether a directory cannot be listed, because something below it may not be read.
 
     Args:
-        policy: The policy.
+        policy: What ``look_policy`` returned.
         path: The directory, resolved.
 
     Returns:
-        Whether its names are hidden.
+        Whether that is so.
     """
     if any(path.is_relative_to(place) for place in (policy.workspace, *policy.readable)):
         return False

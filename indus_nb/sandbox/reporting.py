@@ -129,7 +129,6 @@ CONDITIONAL: dict[str, _Numbers] = {
 """Calls that are reported with some arguments only."""
 _FAST_OPEN = 0x20000000
 _WRITES_CREATES_TRUNCATES = 3 | 0x40 | 0x200
-_TRUNCATES_OR_WRITES, _TRUNCATES = 0x203, 0x200
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _SEQUENCED = 1, 5
 _KIND = 0xF
@@ -143,7 +142,7 @@ _READING_REQUESTS = (
 )
 """Of ``ioctl``: about terminals and descriptors, attributes and extents of files; copies of what is open to write."""
 _IMPLIED, _TCP = 0, 6
-_ALLOW, _EPERM, _EACCES, _ENOSYS = 0x7FFF0000, 1, 13, 38
+_ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 1, 38
 
 
 _NOTIFIED: _Instruction = (RETURN, 0, 0, NOTIFY)
@@ -182,9 +181,6 @@ def _instructions(*, reads: bool) -> list[_Instruction]:
     for name, flags in (("open", 1), ("openat", 2)):
         where(
             OPENS[name],
-            _argument(flags),
-            (AND, 0, 0, _TRUNCATES_OR_WRITES),
-            *_if_equal(_TRUNCATES, _refuse(_EACCES)),  # what is opened to be read is emptied all the same
             *([_NOTIFIED] if reads else [_argument(flags), *_if_any(_WRITES_CREATES_TRUNCATES, _NOTIFIED)]),
         )
     for numbers, flags in _SENDS.values():

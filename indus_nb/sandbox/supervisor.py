@@ -7,7 +7,6 @@ and it neither has the listener nor the socket; when the thread ends, calls that
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import select
@@ -23,7 +22,6 @@ from indus_nb.sandbox.wanted import Wanted
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _CONTINUE = 1
-_PIDFD_GETFD = 438
 
 
 class Supervisor:
@@ -95,31 +93,20 @@ class Supervisor:
         return True
 
     def _hear(self) -> None:
-        piece = self._control.recv(256)
+        piece, descriptors, _, _ = socket.recv_fds(self._control, 256, 1)
+        if descriptors:
+            self._listener = descriptors[0]
         self._said += piece
         if piece and not self._said.endswith(b"\n"):
             return
-        if self._listener is None and piece and not self._said.startswith(b"end"):
-            self._listener = self._taken(*map(int, self._said.split()))
+        if self._wanted.group is None and self._listener is not None:
+            self._wanted.group = int(self._said)
             self._poll.register(self._listener, select.POLLIN)
             self._control.send(b"y")
         else:
             self._poll.unregister(self._control)
             self._note_end(self._said.split()[1:])
         self._said = b""
-
-    def _taken(self, process: int, number: int) -> int:
-        """Take over the listener that a process has."""
-        descriptor = os.pidfd_open(process)
-        try:
-            libc = ctypes.CDLL(None, use_errno=True)
-            listener = libc.syscall(_PIDFD_GETFD, ctypes.c_int(descriptor), ctypes.c_int(number), ctypes.c_uint(0))
-        finally:
-            os.close(descriptor)
-        if listener < 0:
-            raise OSError(ctypes.get_errno(), "pidfd_getfd")
-        self._wanted.group = process
-        return listener
 
     def _note_end(self, how: list[bytes]) -> None:
         if how == [b"stays"]:
@@ -139,5 +126,5 @@ class Supervisor:
             Call(call_id, thread, self._names.get(number, str(number)), (*arguments,)), listener
         )
         answer = struct.pack("=QqiI", call_id, 0, -(error or 0), _CONTINUE if error is None else 0)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError):  # it was killed meanwhile
             fcntl.ioctl(listener, _SEND, answer)

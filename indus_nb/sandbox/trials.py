@@ -31,6 +31,7 @@ from indus_nb.sandbox.sandbox import SERVICE_VARIABLES, Confined, plain_interpre
 from indus_nb.sandbox.supervisor import Supervisor
 from indus_nb.sandbox.temporary import Temporary
 from indus_nb.sandbox.wanted import Wanted
+from indus_nb.wire import JsonObject
 
 _VARIABLES = {
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -141,9 +142,13 @@ class Trials:
         def report() -> None:
             loop.call_soon_threadsafe(on_effect)
 
-        return await asyncio.to_thread(
-            self._begin, arguments, environment, readable, held, (unset, names_reads, report)
-        )
+        others = unset, names_reads, report
+        making = asyncio.ensure_future(asyncio.to_thread(self._begin, arguments, environment, readable, held, others))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_close_unused)
+            raise
 
     def _begin(
         self,
@@ -164,15 +169,15 @@ class Trials:
         def reads(path: Path) -> bool:
             return may_read(policy, path) and (lists_all or not (path.is_dir() and holds_hidden(policy, path)))
 
-        ours, theirs = socket.socketpair()
-        spec = {
-            "control": theirs.fileno(),
+        spec: JsonObject = {
             "filter": reporting_filter(reads=names_reads).hex(),
             "rules": self._rules(policy, private, held) if self.backend == "landlock" else None,
             "unset": [*SERVICE_VARIABLES, *unset],
             "set": {**private_variables(private), **_VARIABLES, **_git_variables(environment)},
         }
         started = [*self._prefix(policy, private), plain_interpreter(), "-I", "-S", "-c", self._launcher]
+        ours, theirs = socket.socketpair()
+        spec["control"] = theirs.fileno()
         wanted = Wanted(self._cwd, private, held, reads, report)
         supervisor = Supervisor(ours, wanted)
         confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),))
@@ -219,6 +224,11 @@ class Trials:
         places = [_place_to_hold(Path(effect.what), self._cwd) for effect in effects]
         found = [place for place in dict.fromkeys(places) if place is not None]
         return found if None not in places and not any(map(_holds_programs, found)) else None
+
+
+def _close_unused(making: asyncio.Future[Trial]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.get_loop().run_in_executor(None, making.result().confined.close)
 
 
 def _place_to_hold(file: Path, cwd: Path) -> Path | None:

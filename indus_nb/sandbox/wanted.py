@@ -39,8 +39,8 @@ _PATHS: dict[str, tuple[EffectKind, str, tuple[tuple[int | None, int], ...]]] = 
     "renameat2": ("writes_file", "moves", ((0, 1), (2, 3))),
     "mkdir": ("writes_file", "makes", ((None, 0),)),
     "mkdirat": ("writes_file", "makes", ((0, 1),)),
-    "link": ("writes_file", "makes", ((None, 1),)),
-    "linkat": ("writes_file", "makes", ((2, 3),)),
+    "link": ("writes_file", "makes", ((None, 1), (None, 0))),  # a file can be written by each of its names
+    "linkat": ("writes_file", "makes", ((2, 3), (0, 1))),
     "symlink": ("writes_file", "makes", ((None, 1),)),
     "symlinkat": ("writes_file", "makes", ((1, 2),)),
     "mknod": ("writes_file", "makes", ((None, 0),)),
@@ -106,14 +106,14 @@ class Wanted:
         return len(self._effects) >= MAX_EFFECTS
 
     def decide(self, call: Call, listener: int) -> int | None:
-        """Return the error that a call ends with: 0 for none, ``None`` to let it go on.
+        """Decide what becomes of a call.
 
         Args:
             call: The call.
             listener: Where it was received.
 
         Returns:
-            A number of ``errno``, 0 or ``None``.
+            The error that it ends with: 0 for none, ``None`` to let it go on.
         """
         try:
             return self._named.get(call.name, self._sets)(call, Arguments(call, listener))
@@ -153,7 +153,11 @@ class Wanted:
         named = arguments.path(at, 0 if at is None else 1)
         follows = not flags & (_NO_FOLLOW | _EXCLUSIVE)
         place = resolved(named, follows=follows)
-        if place is None or self._is_free(place):
+        if place is None or (self._is_free(place) and not flags & os.O_TRUNC):
+            return None
+        if flags & (os.O_ACCMODE | os.O_TRUNC) == os.O_TRUNC:  # no right to write is needed for that
+            return self._writes(place, self._shown(place)) if not self._is_free(place) else errno.EACCES
+        if self._is_free(place):
             return None
         if not flags & _WRITES:
             return self._is_read(place)
@@ -167,7 +171,10 @@ class Wanted:
         return None if is_moot else self._writes(place, self._shown(place))
 
     def _writes(self, place: Path, shown: str) -> int:
-        self.add("writes_file", str(place), f"writes {shown}")
+        if place.is_relative_to("/dev") and not place.is_relative_to("/dev/shm"):  # noqa: S108
+            self.add("unknown", str(place), f"uses the device {shown}")
+        else:
+            self.add("writes_file", str(place), f"writes {shown}")
         return errno.EROFS
 
     def _runs(self, call: Call, arguments: Arguments) -> int | None:
@@ -192,7 +199,7 @@ class Wanted:
         if call.name == "creat":
             is_moot = not places[0].parent.is_dir() if places else True
         elif call.name in _MAKES:
-            is_moot = any(os.path.lexists(place) or not place.parent.is_dir() for place in places)
+            is_moot = any(os.path.lexists(place) or not place.parent.is_dir() for place in places[:1])
         else:
             is_moot = any(not os.path.lexists(place) for place in places[:1])
         if is_moot:  # the kernel says so, and how

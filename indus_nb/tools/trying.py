@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _SECONDS_AFTER_EFFECT = 1.0
 """A trial goes on so long after its first effect, for the question to name more of them."""
 _MAX_OUTCOME_LINES = 5
+_DIRECTORIES = ("PWD", "OLDPWD")
+"""Variables that are named like passwords and are none."""
 READ_ONLY, HELD = "read-only", "held"
 """How a command ran, in the details of its result."""
 
@@ -133,7 +135,7 @@ class Tries:
     ) -> Trial:
         from indus_nb.sandbox import SandboxError
 
-        unset = [name for name in command.environment if names_secret(name)]
+        unset = [name for name in command.environment if names_secret(name) and name not in _DIRECTORIES]
         readable = [*gate.readable, *self._outputs]
         try:
             return await self.trials.begin(

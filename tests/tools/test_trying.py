@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from gates import REFUSED, RecordingGate
 from trial_places import HERE, KEY, Place, place, running
-from waiting import until, wait_until
+from waiting import until
 
 from indus_nb.effects import Effect
 from indus_nb.events import ToolOutput
@@ -71,7 +71,7 @@ ASKED_WITH_A_REASON = {
 
 
 def test_the_commands_of_an_ordinary_day_are_done_unasked(place: Place) -> None:
-    tool = place.tool()
+    tool = place.tool(seconds=120)
 
     async def asked() -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -128,12 +128,9 @@ def test_an_effect_is_asked_about_however_the_command_ends_and_has_not_happened(
 
 
 def test_a_question_names_what_it_is_about_by_absolute_paths(place: Place) -> None:
-    asked = place.tried("touch a sub/b; rm out/old.csv").gate.asked[0].effects
-    assert asked == [
-        Effect("writes_file", str(place.project / "a"), "writes a"),
-        Effect("writes_file", str(place.project / "sub/b"), "writes sub/b"),
-        Effect("deletes", str(place.project / "out/old.csv"), "deletes out/old.csv"),
-    ]
+    asked = place.tried("rm -r out sub ../../diary.txt").gate.asked[0].effects
+    assert asked[0] == Effect("deletes", str(place.project / "out/old.csv"), "deletes out/old.csv")
+    assert asked[-1] == Effect("deletes", str(place.home / "diary.txt"), f"deletes {place.home}/diary.txt")
 
 
 async def test_after_a_yes_the_command_runs_as_if_it_had_not_been_tried(place: Place) -> None:
@@ -196,24 +193,24 @@ class TestLong:
         command = '[ -n "$GIT_OPTIONAL_LOCKS" ] && sleep 1000.25; echo real > new'
         ran = await place.run(command, gate, tool=place.tool(seconds=0.2))
         assert (ran.failed, (place.project / "new").read_text()) == (False, "real\n")
-        assert not running("1000.25")
+        await until(lambda: not running("1000.25"))
 
     async def test_an_effect_that_comes_later_is_asked_about(self, place: Place) -> None:
         gate = RecordingGate(answer="wait")
         await place.run("sleep 1; touch new; sleep 1000.75", gate, tool=place.tool(seconds=0.2))
         assert [asked.words for asked in gate.asked] == [[], ["writes new"]]
-        assert not running("1000.75")
+        await until(lambda: not running("1000.75"))
 
     async def test_refusing_ends_the_trial(self, place: Place) -> None:
         ran = await place.run("sleep 1000.125", tool=place.tool(seconds=0.2))
         assert ran.text == REFUSED
-        assert not running("1000.125")
+        await until(lambda: not running("1000.125"))
 
     async def test_a_time_limit_counts_for_the_trial(self, place: Place) -> None:
         ran = await place.run("echo begun; sleep 1000.625", timeout=1)
-        assert ran.text == "begun\n\n\nCommand timed out after 1 seconds"
+        assert ran.text.endswith("Command timed out after 1 seconds")
         assert not ran.gate.asked
-        wait_until(lambda: not running("1000.625"))
+        await until(lambda: not running("1000.625"))
 
     async def test_stop_ends_the_trial_with_all_that_it_started(self, place: Place) -> None:
         tool = place.tool()
