@@ -30,12 +30,12 @@ _MAX_MEMORY = 2 << 30
 class Copy:
     """A copy of this process, and what it needs: a directory of its own, and a pipe to send its result."""
 
-    def __init__(self, seconds: float, readable: Sequence[tuple[str, bool]]) -> None:
+    def __init__(self, seconds: float, readable: Sequence[tuple[str, bool | None]]) -> None:
         """Make what it needs, before the fork, on any thread.
 
         Args:
             seconds: How long it may run.
-            readable: Rules of Landlock: paths that it may read.
+            readable: Rules of Landlock: paths that it may read; with ``None`` only list the directories there.
         """
         self._seconds = seconds
         self._readable = readable

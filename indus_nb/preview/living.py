@@ -33,7 +33,7 @@ def live(
     pipe: int,
     scratch: str,
     limits: Limits,
-    readable: Sequence[tuple[str, bool]],
+    readable: Sequence[tuple[str, bool | None]],
     prepare: Callable[[], object],
 ) -> NoReturn:
     """Do a task in the copy, and end it.
@@ -43,7 +43,7 @@ def live(
         pipe: Where its frames are written.
         scratch: The directory that it may write to.
         limits: What it may take.
-        readable: Rules of Landlock: paths that it may read.
+        readable: Rules of Landlock: paths that it may read; with ``None`` only list the directories there.
         prepare: Called first.
     """
     try:
@@ -62,7 +62,7 @@ def live(
             confine([*_of_processes(readable), *_devices(), (scratch, True)], lone_filter(), network=False)
             _one_thread()
             Overlay(scratch, end.stop, end.effects).install()
-            watch(end, scratch, [path for path, _ in _of_processes(readable)])
+            watch(end, scratch, _of_processes(readable))
         except Exception as error:  # noqa: BLE001 - then nothing is run
             end.tell(Report("none", f"its copy could not be confined ({type(error).__name__}: {error})"))
         try:
@@ -127,7 +127,7 @@ class _End:
         posix._exit(0)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
-def _of_processes(readable: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
+def _of_processes(readable: Sequence[tuple[str, bool | None]]) -> list[tuple[str, bool | None]]:
     """The rules, with little of ``/proc``: the environment that this process began with has keys in it."""
     own = [f"/proc/self/{name}" for name in ("status", "stat", "statm", "maps", "limits", "cgroup", "mountinfo", "fd")]
     own = [os.path.realpath(path) for path in own]
@@ -137,7 +137,7 @@ def _of_processes(readable: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]
     return [*(rule for rule in readable if rule[0] != "/proc"), *((path, False) for path in (*own, *about))]
 
 
-def _devices() -> list[tuple[str, bool]]:
+def _devices() -> list[tuple[str, bool | None]]:
     return [(f"/dev/{name}", True) for name in _DEVICES]
 
 

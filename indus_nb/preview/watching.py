@@ -47,6 +47,10 @@ _IN_DIRECTORY = ("os.remove", "os.rmdir", "shutil.rmtree")
 _OF_TWO_FILES = {"os.rename": "moves", "os.link": "makes a link to", "os.symlink": "makes a link to"}
 
 
+class _MayRead(Protocol):
+    def __call__(self, path: str, *, lists: bool) -> bool: ...
+
+
 class Ending(Protocol):
     """What ends the copy."""
 
@@ -59,25 +63,26 @@ class Ending(Protocol):
         ...
 
 
-def watch(end: Ending, scratch: str, readable: Sequence[str]) -> None:
+def watch(end: Ending, scratch: str, readable: Sequence[tuple[str, bool | None]]) -> None:
     """Watch this process until its end.
 
     Args:
         end: Ends it.
         scratch: The directory that it may change.
-        readable: Real paths that it may read, and what is below them.
+        readable: Real paths that it may read, and what is below them; with ``None`` only list the directories there.
     """
     own = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     inside = f"{scratch}/"
-    places = tuple(f"{path.rstrip('/')}/" for path in (*readable, "/dev"))
+    listed = tuple(f"{path.rstrip('/')}/" for path, _ in (*readable, ("/dev", False)))
+    read = tuple(f"{path.rstrip('/')}/" for path, rule in (*readable, ("/dev", False)) if rule is not None)
     looking = threading.local()
 
     def is_own(path: str) -> bool:
         return f"{path}/".startswith(inside)
 
-    def may_read(path: str) -> bool:
+    def may_read(path: str, *, lists: bool) -> bool:
         real = f"{os.path.realpath(path)}/"
-        return real.startswith(places) or real.startswith(inside) or not os.path.lexists(real.rstrip("/") or "/")
+        return real.startswith((inside, *(listed if lists else read))) or not os.path.lexists(real.rstrip("/") or "/")
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event[0] not in _INITIALS or end.begun or getattr(looking, "on", False):
@@ -196,11 +201,11 @@ def _opening(args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | Non
     return None
 
 
-def _reading(event: str, args: Sequence[Any], may_read: Callable[[str], bool]) -> Effect | None:
+def _reading(event: str, args: Sequence[Any], may_read: _MayRead) -> Effect | None:
     if event != "open" and event not in _LISTS:
         return None
     known = _absolute(args[0] if args and args[0] is not None else ".")
-    if known is None or may_read(known):
+    if known is None or may_read(known, lists=event in _LISTS):
         return None
     return _effect("reads_outside", known, f"reads {shown_path(known)}")
 

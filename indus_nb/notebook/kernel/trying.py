@@ -93,7 +93,8 @@ class Trials:
             copy = await asyncio.to_thread(Copy, seconds, rules)
             fork = _Fork(Task(self._shell, self._routes, code, own), copy)
             try:
-                await asyncio.wait_for(self._main.do(fork), _FORK_SECONDS)
+                async with asyncio.timeout(_FORK_SECONDS):  # `wait_for` of Python 3.11 may swallow that it is cancelled
+                    await self._main.do(fork)
             except TimeoutError:
                 fork.problem = "the kernel is busy"
             except ToolError as error:
@@ -130,12 +131,12 @@ def _package(value: Any) -> str:
     return name.partition(".")[0] if isinstance(name, str) else ""
 
 
-def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool]]:
+def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]:
     """What a copy may read, as rules of Landlock; it may write to nothing of it."""
     home = Path("~").expanduser() if _has_home() else cwd
     policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)])
     found = landlock.rules(policy, Guarded(), cwd)
-    return [(path, False) for path, _ in found if not path.startswith("/dev/")]
+    return [(path, None if rule is None else False) for path, rule in found if not path.startswith("/dev/")]
 
 
 def _has_home() -> bool:
