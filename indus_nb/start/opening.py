@@ -314,7 +314,8 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
                     client=options.client,
                     queue=None if shared is None else shared.queue,
                     looks=Looks(
-                        hidden=[path for path in (agent_dir, stores.directory) if not cwd.is_relative_to(path)]
+                        seconds=settings.looks_seconds,
+                        hidden=[path for path in (agent_dir, stores.directory) if not cwd.is_relative_to(path)],
                     ),
                 )
                 return tools | plan.requested_tools()
