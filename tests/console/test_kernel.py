@@ -169,7 +169,8 @@ def test_a_session_of_an_editor_asks_before_it_reads_a_live_frame(
         opened = agent.request("session/new", cwd=str(tmp_path / "work"), mcpServers=[])["sessionId"]
         prompt = agent.begin("session/prompt", sessionId=opened, prompt=[{"type": "text", "text": "sum"}])
         asked = agent.asked("session/request_permission")
-        assert "This overwrites your variable frame." in str(asked)
+        assert "Run this code in the kernel of" in str(asked)
+        assert "frame = frame.amount.sum(); frame" in str(asked)
         agent.reply(asked, {"outcome": {"outcome": "selected", "optionId": asked["params"]["options"][0]["optionId"]}})
         assert agent.response(prompt)["result"]["stopReason"] == "end_turn"
     assert "42" in results(messages_api)
@@ -270,7 +271,8 @@ def test_where_the_extension_is_loaded_it_asks_describes_and_takes_back(
     with rpc("auto", tmp_path, world, messages_api, "--approve", "writes") as agent:
         agent.send({"type": "prompt", "message": "add"})
         asked = agent.wait("extension_ui_request")
-        assert "This changes your variable numbers." in str(asked)
+        assert "Run this code in the kernel of" in asked["title"]
+        assert "numbers.append(4)" in asked["title"]
         agent.send({"type": "extension_ui_response", "id": asked["id"], "value": asked["options"][0]})
         ended = agent.wait("tool_execution_end")
         assert "numbers" in ended["result"]["details"]["changed"]
