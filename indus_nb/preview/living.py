@@ -66,7 +66,7 @@ def live(
         except Exception as error:  # noqa: BLE001 - then nothing is run
             end.tell(Report("none", f"its copy could not be confined ({type(error).__name__}: {error})"))
         try:
-            task.run(end.stop, end.send)
+            task.run(end.stop, end.send, end.effects)
         except Exception as error:  # noqa: BLE001 - of the task itself: what the code raises is in its report
             end.tell(Report("none", f"its copy failed ({type(error).__name__}: {error})"))
         end.finish("done", "")

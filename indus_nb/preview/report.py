@@ -28,12 +28,13 @@ Send: TypeAlias = Callable[[JsonObject, bytes], None]
 class Task(Protocol):
     """What is done in a copy."""
 
-    def run(self, stop: Stop, send: Send) -> None:
+    def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
         """Do it. Called in the copy; what it raises ends it without a result.
 
         Args:
             stop: Ends the copy with what the code was about to do.
             send: Sends a frame.
+            effects: What was done so far to files of the copy's own, and what cannot be seen.
         """
         ...
 

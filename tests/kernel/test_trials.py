@@ -251,6 +251,17 @@ def test_a_figure_is_shown_and_its_axes_are_told_not_to_be_kept(kernel: Kernel, 
     assert kernel.run("print('fig' in globals())").streams == "False\n"
 
 
+def test_the_first_figure_of_a_kernel_is_shown_unasked(tmp_path: Path, api: MessagesApi) -> None:
+    (work := tmp_path / "work").mkdir()
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (tmp_path / "agent" / "settings.json").write_text(json.dumps({"approve": "effects", "looksSeconds": 600}))
+    with Kernel(work, environment) as kernel:
+        kernel.run("%load_ext indus_nb\n%agent --new --model anthropic/claude-sonnet-4-5 --thinking off")
+        found = outcome(kernel, api, "import matplotlib.pyplot as plt\nfig, ax = plt.subplots(); ax.plot([1, 2])")
+        assert "[image]" in found
+        assert kernel.run("print(plt.__name__)").streams == "matplotlib.pyplot\n"
+
+
 def test_a_value_that_cannot_be_taken_over_is_made_in_the_kernel_after_a_yes(kernel: Kernel, api: MessagesApi) -> None:
     asked = question(kernel, api, "class Kind: pass\nthing = Kind()", "1")
     assert "has to be made in the kernel" in asked

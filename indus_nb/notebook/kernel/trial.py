@@ -68,18 +68,20 @@ class Task:
         self._found: tuple[Change, list[Effect]] | None = None
         self._send: Send = _nothing
 
-    def run(self, stop: Stop, send: Send) -> None:
+    def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
         """Run it, with what leads out of the kernel replaced.
 
         Args:
             stop: Ends the copy with what the code was about to do.
             send: Sends a frame.
+            effects: What was done so far: what importing libraries did to the copy's own files is taken out.
         """
         self._send, self._stop = send, stop
         _hide_keys()
         _detach(self._shell, stop)
-        _settle()
         self._import()
+        _settle()
+        effects[:] = [each for each in effects if each.kind != "writes_file"]
         asyncio.new_event_loop().run_until_complete(self._whole())
 
     def _import(self) -> None:
