@@ -62,8 +62,9 @@ class World:
         self._apart = apart
         self._modules = {name: (module, dict(vars(module))) for name, module in _modules()}
         self._classes = {kind: dict(_names_of(kind)) for kind in _classes()}
+        self._state()  # which imports what it asks
         self._rest = self._state()
-        self._count = len(sys.modules)  # by now all is imported that the comparison needs
+        self._count = len(sys.modules)
 
     def changes(self) -> list[Effect]:
         """Return what differs now, and forget nothing."""

@@ -28,7 +28,7 @@ _ATTRIBUTES = frozenset(
 _ACTIVE_STYLE = re.compile(r"url\s*\(|@import|expression\s*\(|position\s*:|\\|z-index|behaviou?r\s*:", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//|\bjavascript:|\bdata:text", re.IGNORECASE)
 _MATHS_COMMANDS = re.compile(r"\\(?:href|require|url|class|cssId|style|unicode|includegraphics|html)", re.IGNORECASE)
-_WITHOUT_TEXT = re.compile(r"<.* at 0x[0-9a-f]+>")
+_WITHOUT_TEXT = re.compile(r"<.*(?:\bobject| at 0x[0-9a-f]+)>", re.DOTALL)
 
 
 def inert(bundle: Mapping[str, Any]) -> Mapping[str, Any] | None:

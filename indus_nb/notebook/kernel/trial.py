@@ -169,7 +169,7 @@ class Task:
             new[name] = value
             if name in found.rebound and change.held_before(name) != self._own.get(name, 0):
                 report.effects.append(Effect("changes_variable", name, f"changes {found.words.get(name, name)}"))
-            elif name in found.created and shadowed(name, self._shell):
+            elif name in found.created and shadowed(name, value, self._shell):
                 report.effects.append(Effect("changes_variable", name, f"takes the place of {name}"))
             else:
                 report.effects.append(Effect("new_names", name, f"adds {name}"))
@@ -269,17 +269,18 @@ def _nothing(*_: Any, **__: Any) -> None:
     """What need not be noticed in a copy."""
 
 
-def shadowed(name: str, shell: Any) -> bool:
-    """Return whether a name is one that Python or the shell has for something.
+def shadowed(name: str, value: Any, shell: Any) -> bool:
+    """Look up whether a name is one that Python or the shell has for something else.
 
     Args:
-        name: The name of a variable.
+        name: The name.
+        value: What it is to be bound to.
         shell: The IPython shell.
 
     Returns:
-        Whether a variable of that name would hide something else.
+        Whether it is.
     """
-    return hasattr(builtins, name) or name in shell.user_ns_hidden
+    return (hasattr(builtins, name) or name in shell.user_ns_hidden) and getattr(builtins, name, None) is not value
 
 
 def _hide_keys() -> None:

@@ -299,9 +299,9 @@ class Trial(Shown):
             asked.get(name) == "changes_variable"
             or (
                 asked.get(name) == "new_names"
-                and (self._own.get(name) == id(space.get(name)) or not (name in space or shadowed(name, shell)))
+                and (self._own.get(name) == id(space.get(name)) or not (name in space or shadowed(name, value, shell)))
             )
-            for name in values
+            for name, value in values.items()
         ):
             raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
         space.update(values)
