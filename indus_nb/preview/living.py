@@ -20,7 +20,7 @@ from indus_nb.effects import Effect
 from indus_nb.preview.overlay import Overlay
 from indus_nb.preview.report import Report, Task, packed
 from indus_nb.preview.separation import Limits, cut_off, limit
-from indus_nb.preview.watching import watch
+from indus_nb.preview.watching import prober, watch
 from indus_nb.sandbox.alone import lone_filter
 from indus_nb.sandbox.launcher import confine
 from indus_nb.wire import JsonObject
@@ -61,7 +61,8 @@ def live(
             limit(limits)
             confine([*_of_processes(readable), *_devices(), (scratch, True)], lone_filter(), network=False)
             _one_thread()
-            Overlay(scratch, end.stop, end.effects).install()
+            here = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            Overlay(scratch, end.stop, end.effects, counts=lambda: not prober(here)).install()
             watch(end, scratch, _of_processes(readable))
         except Exception as error:  # noqa: BLE001 - then nothing is run
             end.tell(Report("none", f"its copy could not be confined ({type(error).__name__}: {error})"))

@@ -27,14 +27,16 @@ _GONE = ""
 class Overlay:
     """What code did to files."""
 
-    def __init__(self, scratch: str, stop: Stop, effects: list[Effect]) -> None:
+    def __init__(self, scratch: str, stop: Stop, effects: list[Effect], *, counts: Callable[[], bool]) -> None:
         """Begin without any.
 
         Args:
             scratch: The directory that files are written to.
             stop: Ends the copy.
             effects: Where what it did is added.
+            counts: Returns whether it is the code that does something now, and no library for itself.
         """
+        self._counts = counts
         self._effects = effects
         self._scratch = scratch
         self._stop = stop
@@ -124,8 +126,9 @@ class Overlay:
         return place
 
     def _note(self, verb: str, path: str) -> None:
-        kind: EffectKind = "deletes" if verb == "deletes" else "writes_file"
-        self._effects.append(Effect(kind, path, f"{verb} {shown_path(path)}"))
+        if self._counts():
+            kind: EffectKind = "deletes" if verb == "deletes" else "writes_file"
+            self._effects.append(Effect(kind, path, f"{verb} {shown_path(path)}"))
 
     def _is_own(self, path: str) -> bool:
         return path.startswith((f"{self._scratch}/", "/dev/"))

@@ -101,7 +101,7 @@ def watch(end: Ending, scratch: str, readable: Sequence[tuple[str, bool | None]]
 
 def _note(event: str, args: tuple[Any, ...], end: Ending, own: FrameType) -> None:
     """Take note of what is let through."""
-    if event in ("os.putenv", "os.unsetenv") and _prober(own):
+    if event in ("os.putenv", "os.unsetenv") and prober(own):
         set_by_imports.add(_text(args[0]))
     if event == "ctypes.dlsym" and _is_users_call():
         name = one_line(_text(args[1]), _MAX_CHARACTERS)
@@ -112,10 +112,10 @@ def _refuse(effect: Effect, end: Ending, own: FrameType) -> None:
     """End the copy at what would reach outside; modules that are imported, and probes of libraries, fail instead."""
     if effect.kind == "reads_outside" and f"{effect.what}/".startswith("/proc/"):
         raise OSError(errno.EACCES, "a copy of the kernel sees no other processes", effect.what)
-    prober = _prober(own)
-    if not prober:
+    by = prober(own)
+    if not by:
         end.stop(effect)
-    if prober == "import" and effect.kind != "reads_outside":
+    if by == "import" and effect.kind != "reads_outside":
         end.effects.append(Effect("unknown", "", f"imports a module that {effect.words}"))
     raise OSError(errno.EACCES, f"a copy of the kernel {effect.words}")
 
@@ -272,9 +272,13 @@ _SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
 }
 
 
-def _prober(last: FrameType) -> Literal["import", "probe", ""]:
-    """What does this: a module that is imported, or one that goes on without."""
-    frame: FrameType | None = sys._getframe(3)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+def prober(last: FrameType) -> Literal["import", "probe", ""]:
+    """Find what does this: a module that is imported, or one that goes on without; empty if it is the code itself.
+
+    Args:
+        last: The frame below which the code runs.
+    """
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     for _ in range(_MAX_FRAMES):
         if frame is None or frame is last:
             return ""

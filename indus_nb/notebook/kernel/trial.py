@@ -36,6 +36,8 @@ from indus_nb.undo.reach import names_in_source
 
 RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
 """What generators of random numbers are called among the values of variables, none of which has a blank in its name."""
+_DRAWING = frozenset({"plot", "hist", "boxplot"})
+"""Methods of pandas that import matplotlib when they are first used."""
 _BUDGET = (2.0, 512 << 20)
 _REFUSED_BY_SQLITE = (8, 10, 14)
 """SQLITE_READONLY, SQLITE_IOERR, SQLITE_CANTOPEN."""
@@ -90,6 +92,9 @@ class Task:
             tree = ast.parse(self._shell.transform_cell(self._code))
         except Exception:  # noqa: BLE001 - then nothing of it will run
             return
+        if "pandas" in sys.modules and any(getattr(node, "attr", "") in _DRAWING for node in ast.walk(tree)):
+            with contextlib.suppress(Exception, SystemExit):
+                importlib.import_module("matplotlib.pyplot")
         for node in ast.walk(tree):
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
