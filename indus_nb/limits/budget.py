@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Itera
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache, wraps
 from weakref import WeakKeyDictionary
 
 from indus_nb.errors import IndusError, UsageError
@@ -362,11 +363,18 @@ def spending() -> Budget | None:
     found = _spending.get()
     if found is not None or not (_running or _threads):
         return found
-    thread = threading.current_thread()
-    with _lock:
+    return _of_thread(threading.current_thread())
+
+
+def _of_thread(thread: threading.Thread) -> Budget | None:
+    """What a thread spends from that code has started, or a thread of that code's."""
+    for _ in range(2):  # for code that ends in between: its threads are noted before it goes
         if (adopted := _threads.get(thread)) is not None:
             return adopted
-        return next((budget for before, budget in reversed(_running) if thread not in before), None)
+        for before, budget in reversed(_running):
+            if thread not in before:
+                return budget
+    return None
 
 
 @contextmanager
@@ -381,18 +389,31 @@ def spending_from(budget: Budget | None) -> Generator[None]:
 
 @contextmanager
 def code_spends_from(budget: Budget | None) -> Generator[None]:
-    """Let code spend from ``budget``, and the threads that it starts, also once it has ended."""
+    """Let code spend from ``budget``, and the threads that it and they start, also once it has ended."""
     if budget is None:
         yield
         return
+    _hand_on_to_threads()
     before = frozenset(threading.enumerate())
     running = (before, budget)
-    with _lock:
-        _running.append(running)
+    _running.append(running)
     try:
         with spending_from(budget):
             yield
     finally:
-        with _lock:
-            _running.remove(running)
-            _threads.update((thread, budget) for thread in threading.enumerate() if thread not in before)
+        _threads.update((thread, budget) for thread in threading.enumerate() if thread not in before)
+        _running.remove(running)
+
+
+@cache
+def _hand_on_to_threads() -> None:
+    """Have threads of code spend from its budget that its other threads start, which may be long after its end."""
+    start = threading.Thread.start
+
+    @wraps(start)
+    def start_within(self: threading.Thread) -> None:
+        if (_running or _threads) and (budget := _of_thread(threading.current_thread())) is not None:
+            _threads[self] = budget
+        start(self)
+
+    threading.Thread.start = start_within

@@ -6,6 +6,7 @@ import asyncio
 import math
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -203,6 +204,38 @@ def test_threads_that_code_starts_spend_from_its_budget_even_once_it_has_ended_a
     asked.wait(10)
     assert found == {"before": None, "during": budget, "longer": budget}
     assert spending() is None
+
+
+def test_threads_that_such_a_thread_starts_after_the_code_has_ended_spend_from_its_budget_too() -> None:
+    found: list[Budget | None] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        found.append(spending())
+
+    def later() -> None:
+        ended.wait(10)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(look).result()
+            child = threading.Thread(target=lambda: pool.submit(look).result())
+            child.start()
+            child.join()
+        grandchild = threading.Thread(target=look)
+        child = threading.Thread(target=lambda: (grandchild.start(), grandchild.join()))
+        child.start()
+        child.join()
+
+    budget = Budget(1)
+    with code_spends_from(budget):
+        thread = threading.Thread(target=later)
+        thread.start()
+    ended.set()
+    thread.join()
+    assert found == [budget, budget, budget]
+    others = threading.Thread(target=look)
+    others.start()
+    others.join()
+    assert found[3:] == [None]
 
 
 async def test_a_budget_inside_another_keeps_both_limits_and_wakes_who_waits_on_another_loop() -> None:
