@@ -239,7 +239,11 @@ class UserKernel:
         outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
         preview: Collection[str] | None = None
         if context.gate is not None:
-            trial = await self._tried(arguments, context, context.gate, outputs, limited=limited)
+            try:
+                trial = await self._tried(arguments, context, context.gate, outputs, limited=limited)
+            except ToolError as error:
+                outputs.show(str(error), [])  # in place of what it showed in the copy
+                raise
             if trial.report is not None and trial.ran:
                 self.steps.forget(context.call_id)
                 return await self._of_trial(trial, outputs)
