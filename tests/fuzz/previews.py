@@ -86,6 +86,8 @@ def _try(code, limit):
         trial = await _trials.begin(code, limit, cwd=_pathlib.Path.cwd(), readable=[], own={}, on_text=_nothing)
         await trial.follow()
         report = trial.report
+        trial.tail.close()
+        if trial.tail.path: os.unlink(trial.tail.path)  # the whole of long output, for the model
         seen = _seen(trial, report.how, report.why, report.outcome, trial.effects)
         return {**seen, "seconds": _time.perf_counter() - began}
     return _driven(work)
@@ -404,14 +406,14 @@ class World:
             assert cell.status == "ok", cell.error
         return kernel
 
-    def files(self) -> str:
-        digest = hashlib.sha256()
+    def files(self) -> dict[str, str]:
+        found: dict[str, str] = {}
         for place in (self.directory, self.outside, self.temporary, self.directory.parent / "home"):
             for path in sorted(place.rglob("*")):
                 state = path.lstat()
                 data = path.read_bytes() if path.is_file() else b""
-                digest.update(f"{path}{state.st_mode}{state.st_uid}".encode() + data)
-        return digest.hexdigest()
+                found[str(path)] = hashlib.sha256(f"{state.st_mode}{state.st_uid}".encode() + data).hexdigest()
+        return found
 
     def close(self) -> None:
         self.victim.kill()
@@ -542,6 +544,7 @@ def rounds(world: World, kernel: Kernel, truth: dict[str, Any], tally: Tally, un
         tally.rounds += 1
         memory = memory or process.memory_info().rss
         if wrong := {key: (before[key], now[key]) for key in before if before[key] != now[key]}:
+            wrong["files"] = sorted({path for path, _ in before["files"].items() ^ now["files"].items()})
             raise EffectError(f"after {tally.kinds.total()} trials: {wrong}")
         if tally.kinds.total() >= count or time.monotonic() > end:
             break
