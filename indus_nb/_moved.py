@@ -66,7 +66,6 @@ MOVED = {
     "notebook.execution": "notebook.kernel.execution",
     "notebook.journal": "notebook.kernel.journal",
     "notebook.variables": "notebook.kernel.describe",
-    "notebook.care": "notebook.kernel.effects",
     "notebook.cells": "notebook.document",
     "notebook.pictures": "notebook.document.pictures",
 }
