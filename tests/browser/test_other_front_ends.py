@@ -108,7 +108,7 @@ def test_marimo_shows_a_panel_that_asks_stops_survives_a_reload_and_closes(
         panel.page.goto(server.url)
         expect(panel.composer).to_be_visible(timeout=90_000)
         expect(panel.root).to_contain_text("files")
-        expect(panel.root).not_to_contain_text("variables")
+        expect(panel.root).not_to_contain_text("Which variables")
         api.add(Reply("I look.", ToolUse("bash", {"command": "touch made; echo hi"})), "It says **hi**.")
         panel.write("make a file")
         expect(panel.dialog).to_contain_text("touch made; echo hi")
