@@ -1,4 +1,4 @@
-"""Pictures of a page for the README: a still, and a short film of screenshots with the pointer drawn into them."""
+"""Pictures of a page for the README: a still, and a short film of screenshots."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from messages_api import Gate
-from PIL import Image, ImageDraw
-from playwright.sync_api import Locator, Page
-
-_POINTER = ((0, 0), (0, 17), (4, 13.5), (7, 20), (9.5, 19), (6.7, 12.6), (12, 12))
+from PIL import Image
+from playwright.sync_api import Page
 
 
 class Film:
@@ -23,7 +21,6 @@ class Film:
         self._page = page
         self._frames: list[Image.Image] = []
         self._lengths: list[float] = []
-        self._pointer: tuple[float, float] | None = None
 
     def look(self, seconds: float) -> None:
         """Show what the page shows now for so long."""
@@ -52,20 +49,6 @@ class Film:
             picture = self._picture()
             self._add(picture, time.monotonic() - began)
 
-    def click(self, target: Locator) -> None:
-        """Move the pointer there, and click."""
-        if self.runs and (box := target.bounding_box()) is not None:
-            x, y = box["x"] + min(box["width"] / 2, 110), box["y"] + box["height"] / 2
-            before, self._pointer = self._picture(pointer=False), None
-            for step in range(1, 7):
-                left = (1 - step / 6) ** 2
-                self._add(_with_pointer(before, (x + 260 * left, y + 120 * left)), 0.06)
-            self._page.mouse.move(x, y)
-            self._pointer = (x, y)
-            self.look(0.5)
-            self._pointer = None
-        target.click()
-
     def save(self, path: Path, width: int) -> None:
         """Write what was filmed as a GIF that goes on for ever."""
         shown = [
@@ -77,9 +60,8 @@ class Film:
         lengths = [round(length * 100) * 10 for length in self._lengths]
         frames[0].save(path, save_all=True, append_images=frames[1:], duration=lengths, loop=0, optimize=False)
 
-    def _picture(self, *, pointer: bool = True) -> Image.Image:
-        shot = Image.open(io.BytesIO(self._page.screenshot(scale="css"))).convert("RGB")
-        return _with_pointer(shot, self._pointer) if pointer and self._pointer else shot
+    def _picture(self) -> Image.Image:
+        return Image.open(io.BytesIO(self._page.screenshot(scale="css"))).convert("RGB")
 
     def _add(self, picture: Image.Image, seconds: float) -> None:
         if self._frames and picture.tobytes() == self._frames[-1].tobytes():
@@ -87,13 +69,6 @@ class Film:
         else:
             self._frames.append(picture)
             self._lengths.append(seconds)
-
-
-def _with_pointer(picture: Image.Image, at: tuple[float, float]) -> Image.Image:
-    shown = picture.copy()
-    outline = [(at[0] + x, at[1] + y) for x, y in _POINTER]
-    ImageDraw.Draw(shown).polygon(outline, fill="black", outline="white")
-    return shown
 
 
 def still(page: Page, path: Path) -> None:
