@@ -157,7 +157,8 @@ def test_a_killed_agent_inside_a_command_of_another_one_leaves_nothing(
     inner = tmp_path / "inner.jsonl"
     inner.write_text(json.dumps({"type": "bash", "command": fugitive.command}) + "\n")
     program = f"{shlex.quote(sys.executable)} -m indus_nb --mode rpc --no-session --provider offline"
-    agent.send({"type": "bash", "command": f"(cat {inner}; sleep 1000) | setsid {program} > /dev/null"})
+    command = f"(cat {shlex.quote(str(inner))}; sleep 1000) | setsid {program} > /dev/null"
+    agent.send({"type": "bash", "command": command})
     wait_until(fugitive.runs)
     if stopped:  # so that it cannot end its command itself: its guard has to
         (within,) = (each for each in psutil.Process(agent.pid).children(recursive=True) if "--mode" in each.cmdline())

@@ -764,19 +764,18 @@ COMMANDS_LEFT = {
     "the configuration of a submodule that is checked out": "git -C kept config core.fsmonitor {command}",
     "another repository in the place of a submodule": "rm -rf kept/.git; git init -q kept; git -C kept {commit}; "
     "git -C kept config core.fsmonitor {command}",
-    "a hook": "git init -q lib; git -C lib {commit}; cp program lib/.git/hooks/post-index-change; git add lib; "
-    "touch lib/f",
-    "hooks elsewhere": "git init -q lib; git -C lib {commit}; mkdir h; cp program h/post-index-change; "
-    "git -C lib config core.hooksPath $PWD/h; git add lib; touch lib/f",
+    "a hook": "git init -q lib; {change}; cp program lib/.git/hooks/post-index-change; git add lib",
+    "hooks elsewhere": "git init -q lib; {change}; mkdir h; cp program h/post-index-change; "
+    'git -C lib config core.hooksPath "$PWD/h"; git add lib',
     "a file that names another directory": "git init -q --separate-git-dir g lib; git -C lib {commit}; "
     "git -C lib config core.fsmonitor {command}; git add lib",
     "a configuration elsewhere": "git init -q lib; git -C lib {commit}; cp -r lib/.git c; "
     "echo ../../c > lib/.git/commondir; git -C lib config core.fsmonitor {command}; git add lib",
-    "more configuration": "git init -q lib; git -C lib {commit}; printf '[core]\n\tfsmonitor = {command}\n' > more; "
-    "git -C lib config include.path $PWD/more; git add lib",
-    "a filter": "git init -q lib; echo '* filter=x' > lib/.gitattributes; git -C lib {commit}; "
-    "git -C lib config filter.x.clean {command}; git add lib; touch lib/f",
-    "a configuration that ours includes": "printf '[core]\n\tfsmonitor = {command}\n' > included",
+    "more configuration": "git init -q lib; git -C lib {commit}; git config -f more core.fsmonitor {command}; "
+    'git -C lib config include.path "$PWD/more"; git add lib',
+    "a filter": "git init -q lib; echo '* filter=x' > lib/.gitattributes; {change}; "
+    "git -C lib config filter.x.clean {command}; git add lib",
+    "a configuration that ours includes": "git config -f included core.fsmonitor {command}",
     "a directory that cannot be listed": "mkdir d; git init -q d/lib; git -C d/lib {commit}; "
     "git -C d/lib config core.fsmonitor {command}; git add d/lib; chmod 311 d",
     "a submodule of a submodule": "git init -q kept/lib; git -C kept/lib {commit}; "
@@ -784,11 +783,25 @@ COMMANDS_LEFT = {
 }
 
 
-@pytest.mark.parametrize("script", COMMANDS_LEFT.values(), ids=COMMANDS_LEFT)
-def test_git_outside_runs_nothing_of_a_repository_that_a_command_has_left(place: Place, script: str) -> None:
+@dataclass
+class LeftBehind:
+    """A command that leaves a repository whose configuration names a program, which leaves a mark when it runs."""
+
+    script: str
+    mark: Path
+
+    def runs(self) -> bool:
+        """Look at the project with git, and return whether that ran the program."""
+        assert not self.mark.exists(), "it ran too early"
+        looks = "git status; git diff; git add -A; git status; git diff; git stash list"
+        subprocess.run(looks, shell=True, cwd=self.mark.parent / "work" / "project", check=False, capture_output=True)
+        return self.mark.exists()
+
+
+def leave_behind(place: Place, script: str) -> LeftBehind:
     mark = place.home / "RAN"
     program = place.project / "program"
-    program.write_text(f"#!/bin/sh\ntouch {mark}\nexec cat\n")
+    program.write_text(f"#!/bin/sh\ntouch {shlex.quote(str(mark))}\nexec cat\n")
     program.chmod(0o755)
     source = place.home / "source"
     git("init", "-q", "-b", "main", str(source), cwd=place.home)
@@ -796,14 +809,25 @@ def test_git_outside_runs_nothing_of_a_repository_that_a_command_has_left(place:
     git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(source), "kept", cwd=place.project)
     git("config", "include.path", "../included", cwd=place.project)
     commit = "-c user.name=A -c user.email=a@b.c commit -q -m one --allow-empty"
-    script = script.format(command=program, commit=commit)
-    looks = "git status; git diff; git add -A; git status; git diff; git stash list"
-    result = place.run(script)
-    subprocess.run(looks, shell=True, cwd=place.project, check=False, capture_output=True)
-    assert not mark.exists(), result.output
-    subprocess.run("rm -f program", shell=True, cwd=place.project, check=False)
+    change = f"echo x > lib/f; git -C lib add f; git -C lib {commit}; touch -t 200001010000 lib/f"
+    command = shlex.quote(shlex.quote(str(program)))  # for the script, and for the shell in which git runs it
+    return LeftBehind(script.format(command=command, commit=commit, change=change), mark)
+
+
+@pytest.mark.parametrize("script", COMMANDS_LEFT.values(), ids=COMMANDS_LEFT)
+def test_git_outside_runs_nothing_of_a_repository_that_a_command_has_left(place: Place, script: str) -> None:
+    left = leave_behind(place, script)
+    result = place.run(left.script)
+    assert not left.runs(), result.output
     if "git -C kept config" not in script:
         assert any("put aside" in note or "renamed to" in note for note in result.sandbox_notes), result
+
+
+@pytest.mark.parametrize("script", COMMANDS_LEFT.values(), ids=COMMANDS_LEFT)
+def test_git_runs_what_a_command_has_left_that_was_not_confined(user: Place, script: str) -> None:
+    left = leave_behind(user, script)
+    result = asyncio.run(Shell().run(left.script, cwd=user.project, timeout=120))
+    assert left.runs(), result.output
 
 
 async def test_the_tree_is_looked_at_in_a_thread_also_by_commands_side_by_side(

@@ -73,7 +73,7 @@ class Project:
         with (own / "extensions" / "package" / "__init__.py").open("a") as file:
             file.write("from . import helper\n")
         shell = self.directory / "shell"
-        shell.write_text(f'#!/bin/sh\ntouch {self.marks}/shell\nexec /bin/sh "$@"\n')
+        shell.write_text(f'#!/bin/sh\ntouch "{self.marks}/shell"\nexec /bin/sh "$@"\n')
         shell.chmod(0o755)
         self.settings: dict[str, Any] = {
             "extensions": ["../../lib/named.py"],
@@ -84,10 +84,10 @@ class Project:
             },
             "sessionDir": str(self.directory / "sessions"),
             "shellPath": str(shell),
-            "shellCommandPrefix": f"touch {self.marks}/prefix",
+            "shellCommandPrefix": f'touch "{self.marks}/prefix"',
             "session_dir": str(self.directory / "sessions"),
             "shell_path": str(shell),
-            "shell_command_prefix": f"touch {self.marks}/prefix",
+            "shell_command_prefix": f'touch "{self.marks}/prefix"',
             "defaultTrust": "always",
             "default_trust": "always",
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -521,7 +522,7 @@ async def test_what_confines_them_and_hides_keys_is_what_the_session_has(home: P
     path.write_text(json.dumps({**settings, "sandbox": {"mode": "workspace"}}))
     sessions = home / "work" / "sessions"
     outside = home / "outside"
-    command = f"touch inside; touch {outside}; ls sessions; cat deploy.conf"
+    command = f"touch inside; touch {shlex.quote(str(outside))}; ls sessions; cat deploy.conf"
     key = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
     (home / "work" / "deploy.conf").write_text(f"token = {key}\n")
 

@@ -103,7 +103,7 @@ class Page:
         """The kinds of the answers up to that to the request ``last``."""
         kinds: list[str] = []
         while True:
-            reply = self.client.get_shell_msg(timeout=10)
+            reply = self.client.get_shell_msg(timeout=240)
             kinds.append(reply["msg_type"])
             if reply["parent_header"]["msg_id"] == last:
                 return kinds

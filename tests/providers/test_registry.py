@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -286,7 +287,7 @@ def test_a_key_of_the_file_is_a_variable_a_commands_output_or_itself_when_it_is_
     environment["MY_KEY"] = "set later"
     assert registry.key_for(model) == "set later"
 
-    entry = {**REMOTE, "apiKey": f"!cat {tmp_path}/key"}
+    entry = {**REMOTE, "apiKey": f"!cat {shlex.quote(f'{tmp_path}/key')}"}
     registry = make(providers(far=entry))
     (tmp_path / "key").write_text("first\n")
     assert registry.key_for(model) == "first"
@@ -309,7 +310,8 @@ def test_a_command_that_fails_is_named_without_what_it_says(make: Make, command:
 
 def test_a_command_that_hangs_is_ended_with_its_children(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("indus_nb.providers.keys._MAX_COMMAND_SECONDS", 0.3)
-    registry = make(providers(far={**REMOTE, "apiKey": f"!sleep 1000 & echo $! > {tmp_path}/child; wait"}))
+    command = f"!sleep 1000 & echo $! > {shlex.quote(f'{tmp_path}/child')}; wait"
+    registry = make(providers(far={**REMOTE, "apiKey": command}))
     with pytest.raises(CredentialsError, match=r"took longer than 0\.3 seconds"):
         registry.key_for(registry.default("far"))
     child = int((tmp_path / "child").read_text())

@@ -66,6 +66,7 @@ async def desk(tmp_path: Path):
 
 
 async def test_a_command_that_ends_in_time_is_no_job(desk: Desk) -> None:
+    desk.jobs.after = 1000
     assert await desk.text("bash", command="echo done") == "done\n"
     assert await desk.text("job", action="list") == "There are no jobs."
     assert "exited with code 3" in await desk.failure("bash", command="exit 3")
@@ -101,7 +102,8 @@ async def test_a_wait_that_is_cancelled_ends_at_once_and_the_job_goes_on(desk: D
 
 
 async def test_a_stopped_job_leaves_no_process_and_keeps_what_it_printed(desk: Desk) -> None:
-    await desk.call("bash", command="echo $$ > pid; echo begun; sleep 1000 & sleep 1000")
+    await desk.call("bash", command="echo $$ > pid; sleep 1000 & echo begun; sleep 1000")
+    await until(lambda: "begun" in desk.jobs.all[0].text)
     group = [psutil.Process(int((desk.cwd / "pid").read_text()))]
     group += group[0].children(recursive=True)
     said = await desk.text("job", action="stop")
@@ -151,6 +153,7 @@ async def test_a_job_that_fails_says_how(desk: Desk) -> None:
 async def test_of_a_progress_bar_the_newest_state_is_shown(desk: Desk) -> None:
     bar = r"for i in 1 2 3; do printf '\r%d of 9' $i; done; until [ -e go ]; do sleep 0.05; done"
     await desk.call("bash", command=bar)
+    await until(lambda: "3 of 9" in desk.jobs.all[0].text)
     assert (await desk.text("job", action="look")).endswith("Its last lines:\n3 of 9")
 
 
@@ -188,14 +191,17 @@ async def test_a_job_is_found_by_its_handle_or_number_and_one_that_is_not_there_
 async def test_many_jobs_that_ended_are_forgotten(desk: Desk) -> None:
     desk.jobs.after = 0.01
     for _ in range(55):
-        await desk.call("bash", command="sleep 0.05")
+        await desk.call("bash", command=WAITS)
+        desk.go()
         await desk.call("job", action="wait")
+        (desk.cwd / "go").unlink()
     assert len(desk.jobs.all) == 50
     assert desk.jobs.all[-1].id == "job-55"
 
 
 async def test_closing_ends_all_jobs(desk: Desk) -> None:
-    await desk.call("bash", command="echo $$ > pid; sleep 1000")
+    await desk.call("bash", command="echo $$ > pid; echo begun; sleep 1000")
+    await until(lambda: desk.jobs.all[0].text)
     await desk.jobs.close()
     await until(lambda: not lives(int((desk.cwd / "pid").read_text())))
     assert [job.state for job in desk.jobs.all] == ["stopped"]
