@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,7 +147,10 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (work / "there.txt").write_text("here")
     (work / "there.csv").write_text("a,b\n1,2\n")
     (work / "own_module.py").write_text("import builtins; builtins.ran = 1")
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (root / "tmp").mkdir()
+    environment = private_environment(
+        root, TMPDIR=str(root / "tmp"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key"
+    )
     (root / "home" / "secret.txt").write_text("secret")
     (root / "agent" / "settings.json").write_text(json.dumps({"approve": "effects", "looksSeconds": 600}))
     with Kernel(work, environment) as kernel:
@@ -319,7 +321,8 @@ def test_keys_of_the_environment_are_not_in_the_copy(kernel: Kernel, api: Messag
     )
 
 
-def test_nothing_is_left_of_copies(kernel: Kernel, api: MessagesApi, tmp_path: Path) -> None:
+def test_nothing_is_left_of_copies(kernel: Kernel, api: MessagesApi) -> None:
     outcome(kernel, api, "print(1)")
+    question(kernel, api, "rows.append(1); print('long ' * 100_000)")
     assert kernel.children() == []
-    assert not [*tmp_path.glob("indusagi-*")]
+    assert [*(kernel.folder.parent / "tmp").glob("indusagi-*")] == []

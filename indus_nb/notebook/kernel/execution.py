@@ -74,6 +74,12 @@ class Shown:
         with self._lock:
             return self.card.shown().content
 
+    def discard(self) -> None:
+        """Leave nothing of it: what it showed is no result."""
+        self.tail.close()
+        if self.tail.path is not None:
+            self.tail.path.unlink(missing_ok=True)
+
     def add_text(self, text: str, *, on_card: bool = True) -> None:
         """Store what is printed.
 

@@ -242,6 +242,7 @@ class UserKernel:
             try:
                 trial = await self._tried(arguments, context, context.gate, outputs, limited=limited)
             except ToolError as error:
+                self.steps.forget(context.call_id)
                 outputs.show(str(error), [])  # in place of what it showed in the copy
                 raise
             if trial.report is not None and trial.ran:
@@ -275,18 +276,23 @@ class UserKernel:
             if not following.done() and await gate.ask([], outcome=_NO_EFFECT_SO_FAR, trial=following) == "run":
                 return trial
             await following
+            reporting.cancel()
+            effects = trial.effects
+            if await gate.covers(effects) and (trial.holds or not effects):
+                if effects:
+                    await self.run(lambda: self._take_over(trial, context.call_id, code))
+                trial.ran = True
+            else:
+                await gate.ask(effects, outcome=hide_known(lines(trial), labelled_secrets()), holds=trial.holds)
+            return trial
         finally:
             reporting.cancel()
             following.cancel()
             await asyncio.wait([following])
-        effects = trial.effects
-        if await gate.covers(effects) and (trial.holds or not effects):
-            trial.ran = True
-            if effects:
-                await self.run(lambda: self._take_over(trial, context.call_id, code))
-            return trial
-        await gate.ask(effects, outcome=hide_known(lines(trial), labelled_secrets()), holds=trial.holds)
-        return trial
+            if trial.ran:
+                trial.tail.close()
+            else:
+                trial.discard()
 
     def _take_over(self, trial: Trial, call: str, code: str) -> None:
         """Take over what code has made in a copy, as a step that can be taken back; on the main thread."""
