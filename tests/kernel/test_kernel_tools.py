@@ -613,8 +613,8 @@ def test_the_question_names_the_variables_that_would_be_lost(claude: Kernel, api
     question = cell.answer("1")
     cell.finish()
     claude.run("%agent --approve never")
-    said = " ".join(line.lstrip("│┆ ").rstrip() for line in question.splitlines())
-    assert said.startswith("This deletes other and changes precious 1 → 0. Run this code in your kernel?")
+    said = question.replace("\n┆ ", "")  # the rows of a line that is wider than the terminal
+    assert said.startswith("│ This deletes other and changes precious 1 → 0. Run this code in your kernel?")
     assert claude.run("print(precious, 'other' in globals())").streams == "0 False\n"
 
 
