@@ -12,8 +12,9 @@ from indus_nb.effects import Effect, EffectKind
 from indus_nb.wire import JsonObject
 
 MAX_FRAME_BYTES = 64 << 20
+MAX_TEXT_BYTES = 16 << 20
 MAX_BYTES = 512 << 20
-"""What is read of one frame, and of one copy, at most."""
+"""What is read of one frame, of the part of it that is JSON, and of one copy, at most."""
 _HEAD = struct.Struct(">II")
 _MAX_EFFECTS = 1000
 _MAX_CHARACTERS = 4000
@@ -86,6 +87,8 @@ def parsed(data: JsonObject) -> Report | None:
         return None
     if not isinstance(effects, list) or not all(map(_are_texts, names)):
         return None
+    if len(cast("list[Any]", effects)) > _MAX_EFFECTS + 1 or any(len(each) > _MAX_EFFECTS for each in names):
+        return None
     found = [_effect(each) for each in cast("list[Any]", effects)]
     if None in found:
         return None
@@ -143,7 +146,7 @@ class Frames:
             raise ValueError("it sent too much")
         while len(self._data) >= _HEAD.size:
             text, blob = _HEAD.unpack_from(self._data)
-            if text + blob > MAX_FRAME_BYTES:
+            if text > MAX_TEXT_BYTES or text + blob > MAX_FRAME_BYTES:
                 raise ValueError("it sent too much at once")
             end = _HEAD.size + text + blob
             if len(self._data) < end:

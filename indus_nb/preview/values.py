@@ -27,6 +27,7 @@ from typing import Any, cast
 
 MAX_BYTES = 48 << 20
 """Of all values together; what is larger is made where it is to be."""
+_MAX_TEXT_BYTES = 16 << 20
 _MAX_PARTS = 500_000
 _MAX_DEPTH = 60
 _HEAD = struct.Struct(">I")
@@ -67,7 +68,7 @@ def dumped(
         if name in refused:
             sender.back(mark)
     text = json.dumps(found).encode(errors="surrogatepass")
-    if len(text) + sender.size > MAX_BYTES:
+    if len(text) + sender.size > MAX_BYTES or len(text) > _MAX_TEXT_BYTES:
         return _HEAD.pack(2) + b"{}", dict.fromkeys(values, f"{(len(text) + sender.size) / 2**20:,.0f} MB")
     return b"".join([_HEAD.pack(len(text)), text, *sender.buffers]), refused
 
@@ -179,13 +180,19 @@ _SIMPLE: Mapping[Any, Callable[[Any], Any]] = {
 }
 
 
-def loaded(data: bytes, variables: Mapping[str, Any], functions: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+def loaded(
+    data: bytes,
+    variables: Mapping[str, Any],
+    functions: Mapping[str, Callable[[], Any]],
+    modules: Collection[str] = (),
+) -> dict[str, Any]:
     """Make the values that a copy has sent.
 
     Args:
         data: The bytes; hostile.
         variables: The variables that values may refer to.
         functions: What makes the functions that values may be, by name.
+        modules: Installed modules that may be imported for them, besides those that are.
 
     Returns:
         The values by name.
@@ -195,8 +202,10 @@ def loaded(data: bytes, variables: Mapping[str, Any], functions: Mapping[str, Ca
     """
     try:
         length = _HEAD.unpack_from(data)[0]
+        if length > _MAX_TEXT_BYTES or len(data) > 2 * MAX_BYTES:
+            raise RefusedValueError("the values are too large")  # noqa: TRY301 - told like all that cannot be read
         found: Any = json.loads(data[_HEAD.size : _HEAD.size + length])
-        receiver = _Receiver(memoryview(data)[_HEAD.size + length :], variables, functions)
+        receiver = _Receiver(memoryview(data)[_HEAD.size + length :], variables, functions, modules)
         return {str(name): receiver.value(each) for name, each in found.items()}
     except RefusedValueError:
         raise
@@ -206,8 +215,14 @@ def loaded(data: bytes, variables: Mapping[str, Any], functions: Mapping[str, Ca
 
 class _Receiver:
     def __init__(
-        self, buffers: memoryview, variables: Mapping[str, Any], functions: Mapping[str, Callable[[], Any]]
+        self,
+        buffers: memoryview,
+        variables: Mapping[str, Any],
+        functions: Mapping[str, Callable[[], Any]],
+        modules: Collection[str],
     ) -> None:
+        self._modules = modules
+        self._parts = 0
         self._buffers = buffers
         self._variables = variables
         self._functions = functions
@@ -219,6 +234,9 @@ class _Receiver:
                 raise RefusedValueError("the values cannot be read")
             return sent
         fields = cast("dict[str, Any]", sent)
+        self._parts += 1
+        if self._parts > _MAX_PARTS:
+            raise RefusedValueError("the values have too many parts")
         kind, content = fields["k"], fields["v"]
         made = self._reference(kind, content) if kind in _REFERENCES else self._make(kind, content, fields)
         if "n" in fields:
@@ -234,10 +252,20 @@ class _Receiver:
             case "function":
                 return self._functions[content]()
             case "module":
-                return _module(content)
+                return self._module(content)
             case _:
                 module, name = content
-                return vars(_module(module))[name]
+                return vars(self._module(module))[name]
+
+    def _module(self, name: Any) -> ModuleType:
+        """An installed module that is imported, or that the code imports."""
+        import importlib
+
+        if name in sys.modules and is_of_environment(name):
+            return sys.modules[name]
+        if name not in self._modules or not is_of_environment(name):
+            raise RefusedValueError(f"the module {name} is not an installed one that the code imports")
+        return importlib.import_module(name)
 
     def _make(self, kind: str, content: Any, fields: Mapping[str, Any]) -> Any:
         if kind in _MADE_SIMPLE:
@@ -264,27 +292,30 @@ class _Receiver:
         return OrderedDict[Any, Any](items) if kind == "OrderedDict" else dict[Any, Any](items)
 
 
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise RefusedValueError("the values cannot be read")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or abs(value) >= 1 << 63:
+        raise RefusedValueError("the values cannot be read")
+    return value
+
+
 _REFERENCES = frozenset({"variable", "same", "function", "module", "attribute"})
 _DICTIONARIES = frozenset({"dict", "OrderedDict", "Counter", "defaultdict"})
 _FACTORIES_OF: Mapping[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _MADE_SIMPLE: Mapping[str, Callable[[Any], Any]] = {
-    "complex": lambda content: complex(*content),
-    "range": lambda content: range(*content),
-    "date": dt.date.fromisoformat,
-    "timedelta": lambda content: dt.timedelta(*content),
-    "Decimal": Decimal,
-    "Fraction": lambda content: Fraction(*content),
+    "complex": lambda content: complex(*map(_number, content)),
+    "range": lambda content: range(*map(_whole, content)),
+    "date": lambda content: dt.date.fromisoformat(_text(content)),
+    "timedelta": lambda content: dt.timedelta(*map(_whole, content)),
+    "Decimal": lambda content: Decimal(_text(content)),
+    "Fraction": lambda content: Fraction(*map(_whole, content)),
     "plain": Plain,
 }
-
-
-def _module(name: str) -> ModuleType:
-    """A module of the environment, imported if need be."""
-    import importlib
-
-    if not is_of_environment(name):
-        raise RefusedValueError(f"the module {name} is not an installed one")
-    return importlib.import_module(name)
 
 
 def is_of_environment(name: str) -> bool:
@@ -401,6 +432,10 @@ def _column(obj: Any) -> Any:
     return "listed", Plain(listed), str(dtype)
 
 
+def _is_array(value: Any) -> bool:
+    return type(value) is cast("Any", sys.modules["numpy"]).ndarray and value.ndim == 1
+
+
 def _item(value: Any) -> Any:
     """A number as Python has it."""
     return value.item() if type(value).__module__ == "numpy" else value
@@ -409,13 +444,13 @@ def _item(value: Any) -> Any:
 def _made_column(sent: Any) -> Any:
     pandas: Any = sys.modules["pandas"]
     match sent:
-        case ("category", codes, categories, bool() as ordered):
+        case ("category", codes, categories, bool() as ordered) if _is_array(codes) and hasattr(categories, "array"):
             return pandas.Categorical.from_codes(codes, categories, ordered=ordered)
-        case ("zoned", values, str() as zone):
+        case ("zoned", values, str() as zone) if _is_array(values):
             return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(_text(zone)).array
         case ("listed", Plain() as listed, str() as name):
             return pandas.array(listed.values, dtype=_text(name))
-        case ("whole", values):
+        case ("whole", values) if _is_array(values):
             return values
         case _:
             raise RefusedValueError("the values cannot be read")

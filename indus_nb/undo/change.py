@@ -134,6 +134,10 @@ class Change:
         before = self._side.bound.get(name, (ABSENT, ABSENT))[0]
         return 0 if before is ABSENT else id(before)
 
+    def was_callable(self, name: str) -> bool:
+        """Return whether a variable that is bound anew was a function, or something else that can be called."""
+        return callable(self._side.bound.get(name, (None, None))[0])
+
     def touched(self) -> frozenset[str]:
         """Return the variables that were changed since."""
         side = self._side

@@ -301,6 +301,8 @@ send(Report(effects=EFFECTS, kept=["rows", "fresh"]).to_json(), b"")
         ({"print": 5}, "[report.Effect('new_names', 'print', 'adds print')]"),
         ({"fresh": {"k": "module", "v": "own_module"}}, "[report.Effect('new_names', 'fresh', 'adds fresh')]"),
         ({"fresh": {"k": "function", "v": "fresh"}}, "[report.Effect('new_names', 'fresh', 'adds fresh')]"),
+        ({"__getattr__": 5}, "[report.Effect('new_names', '__getattr__', 'adds it')]"),
+        ({"fresh": {"k": "module", "v": "wave"}}, "[report.Effect('new_names', 'fresh', 'adds fresh')]"),
     ],
 )
 def test_a_forged_report_changes_nothing(kernel: Kernel, api: MessagesApi, values: object, effects: str) -> None:
@@ -314,9 +316,33 @@ def test_a_forged_report_changes_nothing(kernel: Kernel, api: MessagesApi, value
     )
 
 
+def test_a_state_of_random_numbers_that_is_none_is_not_taken_over(kernel: Kernel, api: MessagesApi) -> None:
+    outcome(kernel, api, "np.random.set_state((*np.random.get_state()[:2], 10**9))")
+    assert kernel.run("print(0 <= np.random.rand() < 1)").streams == "True\n"
+
+
+def test_a_function_of_the_agents_own_is_not_replaced_unasked(kernel: Kernel, api: MessagesApi) -> None:
+    outcome(kernel, api, "def helper(): return 1")
+    assert "changes helper" in question(kernel, api, "def helper(): return 2")
+    assert kernel.run("print(helper())").streams == "1\n"
+
+
+def test_an_output_of_the_users_is_not_replaced(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("from IPython.display import display, HTML")
+    users = kernel.run("display('mine', display_id='users')")
+    outcome(kernel, api, "display('theirs', display_id='users')")
+    assert users.shown == ["'mine'"]
+
+
 def test_keys_of_the_environment_are_not_in_the_copy(kernel: Kernel, api: MessagesApi) -> None:
     code = "import os, base64; base64.b64encode(os.environ['ANTHROPIC_API_KEY'].encode()).decode()"
     assert "dGVzdC1rZXk=" not in outcome(kernel, api, code)
+    stack = (
+        "import ctypes, re\nspan = re.search(r'(\\w+)-(\\w+) .*stack', open('/proc/self/maps').read())\n"
+        "start, end = (int(each, 16) for each in span.groups())\nfound = ctypes.string_at(start, end - start)\n"
+        "print(found.find(b'test-' + b'key') >= 0)"
+    )
+    assert "True" not in outcome(kernel, api, stack)
     assert "approval" in outcome(kernel, api, "open('/proc/self/environ').read()") or "test-key" not in json.dumps(
         api.requests[-1].body["messages"][-1]
     )

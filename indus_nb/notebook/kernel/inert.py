@@ -1,34 +1,38 @@
 """Which displays do nothing in a page but show themselves: what nobody was asked about may be no other.
 
-What this module promises: of what `inert` returns nothing runs in the page, is fetched by it, or leaves the place where
-outputs stand. What is only more than that beside a form that is not (the script of a chart beside its description) is
-left out; what has no such form is told.
+What this module promises: of what `inert` returns nothing runs in the page, is fetched by it, looks like a part of it,
+or leaves the place where outputs stand. HTML is written anew by a sanitiser that reads it as browsers do; what is more
+than that beside a form that is not (the script of a chart beside its description) is left out; what has no such form is
+told.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from typing import Any, cast
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_CHARTS = re.compile(r"application/vnd\.(?:plotly|vegalite|vega)\.v[\d.]+\+json")
+_PLOTLY = re.compile(r"application/vnd\.plotly\.v[\d.]+\+json")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _ELEMENTS = frozenset(
-    {"a", "abbr", "b", "br", "caption", "code", "col", "colgroup", "dd", "details", "div", "dl", "dt", "em", "h1", "h2"}
-    | {"h3", "h4", "h5", "h6", "hr", "i", "label", "li", "ol", "p", "pre", "s", "small", "span", "strong", "style"}
-    | {"sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul"}
+    {"a", "abbr", "b", "br", "caption", "code", "col", "colgroup", "dd", "div", "dl", "dt", "em", "h1", "h2", "h3"}
+    | {"h4", "h5", "h6", "hr", "i", "li", "ol", "p", "pre", "s", "small", "span", "strong", "sub", "sup", "table"}
+    | {"tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul"}
 )
-_ATTRIBUTES = frozenset(
-    {"align", "border", "cellpadding", "cellspacing", "class", "colspan", "halign", "id", "nowrap", "open", "rowspan"}
-    | {"scope", "scoped", "style", "target", "title", "type", "valign", "width", "height", "rel"}
-)
-_ACTIVE_STYLE = re.compile(r"url\s*\(|@import|expression\s*\(|position\s*:|\\|z-index|behaviou?r\s*:", re.IGNORECASE)
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//|\bjavascript:|\bdata:text", re.IGNORECASE)
+_ATTRIBUTES = {"*": {"style"}, "a": {"href"}, "td": {"colspan", "rowspan"}, "th": {"colspan", "rowspan"}}
+_STYLES = frozenset({"background-color", "color", "font-weight", "text-align", "white-space"})
+_NO_CALL = re.compile(r"[^(\\]*|(?:rgb|rgba|hsl|hsla)\([\d\s.,%/]*\)")
+_ADDRESS = re.compile(r"[/\\]\s*[/\\]|\b[a-z][a-z0-9+.-]*:\s*[/\\]|\b(?:javascript|data|https?):", re.IGNORECASE)
 _MATHS_COMMANDS = re.compile(r"\\(?:href|require|url|class|cssId|style|unicode|includegraphics|html)", re.IGNORECASE)
 _WITHOUT_TEXT = re.compile(r"<.*(?:\bobject| at 0x[0-9a-f]+)>", re.DOTALL)
+_TRACES = frozenset(
+    {"bar", "box", "candlestick", "contour", "funnel", "heatmap", "histogram", "histogram2d", "histogram2dcontour"}
+    | {"icicle", "indicator", "ohlc", "parcats", "parcoords", "pie", "sankey", "scatter", "scatter3d", "scattergl"}
+    | {"scatterpolar", "splom", "sunburst", "surface", "table", "treemap", "violin", "waterfall"}
+)
+"""Kinds of plotly's that draw what is in them; maps and images fetch more."""
 
 
 def inert(bundle: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -38,9 +42,9 @@ def inert(bundle: Mapping[str, Any]) -> Mapping[str, Any] | None:
         bundle: Its MIME bundle.
 
     Returns:
-        A bundle; ``None`` where only a form that does something shows what is to be seen.
+        A bundle, with HTML written anew; ``None`` where only a form that does something shows what is to be seen.
     """
-    kept = {kind: content for kind, content in bundle.items() if _is_inert(kind, content)}
+    kept = {kind: safe for kind, content in bundle.items() if (safe := _inert(kind, content)) is not None}
     rich = [kind for kind in kept if kind != "text/plain"]
     plain = str(kept.get("text/plain", ""))
     if rich or kept.keys() == bundle.keys() or (plain and _is_enough(plain, bundle)):
@@ -53,84 +57,106 @@ def _is_enough(plain: str, bundle: Mapping[str, Any]) -> bool:
     return _WIDGET not in bundle and _WITHOUT_TEXT.fullmatch(plain) is None and "text/html" not in bundle
 
 
-def _is_inert(kind: str, content: Any) -> bool:
-    if kind in {"text/plain", "application/json"} or kind in _IMAGES:
-        return True
-    if _CHARTS.fullmatch(kind):
-        return not _addresses(content)
-    return isinstance(content, str) and kind in _TEXTS and _TEXTS[kind](content)
+def _inert(kind: str, content: Any) -> Any:
+    if kind == "text/plain" or kind in _IMAGES:
+        return content
+    if _PLOTLY.fullmatch(kind):
+        return content if _draws_itself(content) else None
+    return _TEXTS[kind](content) if kind in _TEXTS and isinstance(content, str) else None
 
 
-def _addresses(content: Any) -> bool:
-    """Whether a chart names an address that a page would fetch; that of its own format is none."""
-    waiting: list[Any] = [content]
+def _draws_itself(chart: Any) -> bool:
+    """Whether a chart of plotly's shows nothing but what is in it."""
+    fields: dict[str, Any] = cast("dict[str, Any]", chart) if isinstance(chart, dict) else {}
+    traces: Any = fields.get("data")
+    if not isinstance(traces, list | tuple):
+        return False
+    listed = [cast("dict[str, Any]", each) for each in cast("list[Any]", traces) if isinstance(each, dict)]
+    return all(str(each.get("type", "scatter")) in _TRACES for each in listed) and not _fetches(chart)
+
+
+def _fetches(chart: Any) -> bool:
+    waiting: list[Any] = [chart]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            waiting += [each for name, each in cast("dict[Any, Any]", value).items() if name != "$schema"]
-            waiting += [name for name in cast("dict[Any, Any]", value) if name != "$schema"]
+            fields = cast("dict[Any, Any]", value)
+            if fields.get("images") or isinstance(fields.get("source"), str):
+                return True
+            waiting += [*fields, *fields.values()]
         elif isinstance(value, list | tuple):
             waiting += cast("list[Any]", value)
-        elif isinstance(value, str) and _ADDRESS.search(value):
+        elif isinstance(value, str):
+            if _ADDRESS.search(value):
+                return True
+        elif not isinstance(value, int | float | bool | None):
             return True
-        elif not isinstance(value, str | int | float | bool | None):
-            return _addresses(json.loads(json.dumps(value, default=str)))
     return False
 
 
-class _Reader(HTMLParser):
+class _Names(HTMLParser):
+    """Finds elements that a page would do more with than to show them."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.active = False
-        self._in_style = False
+        self.others = False
+        self._styles = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_style = tag == "style"
-        self.active |= tag not in _ELEMENTS or any(_is_active(tag, name, value or "") for name, value in attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in_style = self._in_style and tag != "style"
+        # The rules that pandas puts before each table are those of the page anyway.
+        self._styles = tag == "style" and not any(name == "scoped" for name, _ in attrs)
+        self.others |= tag not in _ELEMENTS and tag != "style"
 
     def handle_data(self, data: str) -> None:
-        self.active |= self._in_style and _ACTIVE_STYLE.search(data) is not None
-
-    # Browsers and this parser do not agree where all of these end.
-
-    def handle_comment(self, data: str) -> None:  # noqa: ARG002 - the parser's method
-        self.active = True
-
-    def handle_decl(self, decl: str) -> None:  # noqa: ARG002
-        self.active = True
-
-    def handle_pi(self, data: str) -> None:  # noqa: ARG002
-        self.active = True
-
-    def unknown_decl(self, data: str) -> None:  # noqa: ARG002
-        self.active = True
+        self.others |= self._styles and bool(data.strip())
 
 
-def _is_active(tag: str, name: str, value: str) -> bool:
-    """Whether an attribute does more than to say how something looks, or where a click leads to."""
-    if name == "href" and tag == "a":
-        return re.match(r"https?://|#", value) is None
-    if name == "style":
-        return _ACTIVE_STYLE.search(value) is not None
-    return name not in _ATTRIBUTES and not re.fullmatch(r"(?:data|aria)-[a-z-]+", name)
-
-
-def _is_inert_html(text: str) -> bool:
-    reader = _Reader()
+def _safe_html(text: str) -> str | None:
+    """HTML, written anew; ``None`` where something would be missing from it."""
+    names = _Names()
     try:
-        reader.feed(text)
-        reader.close()
+        names.feed(text)
+        names.close()
     except Exception:  # noqa: BLE001 - what cannot be read may be anything
-        return False
-    return not reader.active
+        return None
+    return None if names.others else sanitised(text)
 
 
-_TEXTS: Mapping[str, Callable[[str], bool]] = {
-    "text/html": _is_inert_html,
-    "text/latex": lambda text: "<" not in text and _MATHS_COMMANDS.search(text) is None,
-    "text/markdown": lambda text: "](" not in text and _MATHS_COMMANDS.search(text) is None and _is_inert_html(text),
+def sanitised(text: str) -> str:
+    """Return HTML of which nothing does anything, as the sanitiser writes it."""
+    import nh3
+
+    return nh3.clean(
+        text,
+        tags={*_ELEMENTS},
+        clean_content_tags={"script", "style"},
+        attributes=_ATTRIBUTES,
+        attribute_filter=_safe_attribute,
+        url_schemes={"http", "https"},
+        url_relative="deny",
+        filter_style_properties={*_STYLES},
+    )
+
+
+def _safe_attribute(_: str, name: str, value: str) -> str | None:
+    if name != "style":
+        return value
+    kept = [each for each in value.split(";") if _NO_CALL.fullmatch(each.partition(":")[2].strip())]
+    return ";".join(kept)
+
+
+def _safe_maths(text: str) -> str | None:
+    return text if "<" not in text and _MATHS_COMMANDS.search(text) is None else None
+
+
+def _safe_markdown(text: str) -> str | None:
+    links = any(sign in text for sign in ("](", "![", "]:"))
+    return None if links or _ADDRESS.search(text) else _safe_maths(text)
+
+
+_TEXTS: Mapping[str, Callable[[str], str | None]] = {
+    "text/html": _safe_html,
+    "text/latex": _safe_maths,
+    "text/markdown": _safe_markdown,
 }
-"""What tells of a format whether a text in it does nothing."""
+"""What makes of a text in a format one that does nothing, if it can be."""

@@ -348,11 +348,12 @@ def sent(display: Display | None, told: str, shown: str, *, update: bool) -> Jso
     }
 
 
-def received(data: JsonObject) -> tuple[Display | None, str, str]:
+def received(data: JsonObject, prefix: str) -> tuple[Display | None, str, str]:
     """Return a display that another process has sent, what the model is told of it, and what the card says.
 
     Args:
         data: What ``sent`` returned there; hostile.
+        prefix: What its names for updates begin with here, so that they are none of the user's outputs.
 
     Raises:
         ValueError: It is no display.
@@ -367,10 +368,21 @@ def received(data: JsonObject) -> tuple[Display | None, str, str]:
     if harmless is None or not isinstance(metadata, dict):
         raise ValueError("it sent a display that cannot be shown")
     name = fields.get("id")
-    display = _display(None, harmless, cast("JsonObject", metadata), name if isinstance(name, str) else None, told)
+    own = f"{prefix}-{name}" if isinstance(name, str) else None
+    display = _display(None, harmless, _sizes(cast("JsonObject", metadata)), own, told)
     display.said, display.said_at_end = str(data.get("said", "")), data.get("atEnd") is True
     display.output = replace(display.output, title=str(fields.get("title", ""))[:_MAX_WIDGET_CHARACTERS])
     return display, told, shown
+
+
+def _sizes(metadata: JsonObject) -> JsonObject:
+    """Of the metadata of a display, how large its images are."""
+    found: JsonObject = {}
+    for kind, each in metadata.items():
+        if kind in _IMAGES and isinstance(each, dict):
+            fields = cast("JsonObject", each)
+            found[kind] = {name: fields[name] for name in ("width", "height") if type(fields.get(name)) is int}
+    return found
 
 
 def _sendable(content: Any) -> Any:

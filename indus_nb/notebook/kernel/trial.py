@@ -9,6 +9,7 @@ import ast
 import asyncio
 import builtins
 import contextlib
+import ctypes
 import errno
 import getpass
 import importlib
@@ -16,6 +17,7 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from indus_nb import textcut
@@ -172,7 +174,8 @@ class Task:
                 report.dropped.append(name)  # its figure is shown and closed
                 continue
             new[name] = value
-            if name in found.rebound and change.held_before(name) != self._own.get(name, 0):
+            foreign = change.held_before(name) != self._own.get(name, 0)
+            if name in found.rebound and (foreign or callable(value) or change.was_callable(name)):
                 report.effects.append(Effect("changes_variable", name, f"changes {found.words.get(name, name)}"))
             elif name in found.created and shadowed(name, value, self._shell):
                 report.effects.append(Effect("changes_variable", name, f"takes the place of {name}"))
@@ -294,6 +297,18 @@ def _hide_keys() -> None:
         for name, held in [*os.environ.items()]:
             if value in held:
                 os.environ[name] = held.replace(value, label)
+    _blot_out([value.encode(errors="surrogateescape") for value in labelled_secrets()])
+
+
+def _blot_out(values: list[bytes]) -> None:
+    """Overwrite values in the block of variables that this process was begun with, which stays in its memory."""
+    start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[47:49])
+    block = ctypes.string_at(start, end - start)
+    for value in filter(None, values):
+        at = block.find(value)
+        while at >= 0:
+            ctypes.memset(start + at, ord("x"), len(value))
+            at = block.find(value, at + 1)
 
 
 def _settle() -> None:

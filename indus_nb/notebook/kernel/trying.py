@@ -9,15 +9,19 @@ values are data (`preview.values`), and are taken over by `Trial.take_over` alon
 from __future__ import annotations
 
 import asyncio
+import random
+import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, cast
 
 from indus_nb import textcut
 from indus_nb.effects import Effect
-from indus_nb.notebook.kernel.definitions import definitions, maker
+from indus_nb.notebook.kernel.definitions import definitions, imported, maker
 from indus_nb.notebook.kernel.execution import Routes, Shown
 from indus_nb.notebook.kernel.main_thread import Job, MainThread
 from indus_nb.notebook.kernel.outputs import received
@@ -34,6 +38,8 @@ from indus_nb.wire import JsonObject
 _PAUSES = (0.01, 0.025, 0.05, 0.0)
 """Between looks whether a thread of a library has ended its work, as parts of a second."""
 _FORK_SECONDS = 10.0
+_WORDS = 624
+"""In the state of a Mersenne twister."""
 _MAX_LINES = 12
 _MAX_LINE_CHARACTERS = 160
 _MAX_EFFECTS = 5
@@ -210,6 +216,7 @@ class Trial(Shown):
         self.not_undoable = ""
         self._copy = copy
         self._own = own or {}
+        self._prefix = secrets.token_hex(4)
         self._values = b""
 
     @classmethod
@@ -244,7 +251,7 @@ class Trial(Shown):
         elif "values" in data:
             self._values = blob
         elif "display" in data:
-            display, told, shown = received(data)
+            display, told, shown = received(data, self._prefix)
             self.add_display(display, told, shown, update=bool(data.get("update")))
 
     @property
@@ -273,6 +280,8 @@ class Trial(Shown):
         if report is None or report.how not in ("done", "failed"):
             return False
         kinds = {effect.kind for effect in report.effects}
+        if not all(_is_plain(name) for name in report.kept):
+            return False
         named = {effect.what for effect in report.effects if effect.kind in ("new_names", "changes_variable")}
         return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
 
@@ -291,21 +300,31 @@ class Trial(Shown):
         file = shell.compile.cache(source, "agent", raw_code=self.code)
         functions = {name: maker(node, file, space) for name, node in definitions(source).items()}
         try:
-            values = loaded(self._values, space, functions)
+            values = loaded(self._values, space, functions, imported(source))
+            put_random = random_states({name: values.pop(name) for name in (RANDOM, NUMPY_RANDOM) if name in values})
         except RefusedValueError as error:
             raise ToolError(f"Nothing was kept: {error}. Run it again.") from error
-        draws = {name: values.pop(name) for name in (RANDOM, NUMPY_RANDOM) if name in values}
-        if (draws and "draws_random" not in asked.values()) or not all(
-            asked.get(name) == "changes_variable"
-            or (
-                asked.get(name) == "new_names"
-                and (self._own.get(name) == id(space.get(name)) or not (name in space or shadowed(name, value, shell)))
-            )
-            for name, value in values.items()
+        if (put_random and "draws_random" not in asked.values()) or not all(
+            _is_plain(name) and self._may_take(name, value, asked.get(name), shell) for name, value in values.items()
         ):
             raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
+        for put in put_random:
+            put()
         space.update(values)
-        _put_random(draws)
+
+    def _may_take(self, name: str, value: Any, asked: str | None, shell: Any) -> bool:
+        """Whether a variable may have a value by what was found, and allowed, before."""
+        space = shell.user_ns
+        if asked != "new_names":
+            return asked == "changes_variable"
+        if name not in space:
+            return not shadowed(name, value, shell)
+        return self._own.get(name) == id(space[name]) and not (callable(value) or callable(space[name]))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is one that nothing but code of the user's looks for."""
+    return name in (RANDOM, NUMPY_RANDOM) or (name.isidentifier() and not name.startswith("_") and not iskeyword(name))
 
 
 def had_no_effect(details: object) -> bool:
@@ -314,14 +333,42 @@ def had_no_effect(details: object) -> bool:
     return fields.get("ran") == "copy" and not fields.get("changed")
 
 
-def _put_random(draws: Mapping[str, Any]) -> None:
-    if RANDOM in draws:
-        import random
+def random_states(draws: Mapping[str, Any]) -> list[Callable[[], object]]:
+    """Return what puts generators of random numbers into states that a copy has sent.
 
-        random.setstate(draws[RANDOM])
-    numpy: Any = sys.modules.get("numpy.random")
+    Args:
+        draws: The states; hostile.
+
+    Raises:
+        RefusedValueError: One is no state: numpy takes any position in its numbers, also one behind them.
+    """
+    found: list[Callable[[], object]] = []
+    if RANDOM in draws:
+        match draws[RANDOM]:
+            case (3, numbers, None | float()) if _are_words(numbers[:-1]) and _is_place(numbers[-1:]):
+                found.append(partial(random.setstate, draws[RANDOM]))
+            case _:
+                raise RefusedValueError("the random numbers cannot be read")
+    numpy: Any = sys.modules.get("numpy")
     if NUMPY_RANDOM in draws and numpy is not None:
-        numpy.set_state(draws[NUMPY_RANDOM])
+        match draws[NUMPY_RANDOM]:
+            case ("MT19937", array, int() as place, 0 | 1, float()) if (
+                type(array) is numpy.ndarray and _are_words(tuple(array.ravel().tolist())) and _is_place((place,))
+            ):
+                found.append(partial(numpy.random.set_state, draws[NUMPY_RANDOM]))
+            case _:
+                raise RefusedValueError("the random numbers cannot be read")
+    return found
+
+
+def _are_words(numbers: Any) -> bool:
+    listed = cast("tuple[Any, ...]", numbers) if isinstance(numbers, tuple) else ()
+    return len(listed) == _WORDS and all(type(each) is int and 0 <= each < 1 << 32 for each in listed)
+
+
+def _is_place(numbers: Any) -> bool:
+    listed = cast("tuple[Any, ...]", numbers)
+    return all(type(each) is int and 0 <= each <= _WORDS for each in listed)
 
 
 def lines(trial: Trial) -> str:
