@@ -45,8 +45,8 @@ _VARIABLES = {
 }
 """What keeps programs from writing and asking around on their own account."""
 _GIT_SETTINGS = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "gc.auto": "0", "maintenance.auto": "false"}
-_PROTECTED = {".git", ".indusagi"}
-_MAX_DIRECTORIES = 2000
+_HOLDS_TRUNCATE = 3
+"""The first version of Landlock that does."""
 
 
 @dataclass(slots=True)
@@ -65,6 +65,11 @@ class Trial:
     def effects(self) -> list[Effect]:
         """What it wanted to change so far."""
         return self._wanted.effects
+
+    @property
+    def only_opens(self) -> bool:
+        """Whether all that it wanted of files so far was to open them."""
+        return self._wanted.only_opens
 
     @property
     def problem(self) -> str | None:
@@ -105,7 +110,7 @@ class Trials:
 
     @property
     def holds(self) -> bool:
-        """Whether a command can be held to writing below some directories."""
+        """Whether a command can be held to writing some files."""
         return self.backend == "landlock"
 
     async def begin(
@@ -125,7 +130,7 @@ class Trials:
             arguments: The program and its arguments.
             environment: The variables that it will be started with.
             readable: Files and directories that it may read besides the usual.
-            held: Files and directories that it may write to, where it can be held to them.
+            held: Files that it may write to, where it can be held to them.
             unset: Names of variables that it does not get.
             names_reads: Whether what it is refused to read is an effect too, which makes every file slower to open.
             on_effect: Called on this event loop when it has wanted something for the first time, or too much.
@@ -178,7 +183,8 @@ class Trials:
         started = [*self._prefix(policy, private), plain_interpreter(), "-I", "-S", "-c", self._launcher]
         ours, theirs = socket.socketpair()
         spec["control"] = theirs.fileno()
-        wanted = Wanted(self._cwd, private, held, reads, report)
+        truncates = lists_all or (self._here or machine()).landlock >= _HOLDS_TRUNCATE
+        wanted = Wanted(self._cwd, private, held, reads, report, truncates=truncates)
         supervisor = Supervisor(ours, wanted)
         confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),))
 
@@ -210,43 +216,28 @@ class Trials:
                 weakref.finalize(self, temporary.remove)
             return self._private
 
-    def places_to_hold(self, effects: Sequence[Effect]) -> list[Path] | None:
-        """Return what a command must be able to write to for some effects to happen; looks at files.
+    def files_to_hold(self, trial: Trial) -> list[Path] | None:
+        """Return the files that a command must be able to write to for its effects to happen; looks at them.
 
         Args:
-            effects: What it wanted.
+            trial: Its trial, which has ended.
 
         Returns:
-            Files and directories; ``None`` where it cannot be held to these effects, and to nothing that runs later.
+            Files that are there; ``None`` where it cannot be held to its effects, as it cannot where it makes a file:
+            who may do that in a directory may make any there, also one that programs follow.
         """
-        if not self.holds or not effects or any(effect.kind != "writes_file" for effect in effects):
+        effects = trial.effects
+        if not self.holds or not effects or not trial.only_opens:
             return None
-        places = [_place_to_hold(Path(effect.what), self._cwd) for effect in effects]
-        found = [place for place in dict.fromkeys(places) if place is not None]
-        return found if None not in places and not any(map(_holds_programs, found)) else None
+        if any(effect.kind != "writes_file" for effect in effects):
+            return None
+        files = [Path(effect.what) for effect in effects]
+        return files if all(file.is_file() and not file.is_symlink() for file in files) else None
 
 
 def _close_unused(making: asyncio.Future[Trial]) -> None:
     if not making.cancelled() and making.exception() is None:
         making.get_loop().run_in_executor(None, making.result().confined.close)
-
-
-def _place_to_hold(file: Path, cwd: Path) -> Path | None:
-    """What must be writable for a file to be written: itself, or for a new one its directory below the project's."""
-    if file.is_file():
-        return file
-    directory = file if file.is_dir() else file.parent
-    return directory if directory.is_dir() and directory != cwd and directory.is_relative_to(cwd) else None
-
-
-def _holds_programs(place: Path) -> bool:
-    """Whether something in a directory, or on the way to it, is run or followed by others; or too much to tell."""
-    if _PROTECTED & set(place.parts):
-        return True
-    for number, (_, directories, files) in enumerate(os.walk(place)):
-        if number > _MAX_DIRECTORIES or _PROTECTED & {*directories, *files}:
-            return True
-    return False
 
 
 def _git_variables(environment: Mapping[str, str]) -> dict[str, str]:

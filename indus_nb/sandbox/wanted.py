@@ -52,6 +52,7 @@ _NETWORK = ("socket", "socketpair", "listen", "sendto", "sendmsg", "sendmmsg")
 _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 _MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
 """Calls that set a mode, and which argument it is."""
+_OPEN_TO_WRITE = ("creat", "truncate")
 _MAKES = ("mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat", "mknod", "mknodat")
 
 
@@ -61,9 +62,10 @@ class Wanted:
     Args:
         cwd: What paths are relative to in words.
         private: The program's own directory, where it may do what it likes.
-        held: Files and directories that it may write to besides.
+        held: Files that it may write to besides.
         reads: What it may read, where that is looked at.
         on_effect: Called after the first effect, and when there are too many.
+        truncates: Whether the kernel refuses to truncate other files, so that ``truncate`` may go on.
     """
 
     def __init__(
@@ -73,9 +75,13 @@ class Wanted:
         held: Sequence[Path],
         reads: Callable[[Path], bool],
         on_effect: Callable[[], None],
+        *,
+        truncates: bool,
     ) -> None:
         self.group: int | None = None
         """The process group of the program, once it has begun."""
+        self.only_opens = True
+        """Whether all that it wanted of files was to open them."""
         self._cwd = cwd
         self._private = private
         self._held = held
@@ -86,6 +92,7 @@ class Wanted:
             **dict.fromkeys(NEVER, self._never),
             **dict.fromkeys(CHANGES, self._describes),
             **dict.fromkeys(_PATHS, self._changes),
+            "truncate": self._changes if truncates else self._never,
             **dict.fromkeys(OPENS, self._opens),
             **dict.fromkeys(RUNS, self._runs),
             **dict.fromkeys(_NETWORK, self._uses_network),
@@ -153,12 +160,12 @@ class Wanted:
         named = arguments.path(at, 0 if at is None else 1)
         follows = not flags & (_NO_FOLLOW | _EXCLUSIVE)
         place = resolved(named, follows=follows)
-        if place is None or (self._is_free(place) and not flags & os.O_TRUNC):
-            return None
-        if flags & (os.O_ACCMODE | os.O_TRUNC) == os.O_TRUNC:  # no right to write is needed for that
-            return self._writes(place, self._shown(place)) if not self._is_free(place) else errno.EACCES
-        if self._is_free(place):
-            return None
+        # Such a call truncates a file, and Landlock before its third version sees no writing in that.
+        needs_no_right = flags & os.O_TRUNC and flags & os.O_ACCMODE not in (os.O_WRONLY, os.O_RDWR)
+        if place is None or self._is_free(place):
+            return errno.EACCES if needs_no_right else None
+        if needs_no_right:
+            return self._writes(place, self._shown(place))
         if not flags & _WRITES:
             return self._is_read(place)
         if flags & _TEMPORARY == _TEMPORARY:
@@ -194,7 +201,7 @@ class Wanted:
 
     def _changes(self, call: Call, arguments: Arguments) -> int | None:
         kind, verb, paths = _PATHS[call.name]
-        places = [resolved(arguments.path(*each), follows=call.name in ("creat", "truncate")) for each in paths]
+        places = [resolved(arguments.path(*each), follows=call.name in _OPEN_TO_WRITE) for each in paths]
         places = [place for place in places if place is not None]
         if call.name == "creat":
             is_moot = not places[0].parent.is_dir() if places else True
@@ -204,9 +211,9 @@ class Wanted:
             is_moot = any(not os.path.lexists(place) for place in places[:1])
         if is_moot:  # the kernel says so, and how
             return errno.ENOENT if call.name == "truncate" else None
-        free = [self._is_free(place, writes=kind == "writes_file") for place in places]
-        if all(free):
+        if all(self._is_free(place, writes=call.name in _OPEN_TO_WRITE) for place in places):
             return None
+        self.only_opens = self.only_opens and call.name in _OPEN_TO_WRITE
         for place in places:
             self.add(kind, str(place), f"{verb} {self._shown(place)}")
             verb = "writes"
@@ -228,6 +235,7 @@ class Wanted:
             return self._set_mode(place, call.arguments[_MODES[call.name]]) if call.name in _MODES else 0
         if not os.path.lexists(place):
             return errno.ENOENT
+        self.only_opens = False
         self.add("writes_file", str(place), f"changes the mode, owner, times or attributes of {self._shown(place)}")
         return errno.EPERM
 
@@ -298,7 +306,7 @@ class Wanted:
         of_process = _OF_A_PROCESS.fullmatch(text)
         if of_process is not None and self._is_own(int(of_process[1])):
             return True
-        return writes and any(place.is_relative_to(each) for each in self._held)
+        return writes and place in self._held
 
     def _shown(self, place: Path) -> str:
         return str(place.relative_to(self._cwd)) if place.is_relative_to(self._cwd) else str(place)

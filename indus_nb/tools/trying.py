@@ -76,10 +76,10 @@ class Tries:
         if self.trials.backend is None:
             await gate.ask([Effect("unknown", "", "cannot be tried on this machine, so what it does is not known")])
             return None
-        result, effects = await self._tried(command, gate)
+        result, effects, trial = await self._tried(command, gate)
         if result is not None and not effects and result.exit_code and looks_refused(result.output):
             # It changed nothing, so it can be tried once more: slower, and what it may not read is named.
-            result, effects = await self._tried(command, gate, names_reads=True)
+            result, effects, trial = await self._tried(command, gate, names_reads=True)
         if result is None:
             return None
         if result.cancelled and not effects:
@@ -88,16 +88,16 @@ class Tries:
             if not await gate.covers([]):
                 await gate.ask([], outcome=_outcome(result))
             return self._kept(result, READ_ONLY)
-        places = await asyncio.to_thread(self.trials.places_to_hold, effects)
-        if places is not None and await gate.covers([*effects, *map(_writes_below, places)]):
-            return await self._held(command, gate, places)
-        await gate.ask(effects, holds=places is not None)
+        files = await asyncio.to_thread(self.trials.files_to_hold, trial)
+        if files is not None and await gate.covers(effects):
+            return await self._held(command, gate, files)
+        await gate.ask(effects, holds=files is not None)
         return None
 
     async def _tried(
         self, command: Command, gate: CallGate, *, names_reads: bool = False
-    ) -> tuple[ShellResult | None, list[Effect]]:
-        """The result of the trial, ``None`` if it was not waited for; and the effects that it would have."""
+    ) -> tuple[ShellResult | None, list[Effect], Trial]:
+        """The result of the trial, ``None`` if it was not waited for; the effects that it would have; and the trial."""
         woken = asyncio.Event()
         trial = await self._begin(command, gate, names_reads=names_reads, on_effect=woken.set)
         work = asyncio.ensure_future(command.run(trial, lambda so_far: command.report(replace(so_far, ran=READ_ONLY))))
@@ -109,7 +109,7 @@ class Tries:
                 answer = await gate.ask([], outcome="It goes on, and had no effect so far.", trial=over)
                 if answer == "run":
                     await _ended(trial, work)
-                    return None, []
+                    return None, [], trial
                 await over
             if not work.done():
                 await asyncio.wait([work], timeout=_SECONDS_AFTER_EFFECT)
@@ -118,11 +118,11 @@ class Tries:
         except BaseException as error:
             await _ended(trial, work)
             if isinstance(error, asyncio.CancelledError) and not work.cancelled() and work.exception() is None:
-                return work.result(), []  # what it says of its end counts
+                return work.result(), [], trial  # what it says of its end counts
             raise
         finally:
             waking.cancel()
-        return result, _effects(trial, result)
+        return result, _effects(trial, result), trial
 
     async def _begin(
         self,
@@ -150,9 +150,9 @@ class Tries:
         except (SandboxError, OSError) as error:
             raise ToolError(f"The command could not be tried: {error} Nothing was run.") from error
 
-    async def _held(self, command: Command, gate: CallGate, places: Sequence[Path]) -> ShellResult:
-        """Run a command where it can write to some places and do nothing else."""
-        trial = await self._begin(command, gate, held=places, on_effect=lambda: None)
+    async def _held(self, command: Command, gate: CallGate, files: Sequence[Path]) -> ShellResult:
+        """Run a command where it can write to some files and do nothing else."""
+        trial = await self._begin(command, gate, held=files, on_effect=lambda: None)
         work = asyncio.ensure_future(command.run(trial, command.report))
         try:
             result = await asyncio.shield(work)
@@ -160,7 +160,7 @@ class Tries:
             await _ended(trial, work)
             return await work
         refused = ", ".join(effect.words for effect in trial.effects)
-        where = ", ".join(map(str, places))
+        where = ", ".join(map(str, files))
         notes = (f"[It could write to {where} only. Refused: {refused}.]",) if refused else ()
         return self._kept(replace(result, sandbox_notes=notes), HELD)
 
@@ -189,10 +189,6 @@ def _effects(trial: Trial, result: ShellResult) -> list[Effect]:
     if trial.problem is not None:
         return [Effect("unknown", "", f"may do anything: {trial.problem}")]
     return []
-
-
-def _writes_below(place: Path) -> Effect:
-    return Effect("writes_file", str(place), f"writes to {place}")
 
 
 def _outcome(result: ShellResult) -> str:

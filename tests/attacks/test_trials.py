@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -347,6 +348,52 @@ swapping.join()
         before = place.states()
         place.tried(python(code))
         assert place.states() == before
+
+    def test_a_held_command_whose_paths_change_meanwhile_writes_to_its_file_only(self, place: Place) -> None:
+        code = """
+if not os.path.exists(os.environ['TMPDIR'] + '/once'):
+    open(os.environ['TMPDIR'] + '/once', 'w')
+    open('out/old.csv', 'a')
+libc = ctypes.CDLL(None)
+mine = os.environ['TMPDIR'].encode() + b'/f\\0'
+names = [os.path.abspath(each).encode() + b'\\0' for each in ('out/old.csv', 'out/y.csv', 'out/conftest.py')]
+path = ctypes.create_string_buffer(max(map(len, [mine, *names])))
+end = time.monotonic() + 1.5
+def swap():
+    while time.monotonic() < end:
+        for name in names: ctypes.memmove(path, mine, len(mine)); ctypes.memmove(path, name, len(name))
+swapping = threading.Thread(target=swap); swapping.start()
+while time.monotonic() < end:
+    number = libc.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    if number >= 0: os.write(number, b'x'); os.close(number)
+    libc.unlink(path); libc.truncate(path, 0); libc.mkdir(path, 0o700); libc.rmdir(path); libc.rename(path, mine)
+swapping.join()
+"""
+        (place.project / "out" / "y.csv").write_text("y\n")
+        old = str(place.project / "out" / "old.csv")
+        before = place.states()
+        ran = asyncio.run(place.run(python(code), RecordingGate(allows=lambda effect: effect.what == old)))
+        assert (place.way == "landlock") == (ran.details.get("ran") == "held")
+        after = place.states()
+        assert {path: state for path, state in after.items() if path != old} == {
+            path: state for path, state in before.items() if path != old
+        }
+        assert after[old][0] == before[old][0]
+
+    def test_truncating_does_not_go_on_where_landlock_does_not_hold_it(self, place: Place) -> None:
+        if place.way == "landlock":
+            place.here = replace(place.here, landlock=2)
+        code = "open(os.environ['TMPDIR'] + '/f', 'w').write('x')\nos.truncate(os.environ['TMPDIR'] + '/f', 0)"
+        expected = ["makes a system call (truncate) that may change more than itself"]
+        assert place.tried(python(code)).words == (expected if place.way == "landlock" else [])
+
+    @pytest.mark.parametrize("access", [os.O_RDONLY, os.O_ACCMODE])
+    def test_truncating_without_the_right_to_write_does_not_go_on(self, place: Place, access: int) -> None:
+        code = (
+            "name = os.environ['TMPDIR'] + '/f'\nopen(name, 'w').write('kept')\n"
+            f"try: os.open(name, os.O_TRUNC | {access})\nexcept OSError: pass\nprint(open(name).read())"
+        )
+        assert place.tried(python(code)).text == "kept\n"
 
     def test_a_flood_of_effects_ends_soon(self, place: Place) -> None:
         ran = place.tried("i=0; while true; do i=$((i+1)); echo x > new$i; done 2>/dev/null")

@@ -234,51 +234,52 @@ class TestHeld:
         below = f"{place.project / 'out'}/"
         return RecordingGate(allows=lambda effect: effect.kind == "writes_file" and f"{effect.what}/".startswith(below))
 
-    async def test_it_runs_unasked_where_it_can_write_there_and_do_nothing_else(self, place: Place) -> None:
-        command = "sort x.csv > out/sorted.csv; chmod 640 out/sorted.csv; mv out/sorted.csv out/s.csv; echo done"
-        ran = await place.run(command, self.gate(place))
-        if place.way != "landlock":  # a directory cannot be held open by what remounts all of them
-            assert ran.words == ["writes out/sorted.csv"]
+    async def test_it_runs_unasked_where_it_can_write_to_these_files_and_do_nothing_else(self, place: Place) -> None:
+        ran = await place.run("sort x.csv > out/old.csv; cat out/old.csv >> $TMPDIR/f; echo done", self.gate(place))
+        if place.way != "landlock":  # a file cannot be held open by what remounts all of them
+            assert ran.words == ["writes out/old.csv"]
             return
         assert (ran.text, ran.details, ran.gate.asked) == ("done\n", {"ran": "held"}, [])
-        assert (place.project / "out" / "s.csv").stat().st_mode & 0o777 == 0o640
+        assert (place.project / "out" / "old.csv").read_text() == "a,b\nbar,3\nbaz,4\nfoo,2\n"
 
     async def test_what_it_does_besides_is_refused_and_said(self, place: Place) -> None:
+        (place.project / "out" / "other.csv").write_text("other\n")
         before = place.states()
-        lazy = 'if [ -e "$TMPDIR/once" ]; then rm out/old.csv x.csv; touch z; else touch "$TMPDIR/once"; fi'
-        ran = await place.run(f"touch out/new.csv; {lazy} 2>/dev/null", self.gate(place))
-        if place.way == "landlock":
-            assert "Refused: deletes out/old.csv, deletes x.csv, writes z." in ran.text
-            (place.project / "out" / "new.csv").unlink()
+        besides = (
+            "echo x > out/conftest.py; rm out/old.csv; mv -f out/other.csv out/old.csv; echo x > x.csv; mkdir out/.git"
+        )
+        lazy = f'if [ -e "$TMPDIR/once" ]; then {besides}; else touch "$TMPDIR/once"; fi'
+        ran = await place.run(f"({lazy}) 2>/dev/null; echo >> out/old.csv", self.gate(place))
         after = place.states()
-        assert {path: state for path, state in after.items() if not path.endswith("/out")} == {
-            path: state for path, state in before.items() if not path.endswith("/out")
-        }
+        if place.way == "landlock":
+            refused = (
+                "writes out/conftest.py, deletes out/old.csv, moves out/other.csv, writes out/old.csv, writes x.csv"
+            )
+            assert f"Refused: {refused}, makes out/.git." in ran.text
+            assert after.pop(str(place.project / "out" / "old.csv"))[2] == b"old\n\n"
+            del before[str(place.project / "out" / "old.csv")]
+        assert after == before
 
     @pytest.mark.parametrize(
-        "command", ["rm out/old.csv", "touch out/new z", "touch out/new; exec 3<>/dev/tcp/1.2.3.4/5"]
+        "command",
+        [
+            *("rm out/old.csv", "echo > out/new", "echo >> out/old.csv; echo > z", "mv out/old.csv out/other.csv"),
+            *("mkdir out/new", "touch out/old.csv", "chmod +x out/old.csv", "ln -s old.csv out/link"),
+            "echo >> out/old.csv; exec 3<>/dev/tcp/1.2.3.4/5",
+        ],
     )
-    async def test_what_is_not_allowed_as_a_whole_is_asked_about(self, place: Place, command: str) -> None:
+    async def test_what_is_not_allowed_as_a_whole_or_is_more_than_writing_is_asked_about(
+        self, place: Place, command: str
+    ) -> None:
+        (place.project / "out" / "other.csv").write_text("other\n")
+        before = place.states()
         ran = await place.run(command, self.gate(place))
-        assert (ran.text, len(ran.gate.asked)) == (REFUSED, 1)
+        assert (ran.text, [asked.holds for asked in ran.gate.asked]) == (REFUSED, [False])
+        assert place.states() == before
 
-    async def test_only_what_it_can_be_held_to_is_offered_for_good(self, place: Place) -> None:
-        holds = {}
-        for command in ("touch out/new", "echo >> x.csv", "touch new", "rm out/old.csv", "touch .git/new"):
-            holds[command] = (await place.run(command)).gate.asked[0].holds
-        can = place.way == "landlock"
-        assert holds == {
-            "touch out/new": can,
-            "echo >> x.csv": can,
-            "touch new": False,
-            "rm out/old.csv": False,
-            "touch .git/new": False,
-        }
-
-    async def test_a_directory_that_programs_follow_is_not_held_open(self, place: Place) -> None:
-        (place.project / "out" / "inner" / ".git").mkdir(parents=True)
-        ran = await place.run("touch out/new", self.gate(place))
-        assert (ran.text, ran.gate.asked[0].holds) == (REFUSED, False)
+    async def test_writing_to_files_that_are_there_is_offered_for_good(self, place: Place) -> None:
+        for command in ("echo >> x.csv", "echo > out/old.csv; echo >> x.csv"):
+            assert (await place.run(command)).gate.asked[0].holds == (place.way == "landlock")
 
 
 async def test_files_of_a_trial_are_there_for_the_next_one_and_gone_with_the_session(
