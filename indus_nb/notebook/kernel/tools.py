@@ -356,6 +356,8 @@ class UserKernel:
                 goes_on.by_user = True
             how, ending = _ended(execution, done, seconds)
             found = details()
+            if self._settings.notebook.undo and not execution.changed_names and not execution.changed:
+                found["looked"] = True
             if execution.how == "interrupted":
                 found["interrupted"] = _why(done, seconds)
             return await _output(execution, how, ending, found, self._settings, outputs)

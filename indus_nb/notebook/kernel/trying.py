@@ -328,9 +328,9 @@ def _is_plain(name: str) -> bool:
 
 
 def had_no_effect(details: object) -> bool:
-    """Return whether the details of a call say that it ran in a copy of the kernel, of which nothing was taken over."""
+    """Return whether the details of a call say that it changed nothing, in a copy of the kernel or in the kernel."""
     fields: dict[str, Any] = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
-    return fields.get("ran") == "copy" and not fields.get("changed")
+    return fields.get("looked") is True or (fields.get("ran") == "copy" and not fields.get("changed"))
 
 
 def random_states(draws: Mapping[str, Any]) -> list[Callable[[], object]]:
