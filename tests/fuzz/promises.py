@@ -57,6 +57,7 @@ class Promises:
         self._parse_errors = 0
         self._run = False
         self._compaction = False
+        self._compaction_at = 0
         self._chain_start: int | None = None
         self._cause: _Sent | None = None
         self._cause_known = False
@@ -149,9 +150,14 @@ class Promises:
         if later := [cause.command["id"] for cause in self._ended if cause.order > sent.order]:
             self._wrong("abort_late", f"{sent.command['id']} waited for the run of {later[0]}, which came after it")
         if self._compaction and not self._log.has_extension:
-            later = any(other.kind == "compact" and other.order > sent.order for other in self._sent.values())
+            later = any(self._may_compact(other) for other in self._sent.values() if other.order > sent.order)
             if not later and self._chain_start is None:
                 self._wrong("abort_missed_compaction", f"a compaction went on when {sent.command['id']} was answered")
+
+    def _may_compact(self, sent: _Sent) -> bool:
+        """Whether the compaction that goes on may be a command's: of a prompt it is if that was accepted before."""
+        accepted = sent.kind in PROMPTS and sent.answered_at is not None and sent.answered_at < self._compaction_at
+        return sent.kind == "compact" or accepted
 
     def _on_replaced(self, sent: _Sent) -> None:
         # To go where one is already does nothing.
@@ -178,7 +184,7 @@ class Promises:
 
     def _on_event(self, kind: str, frame: Json) -> None:
         if kind in COMPACTION_STARTS:
-            self._compaction = True
+            self._compaction, self._compaction_at = True, self._at
         elif kind in COMPACTION_ENDS:
             self._compaction = False
         if kind in RUN_EVENTS or kind in COMPACTION_STARTS:

@@ -117,6 +117,9 @@ IN_ORDER: dict[str, list[Item]] = {
     ],
     "a run after an abort": [*ABORT, *prompt("p"), *run("p"), SETTLED],
     "a run that was asked for behind the abort": [ABORT[0], *prompt("p"), START, ABORT[1], *run("p")[1:], SETTLED],
+    "a compaction before a run that was asked for behind the abort": [
+        *[ABORT[0], *prompt("p"), COMPACTION, ABORT[1], COMPACTED, *run("p"), SETTLED],
+    ],
     "a message of an extension": message("custom", content="hello"),
 }
 
@@ -199,6 +202,8 @@ BROKEN: list[tuple[str, list[Item]]] = [
     ("abort_missed", [RUN[0], *ABORT, RUN[1], *run("p"), SETTLED]),
     ("abort_late", [ABORT[0], *RUN, ABORT[1]]),
     ("abort_missed_compaction", [sent("c", "compact"), COMPACTION, *ABORT, COMPACTED, answered("c", "compact")]),
+    ("abort_missed_compaction", [*prompt("p"), COMPACTION, *ABORT, COMPACTED, *run("p"), SETTLED]),
+    ("abort_missed_compaction", [COMPACTION, ABORT[0], *prompt("p"), ABORT[1], COMPACTED, *run("p"), SETTLED]),
     ("run_survived", [*RUN[:8], *NEW, *RUN[8:]]),
     ("state_idle_in_run", [*RUN[:8], *state("x"), *RUN[8:]]),
     ("state_idle_in_compaction", [COMPACTION, *state("x"), COMPACTED]),
