@@ -53,10 +53,7 @@ USED_UNSEEN = {
     "called by asyncio on a protocol": (
         *("data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),
     ),
-    "called by the parser of HTML, with its arguments": (
-        *("handle_data", "handle_endtag", "handle_starttag"),
-        *("handle_comment", "handle_decl", "handle_pi", "unknown_decl", "decl"),
-    ),
+    "called by the parser of HTML, with its arguments": (*("handle_data", "handle_endtag", "handle_starttag"),),
 }
 
 

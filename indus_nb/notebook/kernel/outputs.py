@@ -355,6 +355,9 @@ def received(data: JsonObject, prefix: str) -> tuple[Display | None, str, str]:
         data: What ``sent`` returned there; hostile.
         prefix: What its names for updates begin with here, so that they are none of the user's outputs.
 
+    Returns:
+        The display, ``None`` for plain text; what the model is told; and what the card says.
+
     Raises:
         ValueError: It is no display.
     """
