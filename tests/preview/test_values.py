@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import random
 import struct
+import sys
 import zoneinfo
 from decimal import Decimal
 from fractions import Fraction
@@ -193,6 +194,8 @@ def message(found: object, buffers: bytes = b"") -> bytes:
 def test_what_no_copy_would_send_is_refused(sent: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "evil.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch(); x = 1")
     monkeypatch.syspath_prepend(tmp_path)
+    for name in ("turtle", "wave"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(RefusedValueError):
         loaded(message({"x": sent}, bytes(8)), {}, {})
     assert not (tmp_path / "ran").exists()
