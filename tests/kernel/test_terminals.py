@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -11,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pexpect
+import psutil
 import pytest
 from kernels import private_environment
+from waiting import wait_until
 
 from indus_nb.notebook.view.output import TerminalScreen, free_line
 
@@ -44,6 +47,22 @@ class Terminal:
         )
         self._line = 1
 
+    def wait_for_outputs(self, runtime: Path) -> None:
+        """Wait until the console hears what its kernel publishes.
+
+        It prompts before, and waits for ever for the end of a cell that it did not hear of.
+        """
+        self.process.expect_exact("In [")
+        self.process.buffer = self.process.after + self.process.buffer
+        [file] = runtime.glob("kernel-*.json")
+        port = json.loads(file.read_text())["iopub_port"]
+        console = psutil.Process(self.process.pid)
+        wait_until(
+            lambda: any(
+                there.status == "ESTABLISHED" and there.raddr.port == port for there in console.net_connections()
+            )
+        )
+
     def type(self, line: str) -> None:
         """Wait for the prompt, and type."""
         self.process.expect_exact(f"In [{self._line}]: ")
@@ -62,6 +81,8 @@ class Terminal:
 def terminal(directory: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
     terminal = Terminal(directory, request.param)
     try:
+        if request.param == "console":
+            terminal.wait_for_outputs(directory.parent / "jupyter" / "runtime")
         terminal.type("%load_ext indus_nb")
         yield terminal
         terminal.type("exit")
