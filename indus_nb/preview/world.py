@@ -22,10 +22,13 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from operator import is_not
-from types import FunctionType, ModuleType
+from threading import Thread
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from indus_nb.effects import Effect
+from indus_nb.installed import is_installed
+from indus_nb.undo.found_once import is_private
 
 _OF_PYTHON = frozenset(
     {"__warningregistry__", "__annotations__", "__annotate__", "__annotations_cache__", "__builtins__", "__path__"}
@@ -46,6 +49,8 @@ _OF_PYTHON = frozenset(
 _ABSENT = object()
 _BY_MODULES = ("threads", "what runs at exit")
 """What modules begin when they are imported, which they do again where they are used."""
+_BY_PYPLOT = ("how values are displayed", "which formats are displayed", "what runs around cells")
+"""What IPython does to itself when pyplot is imported, by whomever."""
 _APART = ("__main__", "__mp_main__", "indus_nb")
 """Modules whose names are compared elsewhere, or that do the comparing."""
 
@@ -65,6 +70,7 @@ class World:
         self._state()  # which imports what it asks
         self._rest = self._state()
         self._count = len(sys.modules)
+        self._drew = _has_pyplot()
 
     def changes(self) -> list[Effect]:
         """Return what differs now, and forget nothing."""
@@ -72,21 +78,23 @@ class World:
 
     def _changed_modules(self) -> Iterator[Effect]:
         for name, (module, before) in self._modules.items():
-            for attribute in _differing(before, vars(module)):
+            for attribute in _differing(name, before, vars(module)):
                 if not _is_by_import(before, vars(module), attribute):
                     full = f"{name}.{attribute}"
                     yield Effect("changes_setting", full, f"changes {full}")
 
     def _changed_classes(self) -> Iterator[Effect]:
         for kind, before in self._classes.items():
-            for attribute in _differing(before, _names_of(kind)):
-                full = f"{kind.__module__}.{kind.__qualname__}.{attribute}"
+            owner = f"{kind.__module__}.{kind.__qualname__}"
+            for attribute in _differing(owner, before, _names_of(kind)):
+                full = f"{owner}.{attribute}"
                 yield Effect("changes_setting", full, f"changes {full}")
 
     def _changed_rest(self) -> Iterator[Effect]:
-        now = self._state()
+        now, imported = self._state(), len(sys.modules) != self._count
+        expected = {*(_BY_MODULES if imported else ()), *(_BY_PYPLOT if _has_pyplot() != self._drew else ())}
         for name, value in self._rest.items():
-            if now.get(name) != value and not (name in _BY_MODULES and len(sys.modules) != self._count):
+            if now.get(name) != value and name not in expected:
                 yield Effect("changes_setting", name, f"changes {name}")
 
     def _state(self) -> dict[str, Any]:
@@ -135,7 +143,7 @@ def _names_of(kind: type[Any]) -> Mapping[str, Any]:
     return type.__dict__["__dict__"].__get__(kind)
 
 
-def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _differing(owner: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     if len(before) == len(now) and not any(map(is_not, before.values(), now.values())):
         return []
     names = before.keys() | now.keys()
@@ -145,20 +153,29 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance] - whatever code has put there
         and name not in _OF_PYTHON
         and before.get(name, _ABSENT) is not now.get(name, _ABSENT)
-        and not _is_by_itself(before, now, name)
+        and not _is_by_itself(owner, before, now, name)
     )
 
 
-def _is_by_itself(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
-    """Whether it is something that a library finds out once and keeps, or a function that it makes for itself."""
+def _is_by_itself(owner: str, before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
+    """Whether it is what a library finds out once and keeps, a count of its own, or what it loads when it is needed."""
     was, value = before.get(name), now.get(name)
-    if _is_private(name):
-        return was is None or was is False or (type(was) is int and was == 0)
-    return name not in before and type(value) is FunctionType and value.__globals__ is now
+    if any(map(is_private, (*owner.split("."), name))):
+        is_count = type(was) is int and type(value) is int and value > was
+        is_in_use = isinstance(was, Thread) and isinstance(value, Thread)
+        return was is None or was is False or is_count or is_in_use or (name not in now and hasattr(was, "__get__"))
+    return name not in before and (_is_function_of(value, now) or _is_loaded(value))
 
 
-def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.endswith("__")
+def _is_function_of(value: Any, names: Mapping[str, Any]) -> bool:
+    return type(value) is FunctionType and value.__globals__ is names
+
+
+def _is_loaded(value: Any) -> bool:
+    """Whether it is a class or function of an installed library's, which others bind to names of theirs when asked."""
+    kinds = (type, FunctionType, BuiltinFunctionType)
+    home = getattr(value, "__module__", None) if isinstance(value, kinds) else type(value).__module__
+    return callable(value) and isinstance(home, str) and (is_installed(home) or home.startswith("_cython_"))
 
 
 def _is_by_import(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
@@ -167,7 +184,7 @@ def _is_by_import(before: Mapping[str, Any], now: Mapping[str, Any], name: str) 
 
 
 def _context() -> dict[str, int]:
-    apart = ("decimal_context", "indus_nb")  # the first is a setting of its own
+    apart = ("decimal_context", "format_options", "indus_nb")  # settings of their own: of decimal, of numpy
     return {
         variable.name: id(value)
         for variable, value in contextvars.copy_context().items()
@@ -187,6 +204,10 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def _has_pyplot() -> bool:
+    return "matplotlib.pyplot" in sys.modules
 
 
 def _figures() -> list[int]:

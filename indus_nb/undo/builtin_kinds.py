@@ -283,7 +283,7 @@ class InstanceKind(State):
         return [
             type(obj),
             None if self._dictionary is None else self._dictionary.__get__(obj),
-            *(_slot(obj, member) for member in self._slots),
+            *(slot(obj, member) for member in self._slots),
         ]
 
     def put(self, obj: Any, state: list[Any]) -> None:
@@ -487,7 +487,8 @@ def _has_dictionary(kind: type) -> bool:
     return type(held) in (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
-def _slot(obj: Any, member: Any) -> Any:
+def slot(obj: Any, member: Any) -> Any:
+    """Return what an object has in a slot, ``ABSENT`` if nothing."""
     try:
         return member.__get__(obj)
     except AttributeError:

@@ -30,6 +30,7 @@ from indus_nb.undo import outside, words
 from indus_nb.undo.budget import Budget, TooMuchError
 from indus_nb.undo.builtin_kinds import is_users_class
 from indus_nb.undo.change import Change, Found, Held, new_change
+from indus_nb.undo.found_once import is_found_once
 from indus_nb.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.undo.kinds import Kinds, kinds_of
 from indus_nb.undo.libraries import FrameKind, IndexKind, NotRestorableError, is_array, place_of
@@ -235,6 +236,11 @@ class _Walk:
         elif type(obj) is GeneratorType and obj.gi_frame is not None and obj.gi_frame.f_globals is self._namespace:
             self.reach(names_in(obj.gi_code))
 
+    def holders_of(self, obj: Any) -> list[Any]:
+        """Return what holds an object, of all that was remembered; and the namespace, if a variable is bound to it."""
+        held = [self._seen[key] for key in self._holders.get(id(obj), ()) if key in self._seen]
+        return [*held, self._namespace] if id(obj) in self._roots else held
+
     def names_of(self, key: int) -> frozenset[str]:
         """Return the variables that lead to an object."""
         return frozenset(name for at in self._above(key) for name in self._roots.get(at, ()))
@@ -332,7 +338,8 @@ class Checkpoint:
         ]
         for node in around:
             node.seal = node.keeper.seal(node.obj)
-        in_place = {name for node in held for name in node.names} - bound.keys()
+        seen = [node for node in held if not is_found_once(node, walk.holders_of)]
+        in_place = {name for node in seen for name in node.names} - bound.keys()
         created = {name: now for name, (was, now) in bound.items() if was is ABSENT}
         deleted = [name for name, (_, now) in bound.items() if now is ABSENT]
         rebound = [name for name in bound if name not in created and name not in deleted]

@@ -32,6 +32,10 @@ _READS = frozenset(
     getattr(sqlite3, name)
     for name in ("SQLITE_SELECT", "SQLITE_READ", "SQLITE_FUNCTION", "SQLITE_RECURSIVE", "SQLITE_TRANSACTION")
 )
+_PRAGMAS = frozenset({"foreign_key_check", "foreign_key_list", "integrity_check", "quick_check"}) | {
+    f"{what}_{form}" for what in ("table", "index") for form in ("info", "xinfo", "list")
+}
+"""Those of SQLite whose argument is what they tell about; that of others is a new value."""
 
 
 class Databases:
@@ -69,8 +73,8 @@ class Databases:
 def _authorizer(name: str, stop: Stop) -> Any:
     def allow(action: int, *about: object) -> int:
         if action not in _READS:
-            if action == getattr(sqlite3, "SQLITE_PRAGMA", 19) and about[1] is None:
-                return sqlite3.SQLITE_OK  # it asks for a value
+            if action == getattr(sqlite3, "SQLITE_PRAGMA", 19) and (about[1] is None or about[0] in _PRAGMAS):
+                return sqlite3.SQLITE_OK
             stop(Effect("changes_variable", name, f"changes the database {name}"))
         return sqlite3.SQLITE_OK
 

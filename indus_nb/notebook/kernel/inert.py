@@ -1,7 +1,8 @@
 """Which displays do nothing in a page but show themselves: what nobody was asked about may be no other.
 
 What this module promises: of what `inert` returns nothing runs in the page, is fetched by it, looks like a part of it,
-or leaves the place where outputs stand. HTML is written anew by a sanitiser that reads it as browsers do; what is more
+or leaves the place where outputs stand. HTML is written anew by a sanitiser that reads it as browsers do; if it has
+styles or drawings of its own it stands in a frame in which nothing runs and for which nothing is fetched. What is more
 than that beside a form that is not (the script of a chart beside its description) is left out; what has no such form is
 told.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from html import escape
 from html.parser import HTMLParser
 from typing import Any, cast
 
@@ -22,6 +24,40 @@ _ELEMENTS = frozenset(
     | {"tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul"}
 )
 _ATTRIBUTES = {"*": {"style"}, "a": {"href"}, "td": {"colspan", "rowspan"}, "th": {"colspan", "rowspan"}}
+_FRAMED_ELEMENTS = _ELEMENTS | {
+    *("article", "aside", "details", "figcaption", "figure", "footer", "header", "input", "label", "main", "nav"),
+    *("section", "style", "summary"),
+    *(
+        "circle",
+        "defs",
+        "ellipse",
+        "g",
+        "line",
+        "path",
+        "polygon",
+        "polyline",
+        "rect",
+        "svg",
+        "symbol",
+        "text",
+        "tspan",
+    ),
+}
+_FRAMED_ATTRIBUTES = {
+    "*": {"class", "id", "style", "title", "role"},
+    "input": {"type", "checked", "disabled"},
+    "label": {"for"},
+    "details": {"open"},
+    **{name: _ATTRIBUTES[name] for name in ("td", "th")},
+    **dict.fromkeys(
+        ("circle", "ellipse", "g", "line", "path", "polygon", "polyline", "rect", "svg", "symbol", "text", "tspan"),
+        {"cx", "cy", "d", "fill", "height", "points", "r", "rx", "ry", "stroke", "stroke-width", "text-anchor"}
+        | {"transform", "viewbox", "viewBox", "width", "x", "x1", "x2", "y", "y1", "y2", "dx", "dy", "font-size"},
+    ),
+}
+_FRAME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_ROW_PIXELS = 26
+_LEAST_PIXELS, _MOST_PIXELS = 90, 480
 _STYLES = frozenset({"background-color", "color", "font-weight", "text-align", "white-space"})
 _NO_CALL = re.compile(r"[^(\\]*|(?:rgb|rgba|hsl|hsla)\([\d\s.,%/]*\)")
 _ADDRESS = re.compile(r"[/\\]\s*[/\\]|\b[a-z][a-z0-9+.-]*:\s*[/\\]|\b(?:javascript|data|https?):", re.IGNORECASE)
@@ -112,14 +148,36 @@ class _Names(HTMLParser):
 
 
 def _safe_html(text: str) -> str | None:
-    """HTML, written anew; ``None`` where something would be missing from it."""
+    """HTML, written anew; ``None`` where nothing would be to be seen of it."""
     names = _Names()
     try:
         names.feed(text)
         names.close()
     except Exception:  # noqa: BLE001 - what cannot be read may be anything
         return None
-    return None if names.others else sanitised(text)
+    return _framed(text) if names.others else sanitised(text)
+
+
+def _framed(text: str) -> str | None:
+    """HTML with its own styles in a frame without scripts; ``None`` if it would be empty."""
+    import nh3
+
+    clean = nh3.clean(
+        text,
+        tags={*_FRAMED_ELEMENTS},
+        clean_content_tags={"script", "template", "noscript"},
+        attributes=_FRAMED_ATTRIBUTES,
+        url_schemes=set(),
+        link_rel=None,
+    )
+    if not re.sub(r"<style.*?</style>|<[^>]*>|\s", "", clean, flags=re.DOTALL | re.IGNORECASE) and "<svg" not in clean:
+        return None
+    rows = sum(clean.count(f"<{name}") for name in ("tr", "li", "dt", "h1", "h2", "h3", "h4", "p", "pre", "summary"))
+    height = min(max(_LEAST_PIXELS, _ROW_PIXELS * (rows + clean.count("\n<div"))), _MOST_PIXELS)
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_FRAME_POLICY}">'
+    page = f"<!DOCTYPE html>{policy}<body style='font: 13px system-ui, sans-serif; margin: 4px'>{clean}"
+    look = f"width:100%;height:{height}px;resize:vertical;border:0;background:white;color-scheme:light"
+    return f'<iframe sandbox title="output" style="{look}" srcdoc="{escape(page)}"></iframe>'
 
 
 def sanitised(text: str) -> str:

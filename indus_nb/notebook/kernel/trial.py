@@ -13,6 +13,7 @@ import ctypes
 import errno
 import getpass
 import importlib
+import io
 import logging
 import os
 import sys
@@ -22,6 +23,7 @@ from typing import Any, NoReturn
 
 from indus_nb import textcut
 from indus_nb.effects import Effect
+from indus_nb.installed import is_installed
 from indus_nb.notebook.kernel.databases import Databases
 from indus_nb.notebook.kernel.definitions import definitions
 from indus_nb.notebook.kernel.execution import Execution, Routes
@@ -29,7 +31,7 @@ from indus_nb.notebook.kernel.inert import inert
 from indus_nb.notebook.kernel.main_thread import Job
 from indus_nb.notebook.kernel.outputs import sent
 from indus_nb.preview import Report, Send, Stop
-from indus_nb.preview.values import dumped, is_of_environment
+from indus_nb.preview.values import dumped
 from indus_nb.preview.watching import set_by_imports
 from indus_nb.preview.world import World
 from indus_nb.redaction import labelled_secrets
@@ -101,7 +103,7 @@ class Task:
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
             for name in names:
-                if is_of_environment(name):
+                if is_installed(name):
                     with contextlib.suppress(Exception, SystemExit):
                         importlib.import_module(name)
 
@@ -170,8 +172,8 @@ class Task:
         new: dict[str, Any] = {}
         for name in sorted(found.created | found.rebound):
             value = space[name]
-            if name in found.created and type(value).__module__.startswith("matplotlib."):
-                report.dropped.append(name)  # its figure is shown and closed
+            if name in found.created and _is_over(value):
+                report.dropped.append(name)
                 continue
             new[name] = value
             foreign = change.held_before(name) != self._own.get(name, 0)
@@ -211,7 +213,7 @@ class Task:
 
     def _send_values(self, report: Report, new: dict[str, Any], draws: dict[str, Any], change: Change) -> None:
         functions = definitions(self._shell.transform_cell(self._code))
-        data, refused = dumped(new | draws, change.known, functions.keys())
+        data, refused = dumped(new | draws, change.known, functions.keys(), self._shell.user_ns)
         report.kept = sorted(new.keys() - refused.keys())
         report.effects = [
             Effect(each.kind, each.what, f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")
@@ -263,6 +265,24 @@ class _Run(Execution):
 
     def clear(self, *, waits: bool = False) -> None:
         self._send({"clear": waits}, b"")
+
+
+def _is_over(value: Any) -> bool:
+    """Whether a value is of no use when the code has ended: a figure, which is shown and closed, or a closed file."""
+    if isinstance(value, io.IOBase):
+        return value.closed
+    if type(value) in (list, tuple) or type(value).__name__ == "ndarray":
+        parts: list[Any] = value.ravel().tolist() if hasattr(value, "ravel") else [*value]
+        return bool(parts) and all(map(_is_drawn, parts))
+    return _is_drawn(value)
+
+
+def _is_drawn(value: Any) -> bool:
+    drawing: Any = sys.modules.get("matplotlib.figure")
+    if drawing is None:
+        return False
+    own = [value, *(getattr(value, "__dict__", {}).get(name) for name in ("figure", "_figure", "_fig"))]
+    return type(value).__module__.startswith("matplotlib.") or any(isinstance(each, drawing.Artist) for each in own)
 
 
 def _is_progress(value: Any) -> bool:

@@ -1,0 +1,335 @@
+"""Values of numpy, pandas and plotly, none of which is imported: what is sent of them, and how they are made of it.
+
+What is made is made by constructors of these kinds alone, of parts that were made before; whatever the parts are, it
+fails or it is such a value.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+_FREE = "biufcSUV"
+"""Kinds of numpy's types whose bytes are all that there is to them; dates are sent as numbers."""
+
+
+class RefusedValueError(Exception):
+    """A value cannot be sent, or bytes cannot be read; the message says why, behind the name of a variable."""
+
+
+class Plain:
+    """A list of texts, numbers and nothing, which may be long."""
+
+    def __init__(self, values: list[Any]) -> None:
+        if not {*map(type, values)} <= {str, int, float, bool, type(None)}:
+            raise RefusedValueError("a column of mixed values")
+        self.values = values
+
+
+_Sent = tuple[Any, ...]
+
+
+def _array(obj: Any, known: Mapping[int, str]) -> _Sent:
+    base = obj.base
+    while base is not None:
+        if id(base) in known:
+            raise RefusedValueError("it shares its memory with another variable")
+        base = getattr(base, "base", None)
+    if type(obj).__module__ != "numpy" or obj.dtype.metadata:
+        raise RefusedValueError(f"an array of the class {type(obj).__name__}")
+    if obj.dtype.kind == "O":
+        return "objects", obj.shape, obj.ravel(order="C").tolist()
+    if obj.dtype.kind in "mM":
+        return "dates", obj.dtype.str, obj.shape, obj.astype("i8").tobytes()
+    if obj.dtype.kind not in _FREE or obj.dtype.names:
+        raise RefusedValueError(f"an array of {obj.dtype}")
+    return "array", obj.dtype.str, obj.shape, bool(obj.flags.fnc), obj.tobytes("A" if obj.flags.fnc else "C")
+
+
+def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes) -> Any:  # noqa: FBT001
+    numpy: Any = sys.modules["numpy"]
+    kind = numpy.dtype(short_text(dtype))
+    if kind.kind not in _FREE or kind.names:
+        raise RefusedValueError(f"an array of {kind}")
+    flat = numpy.frombuffer(bytearray(data), dtype=kind)
+    return flat.reshape(_shape(shape), order="F" if fortran else "C")
+
+
+def view_of(value: Any, held: Any) -> _Sent | None:
+    """Return what is sent of an array that is a part of another; ``None`` if it is not, or cannot be sent so."""
+    numpy: Any = sys.modules["numpy"]
+    if type(held) is not numpy.ndarray or type(value) is not numpy.ndarray or not numpy.may_share_memory(value, held):
+        return None
+    start = value.__array_interface__["data"][0] - held.__array_interface__["data"][0]
+    sent = value.dtype.str, start, value.shape, value.strides, bool(value.flags.writeable)
+    try:
+        made = _made_view(held, *sent)
+    except (RefusedValueError, ValueError, TypeError):
+        return None
+    return sent if made.__array_interface__ == value.__array_interface__ else None
+
+
+def _made_view(held: Any, dtype: str, start: int, shape: Any, strides: Any, writeable: bool) -> Any:  # noqa: FBT001
+    numpy: Any = sys.modules["numpy"]
+    kind = numpy.dtype(short_text(dtype))
+    if type(held) is not numpy.ndarray or held.dtype.kind not in _FREE or held.dtype.names or kind.kind not in _FREE:
+        raise RefusedValueError("a part of an array of objects")
+    if type(start) is not int or not all(type(each) is int for each in (*shape, *strides)):
+        raise RefusedValueError("the values cannot be read")
+    # It refuses what does not lie within the other one.
+    made = numpy.ndarray(shape, kind, held, start, strides)
+    if not writeable:
+        made.flags.writeable = False
+    return made
+
+
+def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes) -> Any:
+    numpy: Any = sys.modules["numpy"]
+    kind = numpy.dtype(short_text(dtype))
+    if kind.kind not in "mM":
+        raise RefusedValueError(f"dates of {kind}")
+    return numpy.frombuffer(bytearray(data), dtype="i8").reshape(_shape(shape)).view(kind)
+
+
+def _made_objects(shape: tuple[int, ...], values: list[Any]) -> Any:
+    numpy: Any = sys.modules["numpy"]
+    made = numpy.empty(len(values), dtype=object)
+    for at, value in enumerate(values):
+        made[at] = value
+    return made.reshape(_shape(shape))
+
+
+def short_text(value: Any) -> str:
+    """Return a text that names a type, a zone or a moment, if it is one."""
+    if type(value) is not str or len(value) > 100:
+        raise RefusedValueError("the values cannot be read")
+    return value
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if type(value) is not tuple or not all(type(each) is int and each >= 0 for each in cast("tuple[Any, ...]", value)):
+        raise RefusedValueError("the values cannot be read")
+    return cast("tuple[int, ...]", value)
+
+
+def _scalar(obj: Any, _: Mapping[int, str]) -> _Sent:
+    numpy: Any = sys.modules["numpy"]
+    return "scalar", numpy.asarray(obj)
+
+
+def _made_scalar(array: Any) -> Any:
+    numpy: Any = sys.modules["numpy"]
+    if type(array) is not numpy.ndarray or array.shape != ():
+        raise RefusedValueError("the values cannot be read")
+    return array[()]
+
+
+def _column(obj: Any) -> Any:
+    """What is sent of the values of a column, or of labels."""
+    pandas: Any = sys.modules["pandas"]
+    column = pandas.Series(obj)
+    dtype = column.dtype
+    if not isinstance(dtype, pandas.api.extensions.ExtensionDtype):
+        return "whole", column.to_numpy(copy=True)
+    if isinstance(dtype, pandas.CategoricalDtype):
+        return "category", obj.codes.copy(), obj.categories.copy(), bool(obj.ordered)
+    if isinstance(dtype, pandas.DatetimeTZDtype):
+        return "zoned", column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(copy=True), str(dtype.tz)
+    if isinstance(dtype, pandas.PeriodDtype | pandas.IntervalDtype | pandas.SparseDtype):
+        raise RefusedValueError(f"a column of {dtype}")
+    values, missing = column.astype(object).tolist(), column.isna().tolist()
+    listed = [None if gone else _item(value) for value, gone in zip(values, missing, strict=True)]
+    return "listed", Plain(listed), str(dtype)
+
+
+def _is_array(value: Any) -> bool:
+    return type(value) is cast("Any", sys.modules["numpy"]).ndarray and value.ndim == 1
+
+
+def _item(value: Any) -> Any:
+    """A number as Python has it."""
+    return value.item() if type(value).__module__ == "numpy" else value
+
+
+def _made_column(sent: Any) -> Any:
+    pandas: Any = sys.modules["pandas"]
+    match sent:
+        case ("category", codes, categories, bool() as ordered) if _is_array(codes) and hasattr(categories, "array"):
+            return pandas.Categorical.from_codes(codes, categories, ordered=ordered)
+        case ("zoned", values, str() as zone) if _is_array(values):
+            return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(short_text(zone)).array
+        case ("listed", Plain() as listed, str() as name):
+            return pandas.array(listed.values, dtype=short_text(name))
+        case ("whole", values) if _is_array(values):
+            return values
+        case _:
+            raise RefusedValueError("the values cannot be read")
+
+
+def _index(obj: Any, _: Mapping[int, str]) -> _Sent:
+    pandas: Any = sys.modules["pandas"]
+    if isinstance(obj, pandas.RangeIndex):
+        return "labels", int(obj.start), int(obj.stop), int(obj.step), obj.name
+    if isinstance(obj, pandas.MultiIndex):
+        return "levels", [_column(obj.get_level_values(at).array) for at in range(obj.nlevels)], [*obj.names]
+    return "index", _column(obj.array), obj.name, getattr(obj, "freqstr", None)
+
+
+def _made_range(start: int, stop: int, step: int, name: Any) -> Any:
+    return cast("Any", sys.modules["pandas"]).RangeIndex(start, stop, step, name=name)
+
+
+def _made_levels(levels: list[Any], names: list[Any]) -> Any:
+    made = [_made_column(level) for level in levels]
+    return cast("Any", sys.modules["pandas"]).MultiIndex.from_arrays(made, names=names)
+
+
+def _made_index(column: Any, name: Any, frequency: str | None) -> Any:
+    made = cast("Any", sys.modules["pandas"]).Index(_made_column(column), name=name)
+    if frequency is not None:
+        made.freq = short_text(frequency)
+    return made
+
+
+def _series(obj: Any, _: Mapping[int, str]) -> _Sent:
+    _check_plain(obj)
+    sent = "series", _column(obj.array), obj.index.copy(), obj.name
+    return _checked(obj, sent, _made_series)
+
+
+def _made_series(column: Any, index: Any, name: Any) -> Any:
+    return cast("Any", sys.modules["pandas"]).Series(_as_long(_made_column(column), index), index=index, name=name)
+
+
+def _as_long(column: Any, index: Any) -> Any:
+    """The column, if it is as long as its labels; a single value would be repeated for each."""
+    if type(column).__module__ == "builtins" or len(column) != len(index):
+        raise RefusedValueError("the values cannot be read")
+    return column
+
+
+def _frame(obj: Any, _: Mapping[int, str]) -> _Sent:
+    _check_plain(obj)
+    columns = [_column(obj.iloc[:, at].array) for at in range(obj.shape[1])]
+    sent = "frame", columns, obj.index.copy(), obj.columns.copy()
+    return _checked(obj, sent, _made_frame)
+
+
+def _made_frame(columns: list[Any], index: Any, names: Any) -> Any:
+    pandas: Any = sys.modules["pandas"]
+    made = pandas.DataFrame({at: _as_long(_made_column(each), index) for at, each in enumerate(columns)}, index=index)
+    made.columns = names
+    return made
+
+
+def _check_plain(obj: Any) -> None:
+    kind = cast("Any", type(obj))
+    if not kind.__module__.startswith("pandas.") and kind.__module__ != "pandas":
+        raise RefusedValueError(f"a {kind.__name__} of its own class")
+    if obj.attrs or not obj.flags.allows_duplicate_labels:
+        raise RefusedValueError("it has attributes of its own")
+
+
+def _checked(obj: Any, sent: _Sent, make: Callable[..., Any]) -> _Sent:
+    """What is sent, if it comes out equal."""
+    again = make(*sent[1:])
+    same_types = (
+        [*map(str, again.dtypes)] == [*map(str, obj.dtypes)]
+        if hasattr(obj, "columns")
+        else (str(again.dtype) == str(obj.dtype))
+    )
+    if not same_types or not again.equals(obj):
+        raise RefusedValueError("it does not come out equal")
+    return sent
+
+
+def _moment(obj: Any, _: Mapping[int, str]) -> _Sent:
+    text = obj.replace(tzinfo=None).isoformat()
+    return type(obj).__name__, type(obj).__name__, text, obj.tzinfo, obj.fold
+
+
+def _made_moment(kind: str, text: str, zone: Any, fold: int) -> Any:
+    made: Any = (dt.datetime if kind == "datetime" else dt.time).fromisoformat(short_text(text))
+    return made.replace(tzinfo=zone, fold=fold)
+
+
+def _zone(obj: Any, _: Mapping[int, str]) -> _Sent:
+    if obj.key is None:
+        raise RefusedValueError("a time zone without a name")
+    return "zone", obj.key
+
+
+def _made_zone(key: str) -> Any:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(short_text(key))
+
+
+def _stamp(obj: Any, _: Mapping[int, str]) -> _Sent:
+    pandas: Any = sys.modules["pandas"]
+    if obj is pandas.NaT:
+        return ("nat",)
+    return "stamp", _column(pandas.Index([obj]).array)
+
+
+def _made_stamp(column: Any) -> Any:
+    return cast("Any", sys.modules["pandas"]).Index(_made_column(column))[0]
+
+
+def _made_nat() -> Any:
+    return cast("Any", sys.modules["pandas"]).NaT
+
+
+def _figure(obj: Any, _: Mapping[int, str]) -> _Sent:
+    sent = obj.to_dict()
+    if _made_figure(sent) != obj:
+        raise RefusedValueError("it does not come out equal")
+    return "plotly", sent
+
+
+def _made_figure(sent: Any) -> Any:
+    if type(sent) is not dict:
+        raise RefusedValueError("the values cannot be read")
+    return cast("Any", sys.modules["plotly.graph_objs"]).Figure(sent)
+
+
+_INDEXES = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "CategoricalIndex")
+_SCALARS = (
+    *("bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32"),
+    *("float64", "complex64", "complex128", "datetime64", "timedelta64", "str_", "bytes_", "longlong", "ulonglong"),
+)
+SENT: Mapping[tuple[str, str], Callable[[Any, Mapping[int, str]], _Sent]] = {
+    ("numpy", "ndarray"): _array,
+    **{("numpy", name): _scalar for name in _SCALARS},
+    ("pandas", "Series"): _series,
+    ("pandas", "DataFrame"): _frame,
+    **{("pandas", name): _index for name in _INDEXES},
+    **{("pandas", name): _stamp for name in ("Timestamp", "Timedelta", "NaTType")},
+    ("plotly", "Figure"): _figure,
+    ("zoneinfo", "ZoneInfo"): _zone,
+    ("datetime", "datetime"): _moment,
+    ("datetime", "time"): _moment,
+    ("datetime", "timezone"): lambda obj, _: ("offset", obj.utcoffset(None)),
+}
+MADE: Mapping[str, Callable[..., Any]] = {
+    "array": _made_array,
+    "dates": _made_dates,
+    "objects": _made_objects,
+    "scalar": _made_scalar,
+    "labels": _made_range,
+    "levels": _made_levels,
+    "index": _made_index,
+    "series": _made_series,
+    "frame": _made_frame,
+    "view": _made_view,
+    "plotly": _made_figure,
+    "zone": _made_zone,
+    "datetime": _made_moment,
+    "time": _made_moment,
+    "offset": dt.timezone,
+    "stamp": _made_stamp,
+    "nat": _made_nat,
+}
+"""How each kind is made of its parts, which have been made before."""

@@ -1,0 +1,120 @@
+"""What objects of installed libraries find out once and keep: no change of what they are.
+
+A graph that was asked for its degrees has a view of them from then on, a model its residuals, a symbol its hash. Which
+of an object's attributes are such is known by how Python makes them, or by what the library's author calls them:
+
+- an attribute that was not there, or was ``None``, and is private, or is what a descriptor of the class leaves in the
+  object's own dictionary (`functools.cached_property` and its kind);
+- what is in a dictionary that the object has under a name with "cache" in it;
+- what is added to a dictionary that belongs to an object whose hash is its value: that never changes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
+from typing import Any
+
+from indus_nb.installed import is_installed
+from indus_nb.undo.builtin_kinds import InstanceKind, slot, slots_of
+from indus_nb.undo.change import Held
+from indus_nb.undo.keeper import ABSENT, class_of
+
+Holders = Callable[[Any], Iterable[Any]]
+
+
+def is_found_once(node: Held, holders: Holders) -> bool:
+    """Return whether an object of a library has changed in nothing but what it keeps of what it found out.
+
+    Args:
+        node: The object, with what it held.
+        holders: Returns the objects that hold a given one, of those that were remembered.
+
+    Returns:
+        Whether it is so, wherever the object is held.
+    """
+    obj, kind = node.obj, class_of(node.obj)
+    if isinstance(node.keeper, InstanceKind):
+        slots = zip(slots_of(kind), node.kept[2:], strict=False)
+        return kind is node.kept[0] and is_librarys(kind) and all(_slot_found(obj, *each) for each in slots)
+    if not issubclass(kind, dict):
+        return False
+    above = [*holders(obj)]
+    return bool(above) and all(_keeps(each, node, holders) for each in above)
+
+
+def is_librarys(kind: type[Any]) -> bool:
+    """Return whether a class is an installed library's, and not one of Python's own kinds of containers."""
+    module = type.__dict__["__module__"].__get__(kind)
+    return isinstance(module, str) and module != "builtins" and is_installed(module)
+
+
+def is_private(name: str) -> bool:
+    """Return whether a name is private by Python's custom."""
+    return name.startswith("_") and not name.endswith("__")
+
+
+def _slot_found(obj: Any, member: Any, was: Any) -> bool:
+    now = slot(obj, member)
+    if now is was:
+        return True
+    empty = was is None or was is ABSENT or _is_default(class_of(obj), was)
+    return empty and now is not ABSENT and is_private(member.__name__)
+
+
+def _is_default(kind: type[Any], value: Any) -> bool:
+    """Whether a value is what all objects of a class share until they have their own."""
+    bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    return _is_value(kind) and any(value is each for base in bases for each in vars(base).values())
+
+
+def _keeps(holder: Any, node: Held, holders: Holders) -> bool:
+    """Whether something that holds a dictionary has it for what it found out."""
+    kind, was, now = class_of(holder), node.kept, node.obj
+    if _attributes(holder) is now:
+        changed = [name for name in was.keys() | dict.keys(now) if was.get(name, ABSENT) is not now.get(name, ABSENT)]
+        return is_librarys(kind) and all(_is_kept(kind, name, was.get(name), now) for name in changed)
+    owners = [(holder, name) for name, value in _slots(holder) if value is now]
+    if kind is dict:
+        owners = [
+            (owner, name)
+            for owner in holders(holder)
+            if _attributes(owner) is holder
+            for name, value in dict.items(holder)
+            if value is now
+        ]
+    added = all(now.get(key, ABSENT) is value for key, value in was.items())
+    return bool(owners) and all(
+        is_librarys(class_of(owner))
+        and is_private(name)
+        and ("cache" in name.lower() or (added and _is_value(class_of(owner))))
+        for owner, name in owners
+    )
+
+
+def _is_kept(kind: type[Any], name: Any, was: Any, now: dict[Any, Any]) -> bool:
+    return was is None and name in now and isinstance(name, str) and (is_private(name) or _is_computed(kind, name))
+
+
+def _is_computed(kind: type[Any], name: str) -> bool:
+    """Whether the class has what computes an attribute, and leaves it to the object's own dictionary from then on."""
+    found = inspect.getattr_static(kind, name, None)
+    has = [hasattr(type(found), method) for method in ("__get__", "__set__")]
+    return has == [True, False] and not isinstance(found, FunctionType)
+
+
+def _is_value(kind: type[Any]) -> bool:
+    """Whether objects of a class are equal by what they hold, and can be keys: then that stays as it is."""
+    return kind.__hash__ not in (None, object.__hash__) and kind.__eq__ is not object.__eq__
+
+
+def _attributes(obj: Any) -> Any:
+    try:
+        return object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _slots(obj: Any) -> Iterator[tuple[str, Any]]:
+    return ((member.__name__, slot(obj, member)) for member in slots_of(class_of(obj)))
