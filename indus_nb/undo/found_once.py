@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from indus_nb.installed import is_installed
-from indus_nb.undo.builtin_kinds import InstanceKind, slot, slots_of
+from indus_nb.undo.builtin_kinds import DictKind, InstanceKind, slot, slots_of
 from indus_nb.undo.change import Held
 from indus_nb.undo.keeper import ABSENT, class_of
 
@@ -38,7 +38,7 @@ def is_found_once(node: Held, holders: Holders) -> bool:
     if isinstance(node.keeper, InstanceKind):
         slots = zip(slots_of(kind), node.kept[2:], strict=False)
         return kind is node.kept[0] and is_librarys(kind) and all(_slot_found(obj, *each) for each in slots)
-    if not issubclass(kind, dict):
+    if not isinstance(node.keeper, DictKind):
         return False
     above = [*holders(obj)]
     return bool(above) and all(_keeps(each, node, holders) for each in above)
@@ -71,24 +71,19 @@ def _is_default(kind: type[Any], value: Any) -> bool:
 
 def _keeps(holder: Any, node: Held, holders: Holders) -> bool:
     """Whether something that holds a dictionary has it for what it found out."""
-    kind, was, now = class_of(holder), node.kept, node.obj
+    was, now, absent = node.kept, node.obj, ABSENT
     if _attributes(holder) is now:
-        changed = [name for name in was.keys() | dict.keys(now) if was.get(name, ABSENT) is not now.get(name, ABSENT)]
-        return is_librarys(kind) and all(_is_kept(kind, name, was.get(name), now) for name in changed)
-    owners = [(holder, name) for name, value in _slots(holder) if value is now]
-    if kind is dict:
-        owners = [
-            (owner, name)
-            for owner in holders(holder)
-            if _attributes(owner) is holder
-            for name, value in dict.items(holder)
-            if value is now
+        names = [
+            name for name in was.keys() | dict.keys(now) if was.get(name, absent) is not dict.get(now, name, absent)
         ]
-    added = all(now.get(key, ABSENT) is value for key, value in was.items())
+        return all(_is_kept(class_of(holder), name, was.get(name), now) for name in names)
+    owners = [(holder, name) for name, value in _slots(holder) if value is now]
+    if class_of(holder) is dict:
+        owned = [owner for owner in holders(holder) if _attributes(owner) is holder]
+        owners = [(owner, name) for owner in owned for name, value in dict.items(holder) if value is now]
+    added = all(dict.get(now, key, absent) is value for key, value in was.items())
     return bool(owners) and all(
-        is_librarys(class_of(owner))
-        and is_private(name)
-        and ("cache" in name.lower() or (added and _is_value(class_of(owner))))
+        is_private(name) and ("cache" in name.lower() or (added and _is_value(class_of(owner))))
         for owner, name in owners
     )
 
@@ -110,11 +105,14 @@ def _is_value(kind: type[Any]) -> bool:
 
 
 def _attributes(obj: Any) -> Any:
+    """The dictionary of a library's object."""
     try:
-        return object.__getattribute__(obj, "__dict__")
+        return object.__getattribute__(obj, "__dict__") if is_librarys(class_of(obj)) else None
     except AttributeError:
         return None
 
 
 def _slots(obj: Any) -> Iterator[tuple[str, Any]]:
-    return ((member.__name__, slot(obj, member)) for member in slots_of(class_of(obj)))
+    """What a library's object has in slots."""
+    members = slots_of(class_of(obj)) if is_librarys(class_of(obj)) else ()
+    return ((member.__name__, slot(obj, member)) for member in members)
