@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import sysconfig
+from collections.abc import Iterator
+from types import ModuleType
 
 _STARTS_SOMETHING = frozenset({"__main__", "antigravity", "this", "idlelib", "turtledemo", "test"})
 """Modules of Python's that do more when they are imported than to be there."""
@@ -31,7 +34,29 @@ def is_installed(name: str) -> bool:
         return False
     if found is None or found.origin in ("built-in", "frozen"):
         return found is not None
+    origins = [found.origin] if found.has_location and found.origin else [*(found.submodule_search_locations or ())]
+    return bool(origins) and all(map(lies_installed, origins))
+
+
+def lies_installed(path: str) -> bool:
+    """Return whether a file is Python's or an installed package's.
+
+    Args:
+        path: The file, as modules have it in ``__file__``.
+
+    Returns:
+        Whether it lies where packages are installed, or is none.
+    """
+    if path.startswith("<frozen "):
+        return True
     paths = sysconfig.get_paths()
     places = tuple(f"{os.path.realpath(paths[each])}/" for each in ("purelib", "platlib", "stdlib", "platstdlib"))
-    origins = [found.origin] if found.has_location and found.origin else [*(found.submodule_search_locations or ())]
-    return bool(origins) and all(os.path.realpath(origin).startswith(places) for origin in origins)
+    return path.startswith(places) or os.path.realpath(path).startswith(places)
+
+
+def modules_of_project() -> Iterator[tuple[str, ModuleType]]:
+    """Yield the imported modules that lie elsewhere than installed packages do, with their names."""
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and not name.startswith(("__", "indus_nb")) and not lies_installed(file):
+            yield name, module

@@ -62,7 +62,8 @@ def live(
             confine([*_of_processes(readable), *_devices(), (scratch, True)], lone_filter(), network=False)
             _one_thread()
             here = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-            Overlay(scratch, end.stop, end.effects, counts=lambda: not prober(here)).install()
+            end.files = Overlay(scratch, end.stop, end.effects, counts=lambda: not prober(here))
+            end.files.install()
             watch(end, scratch, _of_processes(readable))
         except Exception as error:  # noqa: BLE001 - then nothing is run
             end.tell(Report("none", f"its copy could not be confined ({type(error).__name__}: {error})"))
@@ -81,11 +82,13 @@ class _End:
     Attributes:
         begun: Whether it is about to end.
         effects: What was done to the copy's own files, and what cannot be seen.
+        files: The files that it has written.
     """
 
     def __init__(self, task: Task, pipe: int) -> None:
         self.begun = False
         self.effects: list[Effect] = []
+        self.files: Overlay | None = None
         self._task = task
         self._pipe = pipe
         self._lock = threading.Lock()
@@ -112,7 +115,8 @@ class _End:
             report = Report()
         if how == "stopped":
             report.how, report.why = "stopped", why
-        report.effects = [*self.effects, *report.effects]
+        left = self.files.left() if self.files is not None else []
+        report.effects = [*self.effects, *left, *report.effects]
         self.tell(report)
 
     def send(self, data: JsonObject, blob: bytes = b"") -> None:

@@ -41,6 +41,7 @@ class Overlay:
         self._scratch = scratch
         self._stop = stop
         self._places: dict[str, str] = {}
+        self._temporary: dict[str, None] = {}
         self._open = io.open
         self._plain: dict[str, Callable[..., Any]] = {}
 
@@ -83,6 +84,8 @@ class Overlay:
             The file object.
         """
         path = _path(file)
+        if path is not None and path.startswith(f"{self._scratch}/") and {*"wax+"} & {*str(mode)} and self._counts():
+            self._temporary[path] = None
         if path is None or kwargs.get("opener") is not None or self._is_own(path):
             return self._open(file, mode, *args, **kwargs)
         place = self._places.get(path)
@@ -93,6 +96,11 @@ class Overlay:
         if place is not None and isinstance(mode, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             mode = mode.replace("x", "w")  # it is new, and lies there already
         return self._open(file if place is None else place, mode, *args, **kwargs)
+
+    def left(self) -> list[Effect]:
+        """Return the temporary files that the code has made and not removed, as effects."""
+        left = [path.removeprefix(f"{self._scratch}/") for path in self._temporary if os.path.lexists(path)]
+        return [Effect("writes_file", path, f"leaves the temporary file {one_line(path, 60)}") for path in left]
 
     def _writable(self, path: str, mode: str) -> str | None:
         """Where to write a file; ``None`` if it must be opened as it is, to fail as it does."""

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Literal, Protocol, cast
 
 from indus_nb.effects import Effect, EffectKind
+from indus_nb.installed import lies_installed
 from indus_nb.preview.overlay import shown_path
 from indus_nb.preview.report import Stop
 from indus_nb.textcut import one_line
@@ -273,18 +274,21 @@ _SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
 
 
 def prober(last: FrameType) -> Literal["import", "probe", ""]:
-    """Find what does this: a module that is imported, or one that goes on without; empty if it is the code itself.
+    """Find what does this: an installed module that is imported, or one that goes on without; empty if it is the code.
 
     Args:
         last: The frame below which the code runs.
     """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    file = ""
     for _ in range(_MAX_FRAMES):
         if frame is None or frame is last:
             return ""
         if frame.f_globals.get("__name__") in _PROBES:
             return "probe"
+        if frame.f_code.co_name == "<module>":
+            file = frame.f_code.co_filename
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>" and frame.f_code.co_name == "_find_and_load":
-            return "import"
+            return "import" if not file or lies_installed(file) else ""
         frame = frame.f_back
     return ""

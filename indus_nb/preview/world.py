@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import copyreg
 import csv
 import faulthandler
 import gc
@@ -47,10 +48,11 @@ _OF_PYTHON = frozenset(
 )
 """Names that Python itself, or whoever looks at a module or class, sets."""
 _ABSENT = object()
-_BY_MODULES = ("threads", "what runs at exit")
+_BY_MODULES = ("threads", "what runs at exit", "how objects are pickled")
 """What modules begin when they are imported, which they do again where they are used."""
 _BY_PYPLOT = ("how values are displayed", "which formats are displayed", "what runs around cells")
 """What IPython does to itself when pyplot is imported, by whomever."""
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _APART = ("__main__", "__mp_main__", "indus_nb")
 """Modules whose names are compared elsewhere, or that do the comparing."""
 
@@ -101,6 +103,8 @@ class World:
         return {
             "signal handlers": {number: signal.getsignal(number) for number in signal.valid_signals()},
             "threads": {*threading.enumerate()},
+            "timers": [signal.getitimer(each)[0] > 0 for each in _TIMERS],
+            "how objects are pickled": {kind: id(made) for kind, made in copyreg.dispatch_table.items()},
             "what runs at exit": atexit._ncallbacks(),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
             "import hooks": [*map(id, sys.meta_path), *map(id, sys.path_hooks)],
             "tracing": (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),

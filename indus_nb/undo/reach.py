@@ -12,6 +12,7 @@ from typing import NamedTuple
 _REACH_ALL = frozenset(
     {"globals", "locals", "vars", "dir", "exec", "eval", "get_ipython", "__main__", "user_ns", "user_global_ns"}
     | {"get_objects", "get_referrers", "_getframe", "currentframe", "run_module", "__import__"}
+    | {"__globals__", "f_globals", "f_locals", "modules"}
 )
 """Names by which code comes to variables that its text does not name."""
 _ONLY_RUN = frozenset({"system", "getoutput"})

@@ -29,6 +29,8 @@ X = rng.normal(size=(200, 3)); rows = [3, 1, 2]; table = {'a': [1, 2]}
 lite = sqlite3.connect(':memory:'); lite.execute('create table t(a)')
 con = duckdb.connect(); con.execute('create table t as select 1 a')
 numbers = (n for n in range(9)); held = open('there.txt')
+import threading, settings_of_test as settings
+lock = threading.Lock(); happened = threading.Event()
 class Record: items = []
 def clean(frame): return frame.dropna()
 plt.close(plt.figure())
@@ -77,6 +79,12 @@ pd.read_csv('there.csv')
 pd.read_csv('nothing.csv')
 1 / 0
 help(len)
+lite.execute('pragma table_info(t)').fetchall()
+with open('there.csv') as file: print(file.read())
+for row in X[:2]: print(row.shape)
+fig, axes = plt.subplots(2, 2); axes[0, 0].plot([1, 2])
+figure = px.bar(airlines, x='name', y='carrier'); figure
+flights.head().style.background_gradient(subset=['delay'])
 """.strip().splitlines()
 
 EFFECTS = {
@@ -137,6 +145,22 @@ EFFECTS = {
     "from IPython.display import Javascript, display; display(Javascript('1'))": "shows what runs in the page",
     "import ipywidgets; ipywidgets.IntSlider()": "shows a widget",
     "import own_module": "adds own_module",
+    "import importlib; importlib.import_module('writing_module'); None": "writes by_import.txt",
+    "settings.values['rate'] = 1": "changes settings_of_test.values",
+    "import tempfile, os; open(os.path.join(tempfile.mkdtemp(), 'f'), 'w').write('x')": "leaves the temporary file",
+    "import sys; sys.modules['__main__'].rows.append(4)": "changes rows",
+    "(lambda: 0).__globals__['rows'].append(4)": "changes rows",
+    "lock.acquire()": "changes lock",
+    "happened.set()": "changes happened",
+    "import signal; signal.alarm(100)": "changes timers",
+    "import copyreg; copyreg.pickle(Record, str)": "changes how objects are pickled",
+    "lite.row_factory = None; lite.row_factory = sqlite3.Row": "changes the database lite",
+    "lite.create_function('f', 0, lambda: 1)": "changes the database lite",
+    "lite.close()": "changes the database lite",
+    "lite.set_authorizer(None); lite.execute('insert into t values (2)'); None": "changes the database lite",
+    "lite.execute('begin'); None": "changes the database lite",
+    "con.execute('set variable v = 3'); None": "changes the database con",
+    "con.create_function('f', lambda x: x, ['BIGINT'], 'BIGINT'); None": "changes the database con",
     "class Made: pass": "adds Made",
 }
 
@@ -148,6 +172,8 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (work / "there.txt").write_text("here")
     (work / "there.csv").write_text("a,b\n1,2\n")
     (work / "own_module.py").write_text("import builtins; builtins.ran = 1")
+    (work / "writing_module.py").write_text("open('by_import.txt', 'w').write('x')")
+    (work / "settings_of_test.py").write_text("values = {}")
     (root / "tmp").mkdir()
     environment = private_environment(
         root, TMPDIR=str(root / "tmp"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key"

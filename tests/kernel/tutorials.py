@@ -1,4 +1,4 @@
-"""What people look at while they follow tutorials of the usual libraries: cells that compute and show, and change nothing.
+"""What people look at while they follow tutorials of the usual libraries: cells that compute, show, and change nothing.
 
     python tests/kernel/tutorials.py [PART OF A NAME]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from indus_nb.effects import Effect
@@ -25,13 +25,15 @@ _STATE = (
     "select database_name, schema_name, view_name from duckdb_views()",
     "select extension_name from duckdb_extensions() where loaded",
     "select name, statement from duckdb_prepared_statements()",
+    "select count(*), max(function_oid) from duckdb_functions()",
+    "select name, value from duckdb_variables()",
 )
 """What of a connection of DuckDB a transaction that only reads can change all the same."""
 _CHANGES = "create table indus_nb_guard as select 1"
 _READS = frozenset(
-    getattr(sqlite3, name)
-    for name in ("SQLITE_SELECT", "SQLITE_READ", "SQLITE_FUNCTION", "SQLITE_RECURSIVE", "SQLITE_TRANSACTION")
+    getattr(sqlite3, name) for name in ("SQLITE_SELECT", "SQLITE_READ", "SQLITE_FUNCTION", "SQLITE_RECURSIVE")
 )
+_PRAGMA = getattr(sqlite3, "SQLITE_PRAGMA", 19)
 _PRAGMAS = frozenset({"foreign_key_check", "foreign_key_list", "integrity_check", "quick_check"}) | {
     f"{what}_{form}" for what in ("table", "index") for form in ("info", "xinfo", "list")
 }
@@ -53,32 +55,85 @@ class Databases:
             names: Those that the code reaches.
             stop: Ends the copy with what the code was about to do.
         """
-        self.names: set[str] = set()
-        self._guarded: dict[str, tuple[Any, Any]] = {}
+        self._guards: dict[str, _Sqlite | _Duckdb] = {}
         for name in names & held.keys():
             if type(held[name]) is sqlite3.Connection:
-                held[name].set_authorizer(_authorizer(name, stop))
-                self.names.add(name)
+                self._guards[name] = _Sqlite(held[name], lambda name=name: stop(_changed(name)))
         for name, connection in _of_duckdb(held, names):
             with contextlib.suppress(Exception):  # in a transaction already, closed, or too old: it stays unknown
-                connection.execute(_BEGIN)
-                self._guarded[name] = connection, _state(connection)
-                self.names.add(name)
+                self._guards[name] = _Duckdb(connection)
+        self.names = frozenset(self._guards)
 
     def changes(self) -> list[Effect]:
         """Return what the code did to those that report nothing by themselves."""
-        return [effect for name, (each, before) in self._guarded.items() for effect in _changes(name, each, before)]
+        return [_changed(name) for name, guard in self._guards.items() if guard.is_changed()]
 
 
-def _authorizer(name: str, stop: Stop) -> Any:
-    def allow(action: int, *about: object) -> int:
-        if action not in _READS:
-            if action == getattr(sqlite3, "SQLITE_PRAGMA", 19) and (about[1] is None or about[0] in _PRAGMAS):
-                return sqlite3.SQLITE_OK
-            stop(Effect("changes_variable", name, f"changes the database {name}"))
-        return sqlite3.SQLITE_OK
+def _changed(name: str) -> Effect:
+    return Effect("changes_variable", name, f"changes the database {name}")
 
-    return allow
+
+class _Sqlite:
+    """A connection of SQLite, whose authorizer ends the copy."""
+
+    def __init__(self, connection: sqlite3.Connection, stop: Callable[[], object]) -> None:
+        self._connection = connection
+        self._stop = stop
+        self._is_asked = self._is_trusted = False
+        connection.set_authorizer(self._allow)
+        self._before = self._state()
+
+    def _allow(self, action: int, *about: object) -> int:
+        if self._is_trusted or action in _READS or (action == _PRAGMA and (about[1] is None or about[0] in _PRAGMAS)):
+            return sqlite3.SQLITE_OK
+        if not self._is_asked:
+            self._stop()
+        self._is_asked = False
+        return sqlite3.SQLITE_DENY
+
+    def _state(self) -> Any:
+        """What of it changes without a statement."""
+        each, self._is_trusted = self._connection, True
+        try:
+            cursor = each.cursor(sqlite3.Cursor)
+            cursor.row_factory = None
+            functions = sorted(map(repr, cursor.execute("select name, narg from pragma_function_list")))
+        except sqlite3.ProgrammingError:
+            return "closed"
+        except sqlite3.Error:
+            functions = []
+        finally:
+            self._is_trusted = False
+        return functions, each.row_factory, each.text_factory, each.isolation_level, each.total_changes
+
+    def is_changed(self) -> bool:
+        """Whether the code has changed it, or what guards it."""
+        if self._state() != self._before:
+            return True
+        self._is_asked = self._before != "closed"
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute(_CHANGES)
+        return self._is_asked
+
+
+class _Duckdb:
+    """A connection of DuckDB, in a transaction that only reads."""
+
+    def __init__(self, connection: Any) -> None:
+        connection.execute(_BEGIN)
+        self._connection = connection
+        self._before = _state(connection)
+
+    def is_changed(self) -> bool:
+        """Whether the code has changed it, or what guards it."""
+        each = self._connection
+        try:
+            if any(sorted(map(repr, each.execute(ask).fetchall())) != held for ask, held in self._before.items()):
+                return True
+            each.execute(_CHANGES)
+        except Exception as error:  # noqa: BLE001 - what the guard refused is what is to be known
+            return "read-only" not in str(error)  # else the code met the guard, and the transaction has ended
+        return True
 
 
 def _of_duckdb(held: Mapping[str, Any], names: Collection[str]) -> Iterator[tuple[str, Any]]:
@@ -105,17 +160,3 @@ def _asked(connection: Any, question: str) -> list[str] | None:
         connection.execute("rollback")
         connection.execute(_BEGIN)
         return None
-
-
-def _changes(name: str, connection: Any, before: Any) -> Iterator[Effect]:
-    changed = Effect("changes_variable", name, f"changes the database {name}")
-    try:
-        if any(sorted(map(repr, connection.execute(each).fetchall())) != held for each, held in before.items()):
-            yield changed
-            return
-        connection.execute(_CHANGES)
-    except Exception as error:  # noqa: BLE001 - what the guard refused is what is to be known
-        if "read-only" not in str(error):
-            yield changed  # the code met the guard, and the transaction has ended
-        return
-    yield changed  # the guard is gone

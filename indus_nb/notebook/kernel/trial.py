@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from indus_nb import textcut
 from indus_nb.effects import Effect
-from indus_nb.installed import is_installed
+from indus_nb.installed import is_installed, modules_of_project
 from indus_nb.notebook.kernel.databases import Databases
 from indus_nb.notebook.kernel.definitions import definitions
 from indus_nb.notebook.kernel.execution import Execution, Routes
@@ -43,6 +43,8 @@ RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
 _DRAWING = frozenset({"plot", "hist", "boxplot"})
 """Methods of pandas that import matplotlib when they are first used."""
 _BUDGET = (2.0, 512 << 20)
+_MODULE_BUDGET = (0.2, 64 << 20)
+"""Of each module of the project's."""
 _REFUSED_BY_SQLITE = (8, 10, 14)
 """SQLITE_READONLY, SQLITE_IOERR, SQLITE_CANTOPEN."""
 _REFUSED = (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.EMFILE, errno.ENOSYS)
@@ -68,6 +70,8 @@ class Task:
         self._own = own
         self._run: _Run | None = None
         self._checkpoint: Checkpoint | None = None
+        self._modules: list[tuple[str, Checkpoint]] = []
+        self._held: dict[str, Any] = {}
         self._world: World | None = None
         self._environment: dict[str, str] = {}
         self._databases: Databases | None = None
@@ -129,13 +133,29 @@ class Task:
         self._databases = Databases(shell.user_ns, names, self._stop)
         self._world = World(lambda: _shell_state(shell))
         self._checkpoint = take(shell.user_ns, execution.code, Budget(*_BUDGET), transform=shell.transform_cell)
+        self._modules = [
+            (name, take(vars(module), "globals()", Budget(*_MODULE_BUDGET))) for name, module in modules_of_project()
+        ]
+        self._held = {name: _as_held(shell.user_ns[name]) for name in names & shell.user_ns.keys()}
         self._environment = dict(os.environ)
 
     def _compare(self, _: Execution) -> None:
         """Find what differs, when the code has ended."""
         if self._checkpoint is not None and self._world is not None and self._databases is not None:
-            around = [*self._world.changes(), *self._databases.changes()]
+            around = [*self._world.changes(), *self._databases.changes(), *self._changed_modules(), *self._now_held()]
             self._found = self._checkpoint.close(), around
+
+    def _changed_modules(self) -> Iterator[Effect]:
+        """What the project's modules hold that was changed in place; which names they have is compared elsewhere."""
+        for module, checkpoint in self._modules:
+            for name in sorted(checkpoint.close().found.in_place):
+                yield Effect("changes_setting", f"{module}.{name}", f"changes {module}.{name}")
+
+    def _now_held(self) -> Iterator[Effect]:
+        space = self._shell.user_ns
+        for name, before in self._held.items():
+            if before is not None and name in space and _as_held(space[name]) != before:
+                yield Effect("changes_variable", name, f"changes {name}")
 
     def report(self) -> Report:
         """Return what came of it; of code that was stopped, what it had changed by then."""
@@ -250,7 +270,9 @@ class _Run(Execution):
         update: bool = False,
     ) -> None:
         value = self.displays.value_of(bundle)
-        harmless = inert(bundle) if not _is_progress(value) else {"text/plain": str(bundle.get("text/plain", ""))}
+        kept = inert(bundle) if not _is_progress(value) else {"text/plain"}
+        # As they are: what is made of them is made again where they are shown.
+        harmless = None if kept is None else {kind: bundle.get(kind, "") for kind in kept}
         if harmless is None:
             harmless = {"text/plain": str(bundle.get("text/plain", ""))}
             what = "a widget" if any("widget" in kind for kind in bundle) else "what runs in the page"
@@ -370,6 +392,14 @@ def _detach(shell: Any, stop: Stop) -> None:
     if scripts is not None:
         scripts.ScriptMagics.shebang = run_script
     logging.raiseExceptions = False  # a handler whose file is not here
+
+
+def _as_held(value: Any) -> Any:
+    """Whether a lock is held or an event set, which no copy of it tells."""
+    kind = type(value)
+    if kind.__module__ not in ("_thread", "threading"):
+        return None
+    return kind, repr(value), getattr(value, "_flag", None), getattr(value, "_value", None)
 
 
 def _shell_state(shell: Any) -> dict[str, Any]:
