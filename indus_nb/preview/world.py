@@ -166,7 +166,7 @@ def _is_by_itself(owner: str, before: Mapping[str, Any], now: Mapping[str, Any],
     was, value = before.get(name), now.get(name)
     if any(map(is_private, (*owner.split("."), name))):
         is_count = type(was) is int and type(value) is int and value > was
-        is_in_use = isinstance(was, Thread) and isinstance(value, Thread)
+        is_in_use = isinstance(was, Thread)  # which of them uses it
         return was is None or was is False or is_count or is_in_use or (name not in now and hasattr(was, "__get__"))
     return name not in before and (_is_function_of(value, now) or _is_loaded(value))
 

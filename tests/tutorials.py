@@ -1,6 +1,6 @@
 """What people look at while they follow tutorials of the usual libraries: cells that compute, show, and change nothing.
 
-    python tests/kernel/tutorials.py [PART OF A NAME]
+    python tests/tutorials.py [PART OF A NAME]
 
 gives each of them to the agent in a kernel, where nobody can be asked, and prints what would have been asked about. It
 tries the tutorials whose libraries are installed; the tests of the package install some of them.
@@ -17,18 +17,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 
 
 class Tutorial(NamedTuple):
-    """A notebook: the modules it needs, its first cell, and those after it."""
+    """A notebook: the modules it needs, its first cell, the others, and how many of them are asked about, and why."""
 
     needs: str
     begin: str
     cells: str
+    asked: int = 0
+    why: str = ""
 
     @property
     def is_possible(self) -> bool:
@@ -395,6 +395,8 @@ print(alt.Chart(cars).mark_tick().encode(x="miles").to_json()[:100])
 ---
 alt.__version__
 """,
+        asked=3,
+        why="its charts are programs that the page runs",
     ),
     "scikit-learn, getting started": Tutorial(
         "sklearn pandas",
@@ -470,8 +472,8 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from scipy import integrate, interpolate, linalg, optimize, signal, spatial, stats
 draw = np.random.default_rng(5)
-data = pd.DataFrame({"lottery": draw.normal(50, 9, 90), "literacy": draw.normal(40, 7, 90), "wealth": draw.normal(size=90),
-    "region": draw.choice(["N", "S"], 90)})
+data = pd.DataFrame({"lottery": draw.normal(50, 9, 90), "literacy": draw.normal(40, 7, 90)})
+data = data.assign(wealth=draw.normal(size=90), region=draw.choice(["N", "S"], 90))
 fitted = smf.ols("lottery ~ literacy + wealth + C(region)", data=data).fit()
 """,
         """
@@ -523,6 +525,8 @@ stats.kstest(data.wealth, "norm")
 ---
 integrate.solve_ivp(lambda t, y: -0.5 * y, [0, 10], [2, 4]).y[:, -1]
 """,
+        asked=2,
+        why="a summary gives the model an attribute that anybody can read",
     ),
     "networkx": Tutorial(
         "networkx matplotlib",
@@ -579,6 +583,8 @@ D.in_degree(3), list(D.predecessors(3))
 ---
 nx.minimum_spanning_tree(G).size()
 """,
+        asked=1,
+        why="a view of a graph is kept in a variable",
     ),
     "duckdb and SQLite": Tutorial(
         "duckdb pandas",
