@@ -301,8 +301,8 @@ async def test_the_whole_of_long_output_can_be_read_unasked(place: Place) -> Non
 
 async def test_what_the_user_has_opened_can_be_read_unasked(place: Place) -> None:
     plan = place.home / "work" / "other" / "plan.txt"
-    assert (await place.run(f"cat {plan}")).words
-    assert (await place.run(f"cat {plan}", RecordingGate(readable=[plan.parent]))).text == KEY
+    assert (await place.run(f"cat '{plan}'")).words
+    assert (await place.run(f"cat '{plan}'", RecordingGate(readable=[plan.parent]))).text == KEY
 
 
 async def test_it_runs_by_the_shell_and_after_the_prefix_of_the_settings(place: Place) -> None:
