@@ -104,7 +104,8 @@ def test_our_program_does_what_a_scenario_measures(measure: Callable[[Program], 
 
 
 def test_an_answer_that_has_not_all_deltas_is_no_figure() -> None:
-    program = 'import sys; sys.stdin.readline(); print(\'{"type":"agent_end"}\', flush=True)'
+    end = 'print(\'{"type":"agent_end"}\', flush=True)'
+    program = f"import sys; sys.stdin.readline(); {end}; sys.stdin.read()"
     wrong = Program("wrong", (sys.executable, "-c", f'print(\'{{"id":"q1","success":true}}\', flush=True); {program}'))
     with pytest.raises(ProgramError, match="has not the text of 200 deltas"):
         prompts(200)(wrong)

@@ -208,12 +208,14 @@ class _Player:
 
 
 def _leftovers(home: Path) -> list[str]:
-    """The processes of this round that are still there."""
-    found: list[str] = []
-    for process in psutil.process_iter(["pid", "name"]):
-        try:
-            if process.environ().get("HOME") == str(home) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(f"{process.pid} {process.info['name']}")
-        except psutil.Error:
-            continue
-    return found
+    """The processes of this round that are still there; one that was killed may take a moment to end."""
+    found = [process for process in psutil.process_iter(["name"]) if _is_of(process, home)]
+    _, left = psutil.wait_procs(found, timeout=10)
+    return [f"{process.pid} {process.info['name']}" for process in left]
+
+
+def _is_of(process: psutil.Process, home: Path) -> bool:
+    try:
+        return process.environ().get("HOME") == str(home) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
