@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
+from functools import lru_cache
 from types import ModuleType
 
 _STARTS_SOMETHING = frozenset({"__main__", "antigravity", "this", "idlelib", "turtledemo", "test"})
@@ -49,9 +50,14 @@ def lies_installed(path: str) -> bool:
     """
     if path.startswith("<frozen "):
         return True
+    return path.startswith(_places()) or os.path.realpath(path).startswith(_places())
+
+
+@lru_cache(maxsize=1)
+def _places() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    places = tuple(f"{os.path.realpath(paths[each])}/" for each in ("purelib", "platlib", "stdlib", "platstdlib"))
-    return path.startswith(places) or os.path.realpath(path).startswith(places)
+    found = [paths[each] for each in ("purelib", "platlib", "stdlib", "platstdlib")]
+    return tuple(f"{place}/" for place in {*found, *map(os.path.realpath, found)})
 
 
 def modules_of_project() -> Iterator[tuple[str, ModuleType]]:

@@ -21,6 +21,7 @@ from indus_nb.preview.possible import room_for_copy
 from indus_nb.preview.report import Frames, Report, Task, parsed
 from indus_nb.preview.separation import Limits
 from indus_nb.sandbox.temporary import Temporary
+from indus_nb.undo.pages import Probe
 from indus_nb.wire import JsonObject
 
 _CHUNK = 1 << 18
@@ -63,13 +64,14 @@ class Copy:
             OSError: There cannot be another process.
         """
         state = random.getstate()  # which Python sets anew in a copy
+        probe = Probe()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._process = _forked()
             if self._process == 0:
                 place = str(self._directory.path)
                 limits = Limits(self._allowed_bytes, self._seconds)
-                live(task, self._writing, place, limits, self._readable, lambda: random.setstate(state))
+                live(task, self._writing, place, limits, self._readable, lambda: random.setstate(state), probe)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(self._writing)

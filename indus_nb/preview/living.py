@@ -23,6 +23,8 @@ from indus_nb.preview.separation import Limits, cut_off, limit
 from indus_nb.preview.watching import prober, watch
 from indus_nb.sandbox.alone import lone_filter
 from indus_nb.sandbox.launcher import confine
+from indus_nb.undo import libraries
+from indus_nb.undo.pages import Probe
 from indus_nb.wire import JsonObject
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -35,6 +37,7 @@ def live(
     limits: Limits,
     readable: Sequence[tuple[str, bool | None]],
     prepare: Callable[[], object],
+    probe: Probe,
 ) -> NoReturn:
     """Do a task in the copy, and end it.
 
@@ -45,6 +48,7 @@ def live(
         limits: What it may take.
         readable: Rules of Landlock: paths that it may read; with ``None`` only list the directories there.
         prepare: Called first.
+        probe: Made before the fork.
     """
     try:
         end = _End(task, pipe)
@@ -57,7 +61,9 @@ def live(
             sys.setprofile(None)
             prepare()
             gc.freeze()  # else a collection would write to every object, and copy every page
-            cut_off(pipe)
+            pages = probe.pages()
+            libraries.follow(pages)
+            cut_off(pipe, *(() if pages is None else (pages.number,)))
             limit(limits)
             confine([*_of_processes(readable), *_devices(), (scratch, True)], lone_filter(), network=False)
             _one_thread()

@@ -21,21 +21,21 @@ _FIXED = 0x10
 _MOVE_THERE = 1 | 2  # MREMAP_MAYMOVE, MREMAP_FIXED
 
 
-def cut_off(kept: int) -> None:
+def cut_off(*kept: int) -> None:
     """Make of this process one that shares neither files, connections nor memory with its parent.
 
     Descriptors stay taken, by one that can neither be read nor written: else new files would get the numbers of those
     that objects of the parent's still refer to.
 
     Args:
-        kept: The one descriptor that stays.
+        kept: The descriptors that stay.
     """
     os.setsid()
     dead = os.open(os.devnull, os.O_PATH)
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):
         number = int(name)
-        if number != kept:
+        if number not in kept:
             _replaced(null if number < 3 else dead, number)
     _unshare_memory()
 

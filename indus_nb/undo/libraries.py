@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 
 from indus_nb.undo.builtin_kinds import Through
 from indus_nb.undo.keeper import Keeper, State, identical
+from indus_nb.undo.pages import Pages, Unwritten
 
 _CHUNK_BYTES = 1 << 18
 _FEW_LABELS = 10_000
@@ -25,6 +26,9 @@ _OWN_OF_FRAMES = frozenset({"_mgr", "_item_cache", "_cacher"})
 """Attributes of frames that are remembered by themselves, or are caches."""
 _INSIDE_COLUMNS = ("_ndarray", "_pa_array", "_data", "_mask", "_left", "_right", "_sparse_values")
 """Attributes of a column's values that hold these in the end."""
+
+
+_pages: Pages | None = None
 
 
 class NotRestorableError(Exception):
@@ -54,14 +58,14 @@ class NdarrayKind(State):
         return obj.size if obj.dtype.hasobject and _has_content(obj) else 0
 
     def size(self, obj: Any) -> int:
-        if not _has_content(obj):
+        if not _has_content(obj) or (_pages is not None and not obj.dtype.hasobject):
             return 0
         return obj.size * 8 if obj.dtype.hasobject else obj.nbytes
 
     def remember(self, obj: Any) -> _Array:
         if not _has_content(obj):
             return _with_header(obj, None)
-        return _with_header(obj, _objects(obj) if obj.dtype.hasobject else _bytes(obj).copy())
+        return _with_header(obj, _objects(obj) if obj.dtype.hasobject else _kept(_bytes(obj)))
 
     def outline(self, obj: Any) -> _Array:
         return self.remember(obj) if obj.dtype.hasobject else _with_header(obj, None)
@@ -165,6 +169,24 @@ def _bytes(array: Any) -> Any:
     return _plain(array).ravel("K").view(sys.modules["numpy"].uint8)
 
 
+def follow(pages: Pages | None) -> None:
+    """Know of large arrays by their pages whether they are written to, from now on: in a copy of a process.
+
+    What is remembered so cannot be put back.
+
+    Args:
+        pages: Those of this process; ``None`` where the system does not tell.
+    """
+    global _pages  # noqa: PLW0603 - a process has one memory
+    _pages = pages
+
+
+def _kept(content: Any) -> Any:
+    """What is remembered of bytes."""
+    known = None if _pages is None else _pages.remember(content)
+    return content.copy() if known is None else known
+
+
 def _chunks(content: Any) -> Iterator[Any]:
     for start in range(0, content.nbytes, _CHUNK_BYTES):
         yield content[start : start + _CHUNK_BYTES]
@@ -174,6 +196,8 @@ def _holds(array: Any, content: Any) -> bool:
     if _is_list(content):
         return array.size == len(content) and identical(_plain(array).flat, content)
     now = _bytes(array)
+    if isinstance(content, Unwritten):
+        return _pages is not None and _pages.holds(now, content)
     return now.nbytes == content.nbytes and all(
         one.tobytes() == other.tobytes() for one, other in zip(_chunks(now), _chunks(content), strict=True)
     )

@@ -52,9 +52,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     """Variables that hold objects of a library, which is installed as far as Python can tell."""
     (tmp_path / "library_of_test.py").write_text(LIBRARY)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(
-        "sysconfig.get_paths", lambda: dict.fromkeys(("purelib", "platlib", "stdlib", "platstdlib"), str(tmp_path))
-    )
+    monkeypatch.setattr("indus_nb.installed._places", lambda: (f"{tmp_path}/",))
     library = importlib.import_module("library_of_test")
     yield {"graph": library.Graph(), "symbol": library.Symbol("x")}
     del sys.modules["library_of_test"]

@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
+from types import MethodType
 from typing import Any, NoReturn
 
 from indus_nb import textcut
@@ -408,7 +409,7 @@ def _shell_state(shell: Any) -> dict[str, Any]:
     formatters = [*formatter.formatters.values(), getattr(formatter, "mimebundle_formatter", None)]
     return {
         "magics": {
-            kind: {name: id(getattr(magic, "__func__", magic)) for name, magic in held.items()}
+            kind: {name: _identity(magic) for name, magic in held.items()}
             for kind, held in shell.magics_manager.magics.items()
         },
         "how values are displayed": [
@@ -425,6 +426,11 @@ def _shell_state(shell: Any) -> dict[str, Any]:
         "how code is read": [*map(id, shell.ast_transformers), *map(id, shell.input_transformers_post)],
         "the shell's settings": {name: getattr(shell, name) for name in shell.trait_names(config=True)},
     }
+
+
+def _identity(magic: Any) -> int:
+    """What tells a magic from another; those that IPython loads when they are used are not loaded by that."""
+    return id(magic.__func__) if isinstance(magic, MethodType) else id(magic)
 
 
 def _ended_by(error: BaseException) -> tuple[Any, str]:
