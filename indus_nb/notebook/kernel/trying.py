@@ -353,7 +353,10 @@ def random_states(draws: Mapping[str, Any]) -> list[Callable[[], object]]:
     if NUMPY_RANDOM in draws and numpy is not None:
         match draws[NUMPY_RANDOM]:
             case ("MT19937", array, int() as place, 0 | 1, float()) if (
-                type(array) is numpy.ndarray and _are_words(tuple(array.ravel().tolist())) and _is_place((place,))
+                type(array) is numpy.ndarray
+                and array.shape == (_WORDS,)
+                and _are_words(tuple(array.tolist()))
+                and _is_place((place,))
             ):
                 found.append(partial(numpy.random.set_state, draws[NUMPY_RANDOM]))
             case _:
