@@ -327,6 +327,36 @@ def test_a_function_of_the_agents_own_is_not_replaced_unasked(kernel: Kernel, ap
     assert kernel.run("print(helper())").streams == "1\n"
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "LIMIT = 10",
+        "del LIMIT\nLIMIT = 10",
+        "exec('LIMIT = 10')",
+        "%time LIMIT = 10",
+        "%agent --model anthropic/claude-sonnet-4-5\nLIMIT = 10",
+    ],
+)
+def test_a_variable_that_the_user_binds_to_the_same_object_is_the_users(
+    kernel: Kernel, api: MessagesApi, code: str
+) -> None:
+    name = f"limit_{len(code)}"
+    outcome(kernel, api, f"{name} = 9")
+    outcome(kernel, api, f"{name} = 10")
+    assert kernel.run(f"print({name})").streams == "10\n"  # which binds nothing: it is the agent's still
+    outcome(kernel, api, f"{name} = 10 + 1 - 1")
+    kernel.run(code.replace("LIMIT", name))
+    assert f"changes {name}" in question(kernel, api, f"{name} = 99")
+    assert kernel.run(f"print({name})").streams == "10\n"
+
+
+def test_a_variable_that_a_function_of_the_users_binds_is_the_users(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("def reset():\n    global most\n    most = None")
+    outcome(kernel, api, "most = None")
+    kernel.run("reset()")
+    assert "changes most" in question(kernel, api, "most = 99")
+
+
 def test_an_output_of_the_users_is_not_replaced(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("from IPython.display import display, HTML")
     users = kernel.run("display('mine', display_id='users')")
