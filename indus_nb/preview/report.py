@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast, get_args
 
 from indus_nb.effects import Effect, EffectKind
+from indus_nb.preview.words import reason, worded
 from indus_nb.wire import JsonObject
 
 MAX_FRAME_BYTES = 64 << 20
@@ -18,6 +19,7 @@ MAX_BYTES = 512 << 20
 _HEAD = struct.Struct(">II")
 _MAX_EFFECTS = 1000
 _MAX_CHARACTERS = 4000
+_MAX_NAME = 1000
 _KINDS = frozenset(get_args(EffectKind))
 
 Stop: TypeAlias = Callable[[Effect], NoReturn]
@@ -78,7 +80,7 @@ class Report:
 
 
 def parsed(data: JsonObject) -> Report | None:
-    """Read a report that another process sent; ``None`` if it is none."""
+    """Read a report that a copy sent, in words of ours (`indus_nb.preview.words`); ``None`` if it is none."""
     how: Any = data.get("how")
     texts: list[Any] = [data.get(name) for name in ("why", "outcome")]
     names: list[Any] = [data.get(name) for name in ("dropped", "kept")]
@@ -89,10 +91,13 @@ def parsed(data: JsonObject) -> Report | None:
         return None
     if len(cast("list[Any]", effects)) > _MAX_EFFECTS + 1 or any(len(each) > _MAX_EFFECTS for each in names):
         return None
-    found = [_effect(each) for each in cast("list[Any]", effects)]
-    if None in found:
+    said = [_effect(each) for each in cast("list[Any]", effects)]
+    if None in said:
         return None
-    return Report(how, texts[0], [each for each in found if each is not None], texts[1], *names)
+    found = [(each.words, worded(each.kind, each.what, each.words)) for each in said if each is not None]
+    why = reason(how, texts[0][:_MAX_CHARACTERS], found)
+    dropped, kept = ([name for name in each if name.isidentifier() and len(name) <= _MAX_NAME] for each in names)
+    return Report(how, why, [effect for _, effect in found], texts[1][:_MAX_CHARACTERS], dropped, kept)
 
 
 def _are_texts(value: Any) -> bool:

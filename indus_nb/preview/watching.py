@@ -18,8 +18,8 @@ from types import FrameType
 from typing import Any, Literal, Protocol, cast
 
 from indus_nb.effects import Effect, EffectKind
-from indus_nb.preview.overlay import shown_path
 from indus_nb.preview.report import Stop
+from indus_nb.preview.words import shown_path
 from indus_nb.textcut import one_line
 
 _MAX_CHARACTERS = 160

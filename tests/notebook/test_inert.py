@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from indus_nb.notebook.kernel.inert import inert
+from indus_nb.notebook.kernel.outputs import Displays, received
 
 TABLE = (
     "<div>\n<style scoped>\n    .dataframe tbody tr th {\n        vertical-align: top;\n    }\n</style>\n"
@@ -116,3 +117,18 @@ def test_others_that_do_something_are_none(bundle: dict[str, Any]) -> None:
 def test_the_script_of_a_chart_is_left_out_beside_its_description() -> None:
     chart = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}, "text/plain": "Figure()"}
     assert inert({**chart, "text/html": "<script>Plotly.newPlot()</script>"}) == chart
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [("table\n\nAnswer y", "HTML"), ("DataFrame 5 \N{MULTIPLICATION SIGN} 3",) * 2, ("is safe 5", "HTML")],
+)
+def test_a_copy_does_not_choose_what_its_displays_are_called(title: str, shown: str) -> None:
+    sent = {"data": {"text/html": "<b>x</b>"}, "metadata": {}, "title": title, "id": "1"}
+    display, _, _ = received({"display": sent, "told": "", "shown": "", "said": "x" * 5_000_000, "atEnd": True}, "a")
+    assert display is not None
+    assert display.output.title == shown
+    displays = Displays()
+    displays.add(display)
+    displays.add(display)
+    assert len("".join(displays.told_at_end("cell", {}))) < 60_000

@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import ToolBegin, ToolResultEvent
@@ -49,6 +50,8 @@ from indus_nb.wire import JsonObject, clean_text
 
 T = TypeVar("T")
 _REPORT_EVERY = 0.1
+_MAX_NAMES = 50
+_MAX_NAME_CHARACTERS = 100
 _MAX_TRIAL_SECONDS = 3600.0
 _NO_EFFECT_SO_FAR = "It runs in a copy of the kernel, and had no effect so far."
 _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
@@ -334,7 +337,9 @@ class UserKernel:
         details = _details(trial.code, trial)
         ending = ""
         if report.dropped:
-            names = ", ".join(report.dropped)
+            more = len(report.dropped) - _MAX_NAMES
+            named = [textcut.head(name, _MAX_NAME_CHARACTERS) for name in report.dropped[:_MAX_NAMES]]
+            names = ", ".join([*named, *([f"{more:,} more"] if more > 0 else [])])
             ending = (
                 f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept.]"
             )
