@@ -95,6 +95,8 @@ EFFECTS = {
     "con.execute('rollback'); con.execute('insert into t values (3)'); None": "changes the database con",
     "try:\n    con.execute('insert into t values (2)')\nexcept Exception:\n    pass": "changes the database con",
     "duckdb.sql('create table q as select 1')": "changes the database duckdb",
+    "duckdb.connect('new.duckdb')": "writes to a database, or uses one that was open before",
+    "duckdb.sql(\"copy (select 1) to 'out.csv'\")": "writes to a database, or uses one that was open before",
     "lite.execute('insert into t values (2)')": "changes the database lite",
     "try:\n    lite.execute('insert into t values (2)')\nexcept Exception:\n    pass": "changes the database lite",
     "next(numbers)": "reaches numbers (a generator), whose changes cannot be seen",
