@@ -39,7 +39,12 @@ _FORMS: Mapping[EffectKind, Sequence[str]] = {
     "uses_network": ("connects to {}", "waits for connections at {}"),
     "sends_message": (
         *("sends something to {}", "asks for input", "shows a widget", "shows what runs in the page"),
-        *("sends signal {} to {}", "writes to the system's log", "opens in a browser: {}"),
+        *(
+            "sends signal {} to this kernel",
+            "sends signal {} to process {}",
+            "writes to the system's log",
+            "opens in a browser: {}",
+        ),
     ),
     "spends_money": ("spends money",),
     "unknown": (
