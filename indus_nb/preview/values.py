@@ -29,6 +29,7 @@ from typing import Any, cast
 
 from indus_nb.installed import is_installed
 from indus_nb.preview.of_libraries import MADE, OF_OWN_PARTS, SENT, Plain, RefusedValueError, short_text, view_of
+from indus_nb.preview.report import whole_number
 
 MAX_BYTES = 48 << 20
 """Of all values together; what is larger is made where it is to be."""
@@ -40,9 +41,8 @@ _PART_WEIGHT = 8
 """Of a part: what a reference to it takes. Bytes weigh their length, and what is referred to weighs each time again."""
 _MAX_SECONDS = 10.0
 """For making values: keys whose hashes a copy has chosen would take hours."""
-_MAX_DIGITS = 4300
 _MAX_BITS = 14_000
-"""Of a whole number, which has no more digits then."""
+"""Of a whole number, which has no more digits then than are read (`report.whole_number`)."""
 _HEAD = struct.Struct(">I")
 _FACTORIES: Mapping[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str, bool, tuple)}
 
@@ -268,8 +268,7 @@ def loaded(
         length = _HEAD.unpack_from(data)[0]
         if length > _MAX_TEXT_BYTES or len(data) > 2 * MAX_BYTES:
             raise RefusedValueError("the values are too large")  # noqa: TRY301 - told like all that cannot be read
-        limited = 0 < sys.get_int_max_str_digits() <= _MAX_DIGITS
-        found: Any = json.loads(data[_HEAD.size : _HEAD.size + length], parse_int=None if limited else _digits)
+        found: Any = json.loads(data[_HEAD.size : _HEAD.size + length], parse_int=whole_number())
         receiver = _Receiver(memoryview(data)[_HEAD.size + length :], variables, functions, modules)
         return {str(name): receiver.value(each) for name, each in found.items()}
     except RefusedValueError:
@@ -399,13 +398,6 @@ class _Receiver:
             dict[Any, Any].update(counter, items)
             return counter
         return OrderedDict[Any, Any](items) if kind == "OrderedDict" else items
-
-
-def _digits(text: str) -> int:
-    """A whole number; the time for its digits grows with their square, and the limit of Python's may be off."""
-    if len(text) > _MAX_DIGITS:
-        raise RefusedValueError("the values cannot be read")
-    return int(text)
 
 
 def _number(value: Any) -> float:

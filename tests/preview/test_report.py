@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from indus_nb.effects import Effect, EffectKind
-from indus_nb.preview.report import Report, parsed
+from indus_nb.preview.report import Frames, Report, packed, parsed
 
 
 def test_a_report_with_more_effects_than_can_be_sent_says_that_there_are_more() -> None:
@@ -104,3 +106,14 @@ def test_names_that_no_variable_has_are_left_out() -> None:
     found = parsed(Report(dropped=["x" * 5_000_000, "fig", "a b"], kept=["x", "\n"]).to_json())
     assert found is not None
     assert (found.dropped, found.kept) == (["fig"], ["x"])
+
+
+def test_a_frame_with_a_number_of_too_many_digits_is_refused_also_where_python_takes_it() -> None:
+    limit = sys.get_int_max_str_digits()
+    try:
+        sys.set_int_max_str_digits(0)
+        assert [*Frames().feed(packed({"x": 10**4000}))] == [({"x": 10**4000}, b"")]
+        with pytest.raises(ValueError, match="too many digits"):
+            [*Frames().feed(packed({"x": 10**5000}))]
+    finally:
+        sys.set_int_max_str_digits(limit)
