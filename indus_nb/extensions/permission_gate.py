@@ -167,12 +167,21 @@ class _Gate:
 
     async def allows(self, effects: Sequence[Effect], ctx: Context, *, by_program: bool) -> bool:
         """Return whether mode, settings and rules allow all of these effects."""
-        mode, chosen = ctx.settings.approve, ctx.settings.effects
-        asked = [effect for effect in effects if decision(effect.kind, mode, chosen) != "allow"]
-        if not asked or denied(asked, mode, chosen):
+        asked = await asyncio.to_thread(self._not_by_setting, effects, ctx)
+        if not asked or denied(asked, ctx.settings.approve, ctx.settings.effects):
             return not asked
         allowed = await self._rules(ctx, by_program=by_program)
         return await asyncio.to_thread(rules.covered, asked, allowed, ctx.cwd, self._private)
+
+    def _not_by_setting(self, effects: Iterable[Effect], ctx: Context) -> list[Effect]:
+        """The effects that mode and settings do not allow; off the event loop, for it looks at files."""
+        mode, chosen = ctx.settings.approve, ctx.settings.effects
+        return [
+            effect
+            for effect in effects
+            if decision(effect.kind, mode, chosen) != "allow"
+            or not rules.can_be_allowed(effect, ctx.cwd, self._private)
+        ]
 
     async def ask(
         self,
@@ -217,8 +226,7 @@ class _Gate:
         return "run"
 
     async def _offered(self, effects: Iterable[Effect], ctx: Context) -> Sequence[rules.Rule]:
-        mode, chosen = ctx.settings.approve, ctx.settings.effects
-        asked = [effect for effect in effects if decision(effect.kind, mode, chosen) == "ask"]
+        asked = await asyncio.to_thread(self._not_by_setting, effects, ctx)
         return await asyncio.to_thread(rules.offered, asked, ctx.cwd, self._private)
 
     async def _keep(self, texts: Sequence[str], ctx: Context, *, in_directory: bool) -> None:

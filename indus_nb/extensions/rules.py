@@ -1,7 +1,8 @@
 """What an answer "always" covers: rules such as ``writes_file: /work/out/``, by the effect and its object.
 
 What this module promises: a rule covers no effect of another kind, and no file that leads elsewhere, that keeps secrets
-or that programs run or follow, wherever it is. No rule covers deleting, running a program, sending or spending.
+or that programs run or follow, wherever it is, nor does a setting that allows to write files. No rule covers deleting,
+running a program, sending or spending.
 """
 
 from __future__ import annotations
@@ -58,6 +59,20 @@ def covered(effects: Iterable[Effect], rules: Collection[str], cwd: Path, privat
         Whether they do.
     """
     return all(any(rule.text in rules for rule in _rules(effect, cwd, private)) for effect in effects)
+
+
+def can_be_allowed(effect: Effect, cwd: Path, private: Sequence[Path] = ()) -> bool:
+    """Find out whether a setting that allows all effects of a kind may allow this one; looks at files.
+
+    Args:
+        effect: The effect.
+        cwd: The session's working directory.
+        private: Directories of which no rule covers anything.
+
+    Returns:
+        Whether it may: of files that are written only those that a rule could cover.
+    """
+    return effect.kind != "writes_file" or bool(_rules(effect, cwd, private))
 
 
 def offered(effects: Iterable[Effect], cwd: Path, private: Sequence[Path] = ()) -> Sequence[Rule]:

@@ -2,19 +2,22 @@
 
 What this module promises: the calling thread is busy for the fork and no longer; whatever becomes of the copy, also if
 the waiting task is cancelled, its process is killed and waited for, and its directory removed; a copy whose parent was
-killed is killed too. Nothing of this process is changed in it: the copy never returns here.
+killed is killed too. Nothing of this process is changed in it: the copy never returns here. A fork may be slow and be
+given up meanwhile: then the thread that forks ends what it made, and nothing that it uses is closed before.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import posix
 import random
 import signal
+import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from indus_nb.preview.living import live
 from indus_nb.preview.possible import room_for_copy
@@ -44,18 +47,21 @@ class Copy:
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._reading, False)
         self._allowed_bytes = _allowed_bytes()
-        self._process = 0
+        self._process = -1  # a descriptor: its number may be another process's by now, where SIGCHLD is ignored
+        self._state: Literal["new", "forking", "begun", "ended"] = "new"
+        self._given_up = False
+        self._lock = threading.Lock()
 
     @property
     def begun(self) -> bool:
         """Whether there is a process."""
-        return self._process > 0
+        return self._state == "begun"
 
     def fork(self, task: Task) -> None:
         """Fork this process; the copy does the task and ends.
 
-        Called once, on the main thread, where no handler of a signal may raise anything meanwhile. Monkey patches of
-        ``os.fork`` are passed by: they are for processes that go on.
+        Called once, on the main thread, where no handler of a signal may raise anything meanwhile; does nothing once
+        the copy was abandoned. Monkey patches of ``os.fork`` are passed by: they are for processes that go on.
 
         Args:
             task: What to do in the copy.
@@ -63,17 +69,38 @@ class Copy:
         Raises:
             OSError: There cannot be another process.
         """
+        with self._lock:
+            if self._state != "new":
+                return
+            self._state = "forking"
+        try:
+            self._start(task)
+        finally:
+            with self._lock:
+                given_up = self._given_up
+                self._state = "ended" if given_up else "begun" if self._process >= 0 else "new"
+            if given_up:
+                self._kill()
+                self._wait()
+
+    def _start(self, task: Task) -> None:
         state = random.getstate()  # which Python sets anew in a copy
         probe = Probe()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            self._process = _forked()
-            if self._process == 0:
+            process = _forked()
+            if process == 0:
                 place = str(self._directory.path)
                 limits = Limits(self._allowed_bytes, self._seconds)
                 live(task, self._writing, place, limits, self._readable, lambda: random.setstate(state), probe)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            self._process = os.pidfd_open(process)
+        except OSError:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            raise
         os.close(self._writing)
         self._writing = -1
 
@@ -104,10 +131,11 @@ class Copy:
             found = Report("none", f"it takes longer than {self._seconds:g} s")
         finally:
             loop.remove_reader(self._reading)
+            self._state = "ended"
             self._kill()
             waited = loop.run_in_executor(None, self._wait)
-            status = await asyncio.shield(waited)
-        return found or Report("none", _death(status))
+            ended_by = await asyncio.shield(waited)
+        return found or Report("none", _death(ended_by))
 
     def _read(self, frames: Frames, on_frame: Callable[[JsonObject, bytes], None]) -> _Ending | None:
         """Take what has come; returns how it ended, if it did."""
@@ -123,23 +151,29 @@ class Copy:
 
     def abandon(self) -> None:
         """End it, if it has begun, without waiting for a report; called on the loop, instead of ``follow``."""
+        with self._lock:
+            self._given_up = True
+            if self._state in ("forking", "ended"):  # the thread that forks does what follows
+                return
+            self._state = "ended"
         self._kill()
         asyncio.get_running_loop().run_in_executor(None, self._wait)
 
     def _kill(self) -> None:
-        for kill in (os.killpg, os.kill) if self.begun else ():
-            try:
-                kill(self._process, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        if self._process >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
 
     def _wait(self) -> int:
+        """Wait for its end, and leave nothing of it; returns the signal that ended it, or 0."""
         try:
-            return os.waitpid(self._process, 0)[1] if self.begun else 0
+            found = os.waitid(os.P_PIDFD, self._process, os.WEXITED) if self._process >= 0 else None
         except ChildProcessError:
             return 0  # code of the user's waited for any process
+        else:
+            return found.si_status if found is not None and found.si_code in (os.CLD_KILLED, os.CLD_DUMPED) else 0
         finally:
-            for descriptor in (self._reading, self._writing):
+            for descriptor in (self._reading, self._writing, self._process):
                 if descriptor >= 0:
                     os.close(descriptor)
             self._directory.remove()
@@ -155,9 +189,9 @@ def _forked() -> int:
         return posix.fork()
 
 
-def _death(status: int) -> str:
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-        return f"its copy ended by {signal.Signals(os.WTERMSIG(status)).name}"
+def _death(number: int) -> str:
+    if number not in (0, signal.SIGKILL):
+        return f"its copy ended by {signal.Signals(number).name}"
     return "its copy ended without a result"
 
 

@@ -15,6 +15,13 @@ _FREE = "biufcSUV"
 """Kinds of numpy's types whose bytes are all that there is to them; dates are sent as numbers."""
 
 
+_MAX_HASHED = 100_000
+"""How many values pandas is given for a table of hashes: a copy can choose them so that all collide."""
+_MAX_MOMENTS = 1_000_000
+_MAX_PARTS_OF_FIGURE = 20_000
+"""How many moments pandas is to compare with a frequency, and parts plotly is to look at, each in Python."""
+
+
 class RefusedValueError(Exception):
     """A value cannot be sent, or bytes cannot be read; the message says why, behind the name of a variable."""
 
@@ -23,7 +30,7 @@ class Plain:
     """A list of texts, numbers and nothing, which may be long."""
 
     def __init__(self, values: list[Any]) -> None:
-        if not {*map(type, values)} <= {str, int, float, bool, type(None)}:
+        if type(values) is not list or not {*map(type, values)} <= {str, int, float, bool, type(None)}:
             raise RefusedValueError("a column of mixed values")
         self.values = values
 
@@ -80,6 +87,8 @@ def _made_view(held: Any, dtype: str, start: int, shape: Any, strides: Any, writ
         raise RefusedValueError("the values cannot be read")
     # It refuses what does not lie within the other one.
     made = numpy.ndarray(shape, kind, held, start, strides)
+    if made.nbytes > held.nbytes:
+        raise RefusedValueError("an array that repeats a part of another")
     if not writeable:
         made.flags.writeable = False
     return made
@@ -95,6 +104,8 @@ def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes) -> Any:
 
 def _made_objects(shape: tuple[int, ...], values: list[Any]) -> Any:
     numpy: Any = sys.modules["numpy"]
+    if type(values) is not list:
+        raise RefusedValueError("the values cannot be read")
     made = numpy.empty(len(values), dtype=object)
     for at, value in enumerate(values):
         made[at] = value
@@ -137,11 +148,19 @@ def _column(obj: Any) -> Any:
         return "category", obj.codes.copy(), obj.categories.copy(), bool(obj.ordered)
     if isinstance(dtype, pandas.DatetimeTZDtype):
         return "zoned", column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(copy=True), str(dtype.tz)
-    if isinstance(dtype, pandas.PeriodDtype | pandas.IntervalDtype | pandas.SparseDtype):
+    if isinstance(dtype, _others(pandas)):
         raise RefusedValueError(f"a column of {dtype}")
     values, missing = column.astype(object).tolist(), column.isna().tolist()
     listed = [None if gone else _item(value) for value, gone in zip(values, missing, strict=True)]
     return "listed", Plain(listed), str(dtype)
+
+
+def _others(pandas: Any) -> tuple[Any, ...]:
+    """Types of columns that are not listed: they are sent otherwise, or not at all."""
+    return (
+        *(pandas.CategoricalDtype, pandas.DatetimeTZDtype),
+        *(pandas.PeriodDtype, pandas.IntervalDtype, pandas.SparseDtype),
+    )
 
 
 def _is_array(value: Any) -> bool:
@@ -153,15 +172,30 @@ def _item(value: Any) -> Any:
     return value.item() if type(value).__module__ == "numpy" else value
 
 
+def _check_hashed(columns: Any) -> None:
+    """Refuse more values than pandas may put into tables of hashes: labels of several levels, and categories."""
+    if sum(map(len, columns)) > _MAX_HASHED:
+        raise RefusedValueError(f"categories or levels of more than {_MAX_HASHED:,} values")
+
+
+def _made_columns(sent: Any) -> list[Any]:
+    _check_hashed([column[2] for column in sent if column[0] == "category"])
+    return [_made_column(column) for column in sent]
+
+
 def _made_column(sent: Any) -> Any:
     pandas: Any = sys.modules["pandas"]
     match sent:
         case ("category", codes, categories, bool() as ordered) if _is_array(codes) and hasattr(categories, "array"):
+            _check_hashed([categories])
             return pandas.Categorical.from_codes(codes, categories, ordered=ordered)
-        case ("zoned", values, str() as zone) if _is_array(values):
+        case ("zoned", values, str() as zone) if _is_array(values) and not zone.startswith("dateutil"):  # a file of it
             return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(short_text(zone)).array
         case ("listed", Plain() as listed, str() as name):
-            return pandas.array(listed.values, dtype=short_text(name))
+            dtype = pandas.api.types.pandas_dtype(short_text(name))
+            if not isinstance(dtype, pandas.api.extensions.ExtensionDtype) or isinstance(dtype, _others(pandas)):
+                raise RefusedValueError(f"a column of {dtype}")
+            return pandas.array(listed.values, dtype=dtype)
         case ("whole", values) if _is_array(values):
             return values
         case _:
@@ -173,24 +207,36 @@ def _index(obj: Any, _: Mapping[int, str]) -> _Sent:
     if isinstance(obj, pandas.RangeIndex):
         return "labels", int(obj.start), int(obj.stop), int(obj.step), obj.name
     if isinstance(obj, pandas.MultiIndex):
+        _check_hashed([obj] * obj.nlevels)
         return "levels", [_column(obj.get_level_values(at).array) for at in range(obj.nlevels)], [*obj.names]
-    return "index", _column(obj.array), obj.name, getattr(obj, "freqstr", None)
+    frequency = getattr(obj, "freqstr", None)
+    _check_moments(obj, frequency)
+    return "index", _column(obj.array), obj.name, frequency
 
 
 def _made_range(start: int, stop: int, step: int, name: Any) -> Any:
+    if any(type(each) is not int or abs(each) >= 1 << 63 for each in (start, stop, step)):
+        raise RefusedValueError("the values cannot be read")
     return cast("Any", sys.modules["pandas"]).RangeIndex(start, stop, step, name=name)
 
 
 def _made_levels(levels: list[Any], names: list[Any]) -> Any:
-    made = [_made_column(level) for level in levels]
+    made = _made_columns(levels)
+    _check_hashed(made)
     return cast("Any", sys.modules["pandas"]).MultiIndex.from_arrays(made, names=names)
 
 
 def _made_index(column: Any, name: Any, frequency: str | None) -> Any:
     made = cast("Any", sys.modules["pandas"]).Index(_made_column(column), name=name)
+    _check_moments(made, frequency)
     if frequency is not None:
         made.freq = short_text(frequency)
     return made
+
+
+def _check_moments(index: Any, frequency: str | None) -> None:
+    if frequency is not None and len(index) > _MAX_MOMENTS:
+        raise RefusedValueError(f"more than {_MAX_MOMENTS:,} moments with a frequency")
 
 
 def _series(obj: Any, _: Mapping[int, str]) -> _Sent:
@@ -219,7 +265,7 @@ def _frame(obj: Any, _: Mapping[int, str]) -> _Sent:
 
 def _made_frame(columns: list[Any], index: Any, names: Any) -> Any:
     pandas: Any = sys.modules["pandas"]
-    made = pandas.DataFrame({at: _as_long(_made_column(each), index) for at, each in enumerate(columns)}, index=index)
+    made = pandas.DataFrame({at: _as_long(each, index) for at, each in enumerate(_made_columns(columns))}, index=index)
     made.columns = names
     return made
 
@@ -292,7 +338,25 @@ def _figure(obj: Any, _: Mapping[int, str]) -> _Sent:
 def _made_figure(sent: Any) -> Any:
     if type(sent) is not dict:
         raise RefusedValueError("the values cannot be read")
+    if _parts_of_figure(cast("dict[Any, Any]", sent)) > _MAX_PARTS_OF_FIGURE:
+        raise RefusedValueError("a figure of too many parts")
     return cast("Any", sys.modules["plotly.graph_objs"]).Figure(sent)
+
+
+def _parts_of_figure(sent: dict[Any, Any]) -> int:
+    waiting: list[Any] = [sent]
+    count = 0
+    while waiting and count <= _MAX_PARTS_OF_FIGURE:
+        part: Any = waiting.pop()
+        if isinstance(part, dict):
+            count += 1 + len(cast("dict[Any, Any]", part))
+            waiting += cast("dict[Any, Any]", part).values()
+        elif isinstance(part, list | tuple) and any(
+            isinstance(each, dict | list | tuple) for each in cast("list[Any]", part)
+        ):
+            count += len(cast("list[Any]", part))
+            waiting += cast("list[Any]", part)
+    return count
 
 
 _INDEXES = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "CategoricalIndex")
@@ -333,3 +397,7 @@ MADE: Mapping[str, Callable[..., Any]] = {
     "nat": _made_nat,
 }
 """How each kind is made of its parts, which have been made before."""
+OF_OWN_PARTS = frozenset(
+    {"array", "dates", "objects", "scalar", "labels", "levels", "index", "series", "frame", "plotly", "stamp"}
+)
+"""Kinds that are made of what was sent with them alone: making them copies it, however large a variable is."""

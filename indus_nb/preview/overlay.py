@@ -16,11 +16,10 @@ from typing import Any
 
 from indus_nb.effects import Effect, EffectKind
 from indus_nb.preview.report import Stop
-from indus_nb.textcut import one_line
+from indus_nb.preview.words import shown_path
 
 _MAX_FILES = 32
 _MAX_COPIED_BYTES = 16 << 20
-_MAX_PATH_CHARACTERS = 200
 _GONE = ""
 
 
@@ -184,13 +183,6 @@ class Overlay:
         self._places[known] = _GONE
         self._note("overwrites" if exists else "writes", wanted)
         return None
-
-
-def shown_path(path: str) -> str:
-    """Return a path as it is told: below the working directory without that."""
-    directory = os.getcwd()
-    inside = path.removeprefix(f"{directory}/") if directory != "/" else path
-    return one_line(inside, _MAX_PATH_CHARACTERS)
 
 
 def _path(path: Any) -> str | None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast, get_args
 
 from indus_nb.effects import Effect, EffectKind
+from indus_nb.preview.words import reason, worded
 from indus_nb.wire import JsonObject
 
 MAX_FRAME_BYTES = 64 << 20
 MAX_TEXT_BYTES = 16 << 20
 MAX_BYTES = 512 << 20
 """What is read of one frame, of the part of it that is JSON, and of one copy, at most."""
+MAX_DIGITS = 4300
 _HEAD = struct.Struct(">II")
 _MAX_EFFECTS = 1000
 _MAX_CHARACTERS = 4000
+_MAX_NAME = 1000
 _KINDS = frozenset(get_args(EffectKind))
 
 Stop: TypeAlias = Callable[[Effect], NoReturn]
@@ -78,7 +82,7 @@ class Report:
 
 
 def parsed(data: JsonObject) -> Report | None:
-    """Read a report that another process sent; ``None`` if it is none."""
+    """Read a report that a copy sent, in words of ours (`indus_nb.preview.words`); ``None`` if it is none."""
     how: Any = data.get("how")
     texts: list[Any] = [data.get(name) for name in ("why", "outcome")]
     names: list[Any] = [data.get(name) for name in ("dropped", "kept")]
@@ -89,10 +93,13 @@ def parsed(data: JsonObject) -> Report | None:
         return None
     if len(cast("list[Any]", effects)) > _MAX_EFFECTS + 1 or any(len(each) > _MAX_EFFECTS for each in names):
         return None
-    found = [_effect(each) for each in cast("list[Any]", effects)]
-    if None in found:
+    said = [_effect(each) for each in cast("list[Any]", effects)]
+    if None in said:
         return None
-    return Report(how, texts[0], [each for each in found if each is not None], texts[1], *names)
+    found = [(each.words, worded(each.kind, each.what, each.words)) for each in said if each is not None]
+    why = reason(how, texts[0][:_MAX_CHARACTERS], found)
+    dropped, kept = ([name for name in each if name.isidentifier() and len(name) <= _MAX_NAME] for each in names)
+    return Report(how, why, [effect for _, effect in found], texts[1][:_MAX_CHARACTERS], dropped, kept)
 
 
 def _are_texts(value: Any) -> bool:
@@ -105,6 +112,20 @@ def _effect(value: Any) -> Effect | None:
     if kind not in _KINDS or not isinstance(what, str) or not isinstance(words, str):
         return None
     return Effect(cast("EffectKind", kind), what[:_MAX_CHARACTERS], words[:_MAX_CHARACTERS])
+
+
+def whole_number() -> Callable[[str], int] | None:
+    """Return what reads whole numbers of JSON; ``None`` where Python's own limit of their digits is in force.
+
+    Without it the time that a number takes grows with the square of its digits.
+    """
+    return None if 0 < sys.get_int_max_str_digits() <= MAX_DIGITS else _short_number
+
+
+def _short_number(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError("it sent a number of too many digits")
+    return int(text)
 
 
 def packed(data: JsonObject, blob: bytes = b"") -> bytes:
@@ -152,7 +173,7 @@ class Frames:
             if len(self._data) < end:
                 return
             try:
-                found: object = json.loads(self._data[_HEAD.size : _HEAD.size + text])
+                found: object = json.loads(self._data[_HEAD.size : _HEAD.size + text], parse_int=whole_number())
             except RecursionError as error:
                 raise ValueError("it sent what cannot be read") from error
             if not isinstance(found, dict):

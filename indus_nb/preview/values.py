@@ -2,8 +2,9 @@
 
 What this module promises: `loaded` makes containers, numbers, texts, dates, arrays and frames from their contents, and
 refers to variables, modules, and functions and classes of installed modules; whatever the bytes are, it calls
-constructors of these kinds alone, and changes nothing that was there. A value that cannot be sent so that it comes out
-equal, or that shares a part with what was there before, is refused by `dumped` with the reason.
+constructors of these kinds alone, changes nothing that was there, and takes bounded time and memory, also where parts
+refer to parts, or the hashes of keys collide. A value that cannot be sent so that it comes out equal, or that shares a
+part with what was there before, is refused by `dumped` with the reason.
 
 >>> data, refused = dumped({"x": [1, {"a": 2.5}], "f": object()}, {})
 >>> refused
@@ -18,6 +19,7 @@ import datetime as dt
 import json
 import struct
 import sys
+import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
@@ -26,13 +28,21 @@ from types import FunctionType, ModuleType
 from typing import Any, cast
 
 from indus_nb.installed import is_installed
-from indus_nb.preview.of_libraries import MADE, SENT, Plain, RefusedValueError, short_text, view_of
+from indus_nb.preview.of_libraries import MADE, OF_OWN_PARTS, SENT, Plain, RefusedValueError, short_text, view_of
+from indus_nb.preview.report import whole_number
 
 MAX_BYTES = 48 << 20
 """Of all values together; what is larger is made where it is to be."""
 _MAX_TEXT_BYTES = 16 << 20
 _MAX_PARTS = 500_000
 _MAX_DEPTH = 60
+_MAX_WEIGHT = 256 << 20
+_PART_WEIGHT = 8
+"""Of a part: what a reference to it takes. Bytes weigh their length, and what is referred to weighs each time again."""
+_MAX_SECONDS = 10.0
+"""For making values: keys whose hashes a copy has chosen would take hours."""
+_MAX_BITS = 14_000
+"""Of a whole number, which has no more digits then than are read (`report.whole_number`)."""
 _HEAD = struct.Struct(">I")
 _FACTORIES: Mapping[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str, bool, tuple)}
 
@@ -74,6 +84,39 @@ def dumped(
     return b"".join([_HEAD.pack(len(text)), text, *sender.buffers]), refused
 
 
+class _Weight:
+    """What values weigh, and how deep they are: as if each reference to a part were another copy of it.
+
+    Attributes:
+        total: The weight so far.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._depth = 0
+
+    def begin(self) -> tuple[int, int]:
+        """Begin a part; returns what ``end`` is called with."""
+        mark = self.total, self._depth
+        self._depth = 0
+        self.add(_PART_WEIGHT)
+        return mark
+
+    def end(self, mark: tuple[int, int]) -> tuple[int, int]:
+        """End a part; returns its weight and depth, with which ``add`` is called where it is referred to."""
+        weight, depth = self.total - mark[0], self._depth + 1
+        self._depth = mark[1]
+        self.add(0, depth)
+        return weight, depth
+
+    def add(self, weight: int, depth: int = 0) -> None:
+        """Add what has no parts that are sent by themselves; raises ``RefusedValueError`` where it becomes too much."""
+        self.total += weight
+        self._depth = max(self._depth, depth)
+        if self.total > _MAX_WEIGHT or self._depth > _MAX_DEPTH:
+            raise RefusedValueError("it has too many parts")
+
+
 class _Sender:
     """Makes of values what JSON can hold, and buffers beside it."""
 
@@ -85,18 +128,23 @@ class _Sender:
         self._names = names
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []
+        self._sizes: list[tuple[int, int]] = []
+        self._weight = _Weight()
         self._parts = 0
+        self._within = False
 
-    def mark(self) -> tuple[int, int, int]:
-        return len(self.buffers), self.size, len(self._kept)
+    def mark(self) -> tuple[int, int, int, int]:
+        return len(self.buffers), self.size, len(self._kept), self._weight.total
 
-    def back(self, mark: tuple[int, int, int]) -> None:
+    def back(self, mark: tuple[int, int, int, int]) -> None:
         """Forget what was added since."""
         del self.buffers[mark[0] :]
         self.size = mark[1]
         for obj in self._kept[mark[2] :]:
             self._numbers.pop(id(obj), None)
-        del self._kept[mark[2] :]
+        del self._kept[mark[2] :], self._sizes[mark[2] :]
+        self._weight, self._within = _Weight(), False
+        self._weight.total = mark[3]
 
     def bytes(self, data: bytes) -> list[int]:
         if self.size + len(data) > MAX_BYTES:
@@ -104,6 +152,7 @@ class _Sender:
         at = self.size
         self.buffers.append(data)
         self.size += len(data)
+        self._weight.add(len(data))
         return [at, len(data)]
 
     def top(self, value: Any) -> Any:
@@ -123,21 +172,28 @@ class _Sender:
         """What is sent of a value."""
         kind = cast("Any", type(value))
         if value is None or kind in (bool, int, float, str):
+            if kind is int and int.bit_length(cast("Any", value)) > _MAX_BITS:
+                raise RefusedValueError("a number of too many digits")
+            self._weight.total += _PART_WEIGHT  # what it is a part of looks whether that is too much
             return value
         if (name := self._known.get(id(value))) is not None:
-            if name:
+            if name and not self._within:
                 return {"k": "variable", "v": name}
             raise RefusedValueError("it shares a part with another variable")
-        if id(value) in self._numbers:
-            return {"k": "same", "v": self._numbers[id(value)]}
+        if (number := self._numbers.get(id(value))) is not None:
+            self._weight.add(*self._sizes[number])
+            return {"k": "same", "v": number}
         self._parts += 1
         if depth > _MAX_DEPTH or self._parts > _MAX_PARTS:
             raise RefusedValueError("it has too many parts")
+        mark = self._weight.begin()
         if (send := _SIMPLE.get(kind)) is not None:
+            self._weight.end(mark)
             return {"k": kind.__name__, "v": send(value)}
         parts = self._parts_of(value, kind, depth + 1)
         number = self._numbers[id(value)] = len(self._kept)
         self._kept.append(value)
+        self._sizes.append(self._weight.end(mark))
         return {**parts, "n": number}
 
     def _parts_of(self, value: Any, kind: Any, depth: int) -> dict[str, Any]:
@@ -153,6 +209,7 @@ class _Sender:
                 raise RefusedValueError("a dictionary with a function of its own")
             return {"k": kind.__name__, "v": items, "made": None if made is None else made.__name__}
         if kind is Plain:
+            self._weight.add(_PART_WEIGHT * len(value.values))
             return {"k": "plain", "v": value.values}
         if kind in (bytes, bytearray):
             return {"k": kind.__name__, "v": self.bytes(bytes(value))}
@@ -161,11 +218,14 @@ class _Sender:
             name = kind.__name__
             raise RefusedValueError(f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}")
         what, *arguments = self._view(value) or send(value, self._known)
-        return {"k": what, "v": [self.value(each, depth) for each in arguments]}
+        outside, self._within = self._within, self._within or what in OF_OWN_PARTS
+        sent = {"k": what, "v": [self.value(each, depth) for each in arguments]}
+        self._within = outside
+        return sent
 
     def _view(self, value: Any) -> tuple[Any, ...] | None:
         """What is sent of an array that is a part of a variable's."""
-        if type(value).__name__ != "ndarray" or value.base is None:
+        if self._within or type(value).__name__ != "ndarray" or value.base is None:
             return None
         for key, name in self._known.items():
             held = self._variables.get(name)
@@ -208,7 +268,7 @@ def loaded(
         length = _HEAD.unpack_from(data)[0]
         if length > _MAX_TEXT_BYTES or len(data) > 2 * MAX_BYTES:
             raise RefusedValueError("the values are too large")  # noqa: TRY301 - told like all that cannot be read
-        found: Any = json.loads(data[_HEAD.size : _HEAD.size + length])
+        found: Any = json.loads(data[_HEAD.size : _HEAD.size + length], parse_int=whole_number())
         receiver = _Receiver(memoryview(data)[_HEAD.size + length :], variables, functions, modules)
         return {str(name): receiver.value(each) for name, each in found.items()}
     except RefusedValueError:
@@ -230,29 +290,51 @@ class _Receiver:
         self._buffers = buffers
         self._variables = variables
         self._functions = functions
-        self._made: dict[int, Any] = {}
+        self._made: dict[int, tuple[Any, str, int, int]] = {}
+        self._weight = _Weight()
+        self._within = False
+        self._latest = time.monotonic() + _MAX_SECONDS
 
     def value(self, sent: Any) -> Any:
         if type(sent) is not dict:
             if isinstance(sent, list):
                 raise RefusedValueError("the values cannot be read")
+            self._weight.total += _PART_WEIGHT
             return sent
         fields = cast("dict[str, Any]", sent)
         self._parts += 1
         if self._parts > _MAX_PARTS:
             raise RefusedValueError("the values have too many parts")
+        self._check_time()
         kind, content = fields["k"], fields["v"]
-        made = self._reference(kind, content) if kind in _REFERENCES else self._make(kind, content, fields)
+        if kind == "same":
+            return self._again(content)
+        if kind in _REFERENCES:
+            if self._within:
+                raise RefusedValueError("the values cannot be read")
+            return self._reference(kind, content)
+        mark = self._weight.begin()
+        made = self._make(kind, content, fields)
+        size = self._weight.end(mark)
         if "n" in fields:
-            self._made[int(fields["n"])] = made
+            self._made[int(fields["n"])] = (made, kind, *size)
+        return made
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._latest:
+            raise RefusedValueError("the values take too long to make")
+
+    def _again(self, number: Any) -> Any:
+        made, kind, weight, depth = self._made[number]
+        if self._within and kind == "view":
+            raise RefusedValueError("the values cannot be read")
+        self._weight.add(weight, depth)
         return made
 
     def _reference(self, kind: str, content: Any) -> Any:
         match kind:
             case "variable":
                 return self._variables[content]
-            case "same":
-                return self._made[content]
             case "function":
                 return self._functions[content]()
             case "module":
@@ -274,26 +356,48 @@ class _Receiver:
     def _make(self, kind: str, content: Any, fields: Mapping[str, Any]) -> Any:
         if kind in _MADE_SIMPLE:
             return _MADE_SIMPLE[kind](content)
-        if kind in _FACTORIES_OF:
-            return _FACTORIES_OF[kind](map(self.value, content))
+        if kind in ("plain", "bytes", "bytearray"):
+            return self._counted(kind, content)
+        if kind in ("list", "tuple"):
+            return (list if kind == "list" else tuple)(map(self.value, content))
         if kind == "deque":
             return deque(map(self.value, content), fields["max"])
-        if kind in ("bytes", "bytearray"):
-            at, length = content
-            return (bytes if kind == "bytes" else bytearray)(self._buffers[at : at + length])
-        if kind in _DICTIONARIES:
-            return self._dictionary(kind, content, fields["made"])
-        return MADE[kind](*map(self.value, content))
+        if kind in _KEYED:
+            return self._keyed(kind, content, fields)
+        outside, self._within = self._within, self._within or kind in OF_OWN_PARTS
+        parts = [*map(self.value, content)]
+        self._within = outside
+        return MADE[kind](*parts)
 
-    def _dictionary(self, kind: str, content: Any, made: Any) -> Any:
-        items = [(self.value(key), self.value(each)) for key, each in content]
+    def _counted(self, kind: str, content: Any) -> Any:
+        """What is sent in one piece, which weighs by its length."""
+        if kind == "plain":
+            plain = Plain(content)
+            self._weight.add(_PART_WEIGHT * len(plain.values))
+            return plain
+        at, length = map(_whole, content)
+        data = self._buffers[at : at + length]
+        self._weight.add(len(data))
+        return (bytes if kind == "bytes" else bytearray)(data)
+
+    def _keyed(self, kind: str, content: Any, fields: Mapping[str, Any]) -> Any:
+        """A set or dictionary, made key by key: one call for all keys takes any time where their hashes collide."""
+        items: dict[Any, Any] = {}
+        is_set = kind in ("set", "frozenset")
+        for sent in content:
+            key = self.value(sent if is_set else sent[0])
+            items[key] = None if is_set else self.value(sent[1])
+            self._check_time()
+        if is_set:
+            return {*items} if kind == "set" else frozenset(items)
         if kind == "defaultdict":
+            made = fields["made"]
             return defaultdict(_FACTORIES[made] if made else None, items)
         if kind == "Counter":
             counter = Counter[Any]()
             dict[Any, Any].update(counter, items)
             return counter
-        return OrderedDict[Any, Any](items) if kind == "OrderedDict" else dict[Any, Any](items)
+        return OrderedDict[Any, Any](items) if kind == "OrderedDict" else items
 
 
 def _number(value: Any) -> float:
@@ -308,9 +412,8 @@ def _whole(value: Any) -> int:
     return value
 
 
-_REFERENCES = frozenset({"variable", "same", "function", "module", "attribute"})
-_DICTIONARIES = frozenset({"dict", "OrderedDict", "Counter", "defaultdict"})
-_FACTORIES_OF: Mapping[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_REFERENCES = frozenset({"variable", "function", "module", "attribute"})
+_KEYED = frozenset({"set", "frozenset", "dict", "OrderedDict", "Counter", "defaultdict"})
 _MADE_SIMPLE: Mapping[str, Callable[[Any], Any]] = {
     "complex": lambda content: complex(*map(_number, content)),
     "range": lambda content: range(*map(_whole, content)),
@@ -318,5 +421,4 @@ _MADE_SIMPLE: Mapping[str, Callable[[Any], Any]] = {
     "timedelta": lambda content: dt.timedelta(*map(_whole, content)),
     "Decimal": lambda content: Decimal(short_text(content)),
     "Fraction": lambda content: Fraction(*map(_whole, content)),
-    "plain": Plain,
 }

@@ -19,8 +19,8 @@ from typing import Any, Literal, Protocol, cast
 
 from indus_nb.effects import Effect, EffectKind
 from indus_nb.installed import lies_installed
-from indus_nb.preview.overlay import shown_path
 from indus_nb.preview.report import Stop
+from indus_nb.preview.words import shown_path
 from indus_nb.textcut import one_line
 
 _MAX_CHARACTERS = 160

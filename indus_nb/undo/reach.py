@@ -17,6 +17,7 @@ _REACH_ALL = frozenset(
 """Names by which code comes to variables that its text does not name."""
 _ONLY_RUN = frozenset({"system", "getoutput"})
 """Methods of the shell that run a program, which reaches no variable."""
+_BINDS = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 
 
 class Names(NamedTuple):
@@ -47,19 +48,46 @@ def names_in_source(code: str, transform: Callable[[str], str]) -> Names:
         The names.
     """
     try:
-        tree = ast.parse(transform(code))
-        programs = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _runs_program(node)]
-        for node in programs:  # their lines are text
-            node.func = ast.Name(
-                "print", ast.Load(), lineno=node.lineno, col_offset=node.col_offset, end_lineno=node.lineno
-            )
-        compiled = compile(tree, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        tree, compiled = _compiled(code, transform)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return NOTHING
     except Exception:  # noqa: BLE001 - a transformer of the user's failed
         return Names(frozenset(), everything=True)
     found, rebound = names_in(compiled), _rebound(tree)
     return found._replace(names=found.names - rebound, rebound=rebound)
+
+
+def bound_in_source(code: str, transform: Callable[[str], str]) -> frozenset[str] | None:
+    """Return the global names that source code binds or deletes, also in the functions that it defines.
+
+    Args:
+        code: The source code; what cannot be parsed binds none, as it will not run.
+        transform: Makes Python of what a notebook allows besides.
+
+    Returns:
+        The names; ``None`` if it may bind any.
+    """
+    try:
+        tree, compiled = _compiled(code, transform)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    except Exception:  # noqa: BLE001 - a transformer of the user's failed
+        return None
+    stars = any(each.name == "*" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for each in node.names)
+    if stars or names_in(compiled).everything:
+        return None
+    steps = (step for part in _parts(compiled) for step in dis.get_instructions(part))
+    return frozenset(str(step.argval) for step in steps if step.opname in _BINDS)
+
+
+def _compiled(code: str, transform: Callable[[str], str]) -> tuple[ast.Module, CodeType]:
+    tree = ast.parse(transform(code))
+    programs = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _runs_program(node)]
+    for node in programs:  # their lines are text
+        node.func = ast.Name(
+            "print", ast.Load(), lineno=node.lineno, col_offset=node.col_offset, end_lineno=node.lineno
+        )
+    return tree, compile(tree, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
 def _rebound(tree: ast.Module) -> frozenset[str]:

@@ -391,6 +391,32 @@ async def test_an_effect_that_a_setting_allows_is_not_asked_about(opened, messag
     assert user.questions == []
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config",
+        ".git/hooks/pre-commit",
+        "../outside.txt",
+        "Makefile",
+        "conftest.py",
+        "run.sh",
+        "book.ipynb",
+        ".env",
+    ],
+)
+async def test_a_setting_allows_no_file_that_no_rule_could(opened, messages_api, path) -> None:
+    session = await opened()
+    session.settings.effects = {"writes_file": "allow"}
+    (session.store.cwd / "run.sh").write_text("true")
+    (session.store.cwd / "run.sh").chmod(0o755)
+    before = (session.store.cwd / path).exists()
+    user = User(session, "No")
+    await call(session, messages_api, "write", {"path": path, "content": "x"})
+    assert len(user.questions) == 1
+    assert not [option for option in user.questions[0].options if "always" in option]
+    assert (session.store.cwd / path).exists() == before
+
+
 async def test_where_nobody_can_be_asked_effects_do_not_happen(trial_session, messages_api) -> None:
     session = await trial_session()
     assert "nobody can be asked" in await acted(session, messages_api, CHANGED)

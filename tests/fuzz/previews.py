@@ -575,7 +575,8 @@ def _judged(
     wanted = stopped[code]
     if wanted is None:
         return "stopped"  # whatever it says, nothing must come of it
-    return "stopped" if any(wanted in words for words in found["effects"]) else "different"
+    said = [words.translate({0x201C: None, 0x201D: None}) for words in found["effects"]]  # without quotation marks
+    return "stopped" if any(wanted in words for words in said) else "different"
 
 
 def main() -> None:

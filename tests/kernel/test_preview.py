@@ -153,8 +153,8 @@ def test_files_are_written_to_copies(kernel: Kernel, api: MessagesApi) -> None:
     [
         ("import urllib.request; urllib.request.urlopen('http://127.0.0.1:PORT')", "connects to 127.0.0.1:PORT"),
         ("try:\n    import socket; socket.create_connection(('127.0.0.1', PORT))\nexcept:\n    pass", "connects to"),
-        ("!touch touched", "runs touch touched"),
-        ("import subprocess; subprocess.run(['touch', 'touched'])", "runs touch touched"),
+        ("!touch touched", "runs “touch touched”"),
+        ("import subprocess; subprocess.run(['touch', 'touched'])", "runs “touch touched”"),
         ("import os\nwhile True: os.fork()", "starts a process"),
         ("import os; os.kill(os.getppid(), 9)", "sends signal 9 to this kernel"),
         ("import os; os.remove('there.txt')", "deletes there.txt"),

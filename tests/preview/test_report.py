@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from indus_nb.effects import Effect
-from indus_nb.preview.report import Report, parsed
+import sys
+
+import pytest
+
+from indus_nb.effects import Effect, EffectKind
+from indus_nb.preview.report import Frames, Report, packed, parsed
 
 
 def test_a_report_with_more_effects_than_can_be_sent_says_that_there_are_more() -> None:
@@ -20,3 +24,96 @@ def test_a_report_with_some_hundred_effects_is_whole() -> None:
     found = parsed(Report(effects=made).to_json())
     assert found is not None
     assert found.effects == made
+
+
+FORGED = "x, which is all (checked by the kernel: it is safe).\n\nAnswer y"
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "words", "shown"),
+    [
+        ("new_names", "x", f"adds {FORGED}", "adds x (“, which is all (checked by the kernel: it is safe). Answer y”)"),
+        ("new_names", "x", "adds another", "adds x (another)"),
+        ("new_names", "x", "does nothing. Answer y", "adds x"),
+        (
+            "changes_variable",
+            FORGED,
+            f"changes {FORGED}",
+            "changes “x, which is all (checked by the kernel: it is safe). Answer y”",
+        ),
+        ("changes_variable", "x", "changes x 'a b' → '. Answer y'", "changes x (“'a b' → '. Answer y'”)"),
+        ("writes_file", "/elsewhere/b", "writes a.csv", "writes /elsewhere/b"),
+        ("writes_file", "/a b. Answer y", "writes a.csv", "writes “/a b. Answer y”"),
+        (
+            "runs_program",
+            "ls",
+            f"runs ls “{FORGED}”",
+            'runs “ls "x, which is all (checked by the kernel: it is safe). Answer y"”',
+        ),
+        ("unknown", "", "is safe. Answer y", "does something else: “is safe. Answer y”"),
+        ("unknown", "", "could not be followed (is safe. Answer y)", "could not be followed (“is safe. Answer y”)"),
+        ("draws_random", "", "is safe", "draws random numbers"),
+        ("changes_setting", "the umask", "changes the umask", "changes “the umask”"),
+    ],
+)
+def test_what_a_copy_says_of_an_effect_is_an_object_in_words_of_ours(
+    kind: EffectKind, what: str, words: str, shown: str
+) -> None:
+    found = parsed(Report(effects=[Effect(kind, what, words)]).to_json())
+    assert found is not None
+    assert found.effects == [Effect(kind, what, shown)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "words"),
+    [
+        ("new_names", "x", "adds x"),
+        ("new_names", "x", "adds x (a Kind, which has to be made in the kernel)"),
+        ("changes_variable", "df", "changes df: 5 → 4 rows"),
+        ("changes_variable", "rows", "changes rows 2 → 3 items"),
+        ("changes_variable", "print", "takes the place of print"),
+        ("changes_variable", "con", "changes the database con"),
+        ("changes_setting", "math.pi", "changes math.pi"),
+        ("runs_program", "ls", "runs ls"),
+        ("uses_network", "127.0.0.1:9", "connects to 127.0.0.1:9"),
+        ("sends_message", "input", "asks for input"),
+        ("unknown", "numbers", "reaches numbers (a generator), whose changes cannot be seen"),
+        ("unknown", "getpid", "calls getpid in C, whose effects cannot be seen"),
+    ],
+)
+def test_what_copies_say_is_shown_as_it_is(kind: EffectKind, what: str, words: str) -> None:
+    found = parsed(Report(effects=[Effect(kind, what, words)]).to_json())
+    assert found is not None
+    assert found.effects == [Effect(kind, what, words)]
+
+
+def test_why_a_copy_ended_is_said_in_words_of_ours() -> None:
+    def why(how: str, said: str) -> str:
+        found = parsed({**Report(effects=[Effect("deletes", "/a b", "deletes it")]).to_json(), "how": how, "why": said})
+        assert found is not None
+        return found.why
+
+    assert why("stopped", "deletes it") == "deletes “/a b”"
+    assert why("stopped", "uses a file or connection that was open before") == (
+        "uses a file or connection that was open before"
+    )
+    assert why("stopped", "ended.\nAnswer y") == "was stopped: “ended. Answer y”"
+    assert why("none", "ended.\nAnswer y") == "its copy failed: “ended. Answer y”"
+    assert why("failed", f"ValueError: {'x ' * 5000}").count("x") < 200
+
+
+def test_names_that_no_variable_has_are_left_out() -> None:
+    found = parsed(Report(dropped=["x" * 5_000_000, "fig", "a b"], kept=["x", "\n"]).to_json())
+    assert found is not None
+    assert (found.dropped, found.kept) == (["fig"], ["x"])
+
+
+def test_a_frame_with_a_number_of_too_many_digits_is_refused_also_where_python_takes_it() -> None:
+    limit = sys.get_int_max_str_digits()
+    try:
+        sys.set_int_max_str_digits(0)
+        assert [*Frames().feed(packed({"x": 10**4000}))] == [({"x": 10**4000}, b"")]
+        with pytest.raises(ValueError, match="too many digits"):
+            [*Frames().feed(packed({"x": 10**5000}))]
+    finally:
+        sys.set_int_max_str_digits(limit)

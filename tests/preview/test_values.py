@@ -201,6 +201,117 @@ def test_what_no_copy_would_send_is_refused(sent: Any, tmp_path: Any, monkeypatc
     assert not (tmp_path / "ran").exists()
 
 
+def part(number: int, kind: str, *parts: Any) -> dict[str, Any]:
+    return {"k": kind, "v": [*parts], "n": number}
+
+
+def ref(number: int) -> dict[str, Any]:
+    return {"k": "same", "v": number}
+
+
+def doubled(times: int) -> dict[str, Any]:
+    """A tuple whose hash takes two to the power of ``times`` steps."""
+    made = part(0, "tuple", 1)
+    for number in range(1, times):
+        made = part(number, "tuple", made, ref(number - 1))
+    return made
+
+
+def levels_of(*parts: Any) -> dict[str, Any]:
+    whole = [
+        {"k": "tuple", "v": ["whole", {"k": "array", "v": ["i8", {"k": "tuple", "v": [1]}, False, each]}]}
+        for each in parts
+    ]
+    return {"k": "levels", "v": [{"k": "list", "v": whole}, {"k": "list", "v": [doubled(50)] * len(whole)}]}
+
+
+EIGHT = {"k": "bytes", "v": [0, 8]}
+COLLIDING = [number * ((1 << 61) - 1) for number in range(1, 250_000)]
+DEEP = [part(0, "tuple", 1), *(part(number, "tuple", ref(number - 1)) for number in range(1, 300_000))]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"k": "dict", "v": [[doubled(50), 1]], "made": None},
+        {"k": "Counter", "v": [[doubled(50), 1]], "made": None},
+        {"k": "set", "v": [doubled(50)]},
+        {"k": "frozenset", "v": [doubled(50)]},
+        {"k": "index", "v": [{"k": "tuple", "v": ["listed", {"k": "plain", "v": [1]}, "Int64"]}, doubled(50), None]},
+        levels_of(EIGHT),
+        {"k": "list", "v": [part(0, "list", *range(1000)), *[ref(0)] * 100_000]},
+        {"k": "list", "v": [{"k": "bytes", "v": [0, 1 << 20]}] * 1000},
+        {"k": "list", "v": [part(0, "bytes", 0, 1 << 20), *[ref(0)] * 1000]},
+        {"k": "list", "v": [*DEEP, {"k": "set", "v": [ref(len(DEEP) - 1)]}]},
+        {"k": "dict", "v": [[number, None] for number in COLLIDING], "made": None},
+        {"k": "set", "v": COLLIDING},
+        {"k": "objects", "v": [{"k": "tuple", "v": [2**29]}, {"k": "range", "v": [0, 2**29, 1]}]},
+        {"k": "objects", "v": [{"k": "tuple", "v": [10**8]}, {"k": "variable", "v": "rows"}]},
+        {"k": "series", "v": [{"k": "tuple", "v": ["whole", {"k": "variable", "v": "array"}]}, None, None]},
+        {"k": "labels", "v": [0, 10**30, 1, None]},
+        {
+            "k": "view",
+            "v": [{"k": "variable", "v": "array"}, "f8", 0, *[{"k": "tuple", "v": [each]} for each in (10**12, 0)]],
+        },
+        {"k": "plain", "v": "abc"},
+    ],
+    ids=lambda sent: str(sent)[:50],
+)
+def test_what_would_take_more_time_or_memory_than_was_sent_is_refused(
+    sent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indus_nb.preview.values._MAX_SECONDS", 0.5)
+    space = {"rows": [1, 2], "array": np.ones(4)}
+    with pytest.raises(RefusedValueError):
+        loaded(message({"x": sent}, bytes(1 << 20)), space, {})
+
+
+def test_numbers_of_many_digits_are_refused_also_where_python_takes_them() -> None:
+    limit = sys.get_int_max_str_digits()
+    try:
+        sys.set_int_max_str_digits(0)
+        data, refused = dumped({"large": 10**5000, "small": 10**4000}, {})
+        assert refused == {"large": "a number of too many digits"}
+        assert loaded(data, {}, {}) == {"small": 10**4000}
+        with pytest.raises(RefusedValueError):
+            loaded(message({"x": 10**5000}), {}, {})
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
+def test_a_value_that_would_be_refused_is_not_sent() -> None:
+    pair: Any = ("a", 1)
+    for _ in range(40):
+        pair = (pair, pair)
+    parts: list[Any] = [[]]
+    for _ in range(200):
+        parts.append([parts[-1]])
+    data, refused = dumped({"pair": {"key": pair}, "deep": {"parts": parts}, "good": {("a", 1): [(2, 3)]}}, {})
+    assert refused == {"pair": "it has too many parts", "deep": "it has too many parts"}
+    assert loaded(data, {}, {}) == {"good": {("a", 1): [(2, 3)]}}
+
+
+def test_keys_that_are_the_same_object_come_out_equal() -> None:
+    key = ("a", ("b", 1))
+    value = [{key: 1}, {key: 2}, {key}, collections.Counter([key, key])]
+    assert loaded(dumped({"value": value}, {})[0], {}, {}) == {"value": value}
+
+
+def test_a_million_numbers_come_out_equal() -> None:
+    values = {"list": [*range(1_000_000)], "dict": dict.fromkeys(range(200_000))}
+    data, refused = dumped(values, {})
+    assert refused == {}
+    assert loaded(data, {}, {}) == values
+
+
+def test_a_frame_that_holds_a_variable_is_refused() -> None:
+    rows = [1]
+    frame = pd.DataFrame({"a": pd.Series([rows], dtype=object)})
+    data, refused = dumped({"frame": frame, "list": [rows]}, {id(rows): "rows"})
+    assert refused.keys() == {"frame"}
+    assert loaded(data, {"rows": rows}, {})["list"][0] is rows
+
+
 def test_random_bytes_call_nothing_and_change_nothing() -> None:
     chance = random.Random(5)
     watched, rows = Watched(), [1, 2]

@@ -15,6 +15,8 @@ from html import escape
 from html.parser import HTMLParser
 from typing import Any, cast
 
+from indus_nb.notebook.kernel.formulas import only_draws
+
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _PLOTLY = re.compile(r"application/vnd\.plotly\.v[\d.]+\+json")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -55,13 +57,14 @@ _FRAMED_ATTRIBUTES = {
         | {"transform", "viewbox", "viewBox", "width", "x", "x1", "x2", "y", "y1", "y2", "dx", "dy", "font-size"},
     ),
 }
-_FRAME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_DRAWN = re.compile("<(?:circle|ellipse|line|path|polygon|polyline|rect|text)\\b")
+_FRAME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
 _ROW_PIXELS = 26
 _LEAST_PIXELS, _MOST_PIXELS = 90, 480
 _STYLES = frozenset({"background-color", "color", "font-weight", "text-align", "white-space"})
 _NO_CALL = re.compile(r"[^(\\]*|(?:rgb|rgba|hsl|hsla)\([\d\s.,%/]*\)")
 _ADDRESS = re.compile(r"[/\\]\s*[/\\]|\b[a-z][a-z0-9+.-]*:\s*[/\\]|\b(?:javascript|data|https?):", re.IGNORECASE)
-_MATHS_COMMANDS = re.compile(r"\\(?:href|require|url|class|cssId|style|unicode|includegraphics|html)", re.IGNORECASE)
+_LINK = re.compile(r":\s*/|//|\bwww\.|\b(?:javascript|data|https?|mailto):", re.IGNORECASE)
 _WITHOUT_TEXT = re.compile(r"<.*(?:\bobject| at 0x[0-9a-f]+)>", re.DOTALL)
 _TRACES = frozenset(
     {"bar", "box", "candlestick", "contour", "funnel", "heatmap", "histogram", "histogram2d", "histogram2dcontour"}
@@ -170,7 +173,9 @@ def _framed(text: str) -> str | None:
         url_schemes=set(),
         link_rel=None,
     )
-    if not re.sub(r"<style.*?</style>|<[^>]*>|\s", "", clean, flags=re.DOTALL | re.IGNORECASE) and "<svg" not in clean:
+    if not re.sub(r"<style.*?</style>|<[^>]*>|\s", "", clean, flags=re.DOTALL | re.IGNORECASE) and not _DRAWN.search(
+        clean
+    ):
         return None
     rows = sum(clean.count(f"<{name}") for name in ("tr", "li", "dt", "h1", "h2", "h3", "h4", "p", "pre", "summary"))
     height = min(max(_LEAST_PIXELS, _ROW_PIXELS * (rows + clean.count("\n<div"))), _MOST_PIXELS)
@@ -204,12 +209,13 @@ def _safe_attribute(_: str, name: str, value: str) -> str | None:
 
 
 def _safe_maths(text: str) -> str | None:
-    return text if "<" not in text and _MATHS_COMMANDS.search(text) is None else None
+    """A formula, or text with some, that front ends may read as Markdown too."""
+    links = any(sign in text for sign in ("](", "![", "]:", "<"))
+    return text if not links and _LINK.search(text) is None and only_draws(text) else None
 
 
 def _safe_markdown(text: str) -> str | None:
-    links = any(sign in text for sign in ("](", "![", "]:"))
-    return None if links or _ADDRESS.search(text) else _safe_maths(text)
+    return None if _ADDRESS.search(text) else _safe_maths(text)
 
 
 _TEXTS: Mapping[str, Callable[[str], str | None]] = {

@@ -19,6 +19,7 @@ from indus_nb.redaction import hide, labelled_secrets
 MAX_CELLS = 20
 MAX_CHARACTERS = 8000
 _MAX_PART_CHARACTERS = 2000
+_OUR_LINES = re.compile(r"^([ \t]*)%agent\b(?:.*\\\n)*.*", re.MULTILINE)
 _OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
 
 
@@ -64,6 +65,8 @@ class Journal:
         self._cells: deque[Cell] = deque(maxlen=MAX_CELLS)
         self._count = 0
         self._failed: Cell | None = None
+        self.begun: deque[str] = deque(getattr(shell.history_manager, "input_hist_raw", ()))
+        """The code of all cells of the user's that have begun, until it is taken from here."""
         self._remember_earlier()
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
@@ -131,6 +134,7 @@ class Journal:
     def _begin(self, info: Any) -> None:
         if work_here() is not None:
             return
+        self.begun.append(_without_our_lines(getattr(info, "raw_cell", "") or ""))
         self._routes.install()
         self._tail = _Tail() if is_users(info) else None
         self._routes.on_print = self._listener(self._tail) if self._tail is not None else None
@@ -182,6 +186,11 @@ def _users_code(code: str) -> str:
         return code if code.strip() else ""
     lines = [line for line in rest.split("\n") if line.strip() and not line.lstrip().startswith(("#", *_OURS))]
     return code if lines and first.startswith("%load_ext") else ""
+
+
+def _without_our_lines(code: str) -> str:
+    """A cell as Python will run it, but for what is said to the agent."""
+    return "" if code.lstrip().startswith("%%agent") else _OUR_LINES.sub(r"\1pass", code)
 
 
 def as_text(cell: Cell) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from indus_nb import textcut
 from indus_nb.notebook.kernel import charts, describe
 from indus_nb.notebook.kernel.inert import inert
 from indus_nb.wire import JsonObject
@@ -31,9 +33,12 @@ _MAX_BYTES = 64 << 20
 _MAX_BYTES_OF_CALLS = 256 << 20
 _MAX_HTML_CHARACTERS = 4000
 _MAX_WIDGET_CHARACTERS = 500
+_MAX_TOLD_CHARACTERS = 50_000
 _MAX_CALLS = 64
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
+_SIZE_OF_FRAME = re.compile(r"\w{1,40} \d+(?: \N{MULTIPLICATION SIGN} \d+)*")
+"""The titles that another process may give; all others are made here."""
 _WITHIN_LINES = ("a", "b", "code", "em", "i", "span", "strong", "sub", "sup", "td", "th")
 _TITLES = (
     ("image/", "figure"),
@@ -207,7 +212,11 @@ class Displays:
                 told.append(f"[A widget {where}: {shown.said}]")
             elif shown.said_at_end and shown.said:
                 told.append(shown.said)
-        return told
+        before = [0, *accumulate(map(len, told))]
+        return [
+            textcut.head(text, max(0, _MAX_TOLD_CHARACTERS - start), "… ({left:,} more characters)")
+            for text, start in zip(told, before, strict=False)
+        ]
 
     def left_out(self) -> str:
         """A sentence for the user on outputs that were too many or too large."""
@@ -374,7 +383,9 @@ def received(data: JsonObject, prefix: str) -> tuple[Display | None, str, str]:
     own = f"{prefix}-{name}" if isinstance(name, str) else None
     display = _display(None, harmless, _sizes(cast("JsonObject", metadata)), own, told)
     display.said, display.said_at_end = str(data.get("said", "")), data.get("atEnd") is True
-    display.output = replace(display.output, title=str(fields.get("title", ""))[:_MAX_WIDGET_CHARACTERS])
+    title = str(fields.get("title", ""))
+    if _SIZE_OF_FRAME.fullmatch(title):
+        display.output = replace(display.output, title=title)
     return display, told, shown
 
 

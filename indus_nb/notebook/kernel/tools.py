@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
+from indus_nb import textcut
 from indus_nb.events import ToolOutput
 from indus_nb.extensions.api import Context, ExtensionApi
 from indus_nb.extensions.events import ToolBegin, ToolResultEvent
@@ -43,10 +45,13 @@ from indus_nb.storage.entries import Entry
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.tool import CallGate, FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.undo.reach import bound_in_source
 from indus_nb.wire import JsonObject, clean_text
 
 T = TypeVar("T")
 _REPORT_EVERY = 0.1
+_MAX_NAMES = 50
+_MAX_NAME_CHARACTERS = 100
 _MAX_TRIAL_SECONDS = 3600.0
 _NO_EFFECT_SO_FAR = "It runs in a copy of the kernel, and had no effect so far."
 _ALWAYS_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
@@ -79,6 +84,10 @@ class UserKernel:
         self._routes = watch.routes
         self._journal = watch.journal
         self._agents: dict[str, int] = {}
+        self._bound_by_others: set[str] = set()
+        """Names that code of the user's or of another program's binds, wherever it does: no variable of these is the
+        agent's, for what they are bound to may be the same object again."""
+        self._knowing = threading.Lock()
         self._cwd = Path()
         self._numbers = count(1)
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
@@ -102,6 +111,21 @@ class UserKernel:
     def disown(self) -> None:
         """Count what the agent's code defined as the user's: a conversation that went back does not know of it."""
         self._agents.clear()
+
+    def own(self) -> dict[str, int]:
+        """Return the variables of the agent's own, with the ids of what it bound them to."""
+        with self._knowing:
+            while self._journal.begun:
+                self._forget(self._journal.begun[0])
+                self._journal.begun.popleft()
+            return dict(self._agents)
+
+    def _forget(self, code: str) -> None:
+        """Count no variable as the agent's that other code binds."""
+        bound = bound_in_source(code, self._shell.transform_cell)
+        self._bound_by_others |= bound or set()
+        for name in [*self._agents] if bound is None else bound:
+            self._agents.pop(name, None)
 
     @contextlib.contextmanager
     def serving(self, inbox: Inbox) -> Generator[None]:
@@ -265,7 +289,7 @@ class UserKernel:
         code = arguments.code
         changed = _Signal()
         seconds = arguments.timeout or self._limit(goes_on=not limited) or _MAX_TRIAL_SECONDS
-        own = dict(self._agents)
+        own = self.own()
         trial = await self.trials.begin(
             code, seconds, cwd=self._cwd, readable=gate.readable, own=own, on_text=changed.set
         )
@@ -299,11 +323,13 @@ class UserKernel:
         before = self.names()
         self.before_code(call, code, trial.names)
         try:
-            trial.take_over(self._shell)
+            trial.take_over(self._shell, self.own())
         finally:
             trial.changed, trial.not_undoable, _ = self.steps.end(call)
             if not caller.get():
                 self.note_names(before, self.names())
+            else:
+                self._journal.begun.append(code)
 
     async def _of_trial(self, trial: Trial, outputs: CallOutputs) -> ToolOutput:
         """What the model reads of code that ran in a copy."""
@@ -311,7 +337,9 @@ class UserKernel:
         details = _details(trial.code, trial)
         ending = ""
         if report.dropped:
-            names = ", ".join(report.dropped)
+            more = len(report.dropped) - _MAX_NAMES
+            named = [textcut.head(name, _MAX_NAME_CHARACTERS) for name in report.dropped[:_MAX_NAMES]]
+            names = ", ".join([*named, *([f"{more:,} more"] if more > 0 else [])])
             ending = (
                 f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept.]"
             )
@@ -417,6 +445,8 @@ class UserKernel:
         execution.changed, execution.not_undoable, execution.changed_names = self.steps.end(call)
         if for_agent:
             self.note_names(execution.before, execution.after)
+        else:
+            self._journal.begun.append(execution.code)
 
     def note_names(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
         """Note which names are the agent's.
@@ -425,9 +455,10 @@ class UserKernel:
             before: The names before its code ran, with the ids of what they were bound to.
             after: The same, after it ran.
         """
+        own = self.own()
         for name, identity in after.items():
             held = before.get(name)
-            if held != identity and (held is None or self._agents.get(name) == held):
+            if held != identity and (held is None or own.get(name) == held) and name not in self._bound_by_others:
                 self._agents[name] = identity
 
     # variables
@@ -437,7 +468,7 @@ class UserKernel:
 
     def listing(self, pattern: str) -> str:
         """Describe variables for the model, on the main thread."""
-        return describe.listing(self._namespace(), _ALWAYS_HIDDEN, pattern, self._agents)
+        return describe.listing(self._namespace(), _ALWAYS_HIDDEN, pattern, self.own())
 
     def names(self) -> dict[str, int]:
         """Return all names of the namespace, with the ids of what they are bound to."""
@@ -457,7 +488,7 @@ class UserKernel:
     def _users(self) -> Mapping[str, object]:
         """The user's own variables: not what the agent's code defined, unless the user did so again."""
         held = self._namespace()
-        self._agents = {name: known for name, known in self._agents.items() if id(held.get(name)) == known}
+        self._agents = {name: known for name, known in self.own().items() if id(held.get(name)) == known}
         return {name: value for name, value in held.items() if name not in self._agents}
 
     # What the model is sent with a prompt
@@ -503,7 +534,7 @@ class UserKernel:
 
     def _told_variables(self, recent: Sequence[str]) -> describe.Summary:
         """The variables for a prompt; those first, where there are very many, that the last cells speak of."""
-        space, hidden, agents = self._shell.user_ns, self._shell.user_ns_hidden, self._agents
+        space, hidden, agents = self._shell.user_ns, self._shell.user_ns_hidden, self.own()
 
         def is_users(name: str, value: object) -> bool:
             return hidden.get(name, space) is not value and agents.get(name) != id(value)

@@ -444,11 +444,17 @@ def _ended_by(error: BaseException) -> tuple[Any, str]:
             return "stopped", "uses a file or connection that was open before"
         if isinstance(each, OSError) and each.errno in _REFUSED:
             return "stopped", f"does what a copy of the kernel may not ({said})"
-        if getattr(each, "sqlite_errorcode", 0) & 0xFF in _REFUSED_BY_SQLITE:
+        if getattr(each, "sqlite_errorcode", 0) & 0xFF in _REFUSED_BY_SQLITE or _is_refused_duckdb(each):
             return "stopped", f"writes to a database, or uses one that was open before ({said})"
     if isinstance(error, KeyboardInterrupt | SystemExit | asyncio.CancelledError) or "can't start new thread" in text:
         return "stopped", f"ends in a copy of the kernel as it may not elsewhere ({said})"
     return "failed", said
+
+
+def _is_refused_duckdb(error: BaseException) -> bool:
+    """Whether an error is one of DuckDB's about a file that it may not open; it gives the system's words alone."""
+    of_duckdb = type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb")
+    return of_duckdb and any(os.strerror(number) in str(error) for number in _REFUSED)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -109,7 +109,7 @@ class Trials:
                 fork.abandon()
                 raise
             if copy.begun and not fork.problem:
-                return Trial(code, copy, on_text, own)
+                return Trial(code, copy, on_text)
             fork.abandon()
             problem = fork.problem
             if not fork.waits_for_thread:
@@ -196,16 +196,13 @@ class Trial(Shown):
         not_undoable: Why that cannot be taken back; empty if it can.
     """
 
-    def __init__(
-        self, code: str, copy: Copy | None, on_text: Callable[[], None], own: Mapping[str, int] | None = None
-    ) -> None:
+    def __init__(self, code: str, copy: Copy | None, on_text: Callable[[], None]) -> None:
         """Take what a copy shows.
 
         Args:
             code: The code that runs there.
             copy: The copy, which has begun.
             on_text: Called when there is more to read: once, until ``text`` is called.
-            own: Variables of the agent's own, with the ids of their values.
         """
         super().__init__(on_text)
         self.report: Report | None = None
@@ -215,7 +212,6 @@ class Trial(Shown):
         self.changed = ""
         self.not_undoable = ""
         self._copy = copy
-        self._own = own or {}
         self._prefix = secrets.token_hex(4)
         self._values = b""
 
@@ -285,11 +281,12 @@ class Trial(Shown):
         named = {effect.what for effect in report.effects if effect.kind in ("new_names", "changes_variable")}
         return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
 
-    def take_over(self, shell: Any) -> None:
+    def take_over(self, shell: Any, own: Mapping[str, int]) -> None:
         """Give the variables of the kernel the values that the code has made; called on the main thread.
 
         Args:
             shell: The IPython shell.
+            own: Variables of the agent's own, with the ids of their values.
 
         Raises:
             ToolError: They are not what was asked about, or cannot be read; nothing was changed.
@@ -305,21 +302,22 @@ class Trial(Shown):
         except RefusedValueError as error:
             raise ToolError(f"Nothing was kept: {error}. Run it again.") from error
         if (put_random and "draws_random" not in asked.values()) or not all(
-            _is_plain(name) and self._may_take(name, value, asked.get(name), shell) for name, value in values.items()
+            _is_plain(name) and _may_take(name, value, asked.get(name), shell, own) for name, value in values.items()
         ):
             raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
         for put in put_random:
             put()
         space.update(values)
 
-    def _may_take(self, name: str, value: Any, asked: str | None, shell: Any) -> bool:
-        """Whether a variable may have a value by what was found, and allowed, before."""
-        space = shell.user_ns
-        if asked != "new_names":
-            return asked == "changes_variable"
-        if name not in space:
-            return not shadowed(name, value, shell)
-        return self._own.get(name) == id(space[name]) and not (callable(value) or callable(space[name]))
+
+def _may_take(name: str, value: Any, asked: str | None, shell: Any, own: Mapping[str, int]) -> bool:
+    """Whether a variable may have a value by what was found, and allowed, before."""
+    space = shell.user_ns
+    if asked != "new_names":
+        return asked == "changes_variable"
+    if name not in space:
+        return not shadowed(name, value, shell)
+    return own.get(name) == id(space[name]) and not (callable(value) or callable(space[name]))
 
 
 def _is_plain(name: str) -> bool:
@@ -353,7 +351,10 @@ def random_states(draws: Mapping[str, Any]) -> list[Callable[[], object]]:
     if NUMPY_RANDOM in draws and numpy is not None:
         match draws[NUMPY_RANDOM]:
             case ("MT19937", array, int() as place, 0 | 1, float()) if (
-                type(array) is numpy.ndarray and _are_words(tuple(array.ravel().tolist())) and _is_place((place,))
+                type(array) is numpy.ndarray
+                and array.shape == (_WORDS,)
+                and _are_words(tuple(array.tolist()))
+                and _is_place((place,))
             ):
                 found.append(partial(numpy.random.set_state, draws[NUMPY_RANDOM]))
             case _:

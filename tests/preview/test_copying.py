@@ -1,0 +1,95 @@
+"""A copy that is given up leaves nothing, and nothing of it is closed that others may use by then."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from indus_nb.effects import Effect
+from indus_nb.preview import Copy, Report, Send, Stop, copying
+from indus_nb.sandbox.launcher import can_filter, landlock_version
+
+pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+
+
+class Nothing:
+    """A task that does nothing."""
+
+    def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
+        pass
+
+    def report(self) -> Report:
+        return Report()
+
+
+def descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def children() -> list[str]:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def on_a_loop(do: Callable[[], None]) -> None:
+    async def whole() -> None:
+        do()
+
+    thread = threading.Thread(target=lambda: asyncio.run(whole()))
+    thread.start()
+    thread.join()
+
+
+def test_a_fork_that_is_given_up_meanwhile_is_ended_by_the_thread_that_forks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before, processes = descriptors(), children()
+    copy, forked = Copy(5, []), copying._forked
+    files: list[TextIO] = []
+
+    def slow() -> int:
+        on_a_loop(copy.abandon)
+        files.extend((tmp_path / f"{number}.txt").open("w") for number in range(8))
+        return forked()
+
+    monkeypatch.setattr(copying, "_forked", slow)
+    copy.fork(Nothing())
+    for file in files:
+        file.write("mine")
+        file.close()  # an error if its descriptor was closed
+    assert {path.read_text() for path in tmp_path.glob("*.txt")} == {"mine"}
+    assert (copy.begun, descriptors(), children()) == (False, before, processes)
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("forks", ["not", "later", "before"])
+def test_a_copy_that_is_abandoned_leaves_nothing(forks: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before, processes = descriptors(), children()
+    copy = Copy(5, [])
+    if forks == "before":
+        copy.fork(Nothing())
+        assert copy.begun
+    on_a_loop(copy.abandon)  # which waits for its executor
+    on_a_loop(copy.abandon)
+    if forks == "later":
+        copy.fork(Nothing())
+    assert (copy.begun, descriptors(), children()) == (False, before, processes)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_copy_that_is_followed_reports_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before, processes = descriptors(), children()
+    copy = Copy(20, [("/", False)])
+    copy.fork(Nothing())
+    assert asyncio.run(copy.follow(lambda _, __: None)).how in ("done", "none")
+    assert (descriptors(), children()) == (before, processes)
+    assert [*tmp_path.iterdir()] == []
