@@ -73,7 +73,8 @@ def look_policy(
     # Nothing of what is usual opens a whole home, or what is everybody's.
     shown = [*repository, *(path for path in map(_resolved, usual) if path not in (*closed, *shared))]
     allowed = [_resolved(path) for path in readable]
-    keys = (path for path in key_files((policy.workspace, *repository), but=shown) if path not in allowed)
+    trees = (policy.workspace, *repository, *allowed)
+    keys = (path for path in key_files(trees, but=shown) if path not in allowed)
     inside = [path for path in (*shown, *allowed) if any(path.is_relative_to(place) for place in (*closed, *shared))]
     return replace(
         policy,

@@ -133,6 +133,9 @@ EFFECTS = {
     "import ctypes; ctypes.CDLL(None).getpid()": "calls getpid in C, whose effects cannot be seen",
     "open('SECRET').read()": "reads",
     "import os; os.listdir('HOME')": "reads",
+    "import base64; base64.b64encode(open('.env', 'rb').read())": "reads .env",
+    "import os; os.chdir('sub'); open('../.env').read()": "reads",
+    "print(pd.read_csv('sub/x.key'))": "reads sub/x.key",
     "from IPython.display import HTML, display; display(HTML('<script>1</script>'))": "shows what runs in the page",
     "from IPython.display import Javascript, display; display(Javascript('1'))": "shows what runs in the page",
     "import ipywidgets; ipywidgets.IntSlider()": "shows a widget",
@@ -147,6 +150,9 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (work := root / "work").mkdir()
     (work / "there.txt").write_text("here")
     (work / "there.csv").write_text("a,b\n1,2\n")
+    (work / "sub").mkdir()
+    for name in (".env", "sub/x.key"):
+        (work / name).write_text("open sesame")
     (work / "own_module.py").write_text("import builtins; builtins.ran = 1")
     (root / "tmp").mkdir()
     environment = private_environment(

@@ -305,6 +305,15 @@ async def test_what_the_user_has_opened_can_be_read_unasked(place: Place) -> Non
     assert (await place.run(f"cat {plan}", RecordingGate(readable=[plan.parent]))).text == KEY
 
 
+async def test_keys_below_what_the_user_has_opened_are_asked_about(place: Place) -> None:
+    other = place.home / "work" / "other"
+    for name in (".env", "sub/id_rsa"):
+        (other / name).parent.mkdir(exist_ok=True)
+        (other / name).write_text(KEY)
+        ran = await place.run(f"base64 {other / name}", RecordingGate(readable=[other]))
+        assert ran.words == [f"reads {other / name}"]
+
+
 async def test_it_runs_by_the_shell_and_after_the_prefix_of_the_settings(place: Place) -> None:
     tool = place.tool(Shell(path="/bin/sh", prefix="greeting=hello"))
     assert (await place.run("echo $greeting $0", tool=tool)).text == "hello /bin/sh\n"

@@ -141,7 +141,7 @@ def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]
     """What a copy may read, as rules of Landlock; it may write to nothing of it."""
     home = Path("~").expanduser() if _has_home() else cwd
     policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)])
-    found = landlock.rules(policy, Guarded(), cwd)
+    found = landlock.rules(policy, Guarded(), None)
     return [(path, None if rule is None else False) for path, rule in found if not path.startswith("/dev/")]
 
 
