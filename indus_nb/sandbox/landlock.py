@@ -34,7 +34,7 @@ def rules(policy: Policy, special: Guarded, private: Path | None) -> list[tuple[
     _check(policy)
     writable = [*policy.writable_roots, *special.outside, *([] if private is None else [private])]
     covered = [Path(os.path.realpath(name)) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev")]
-    covered = [path for path in (*covered, *policy.closed) if path.exists()]
+    covered = [*(path for path in covered if path.exists()), *policy.closed]
     hidden = [path for path in policy.hidden if path.exists()]
     allowed: list[tuple[str, bool | None]] = [(str(path), False) for path in _readable(Path("/"), {*hidden, *covered})]
     for shown in dict.fromkeys((policy.workspace, *policy.readable)):

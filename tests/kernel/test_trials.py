@@ -133,6 +133,7 @@ EFFECTS = {
     "import ctypes; ctypes.CDLL(None).getpid()": "calls getpid in C, whose effects cannot be seen",
     "open('SECRET').read()": "reads",
     "import os; os.listdir('HOME')": "reads",
+    "import os; os.listdir('/var')": "reads /var",
     "import base64; base64.b64encode(open('.env', 'rb').read())": "reads .env",
     "import os; os.chdir('sub'); open('../.env').read()": "reads",
     "print(pd.read_csv('sub/x.key'))": "reads sub/x.key",

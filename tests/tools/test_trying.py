@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -312,6 +315,42 @@ async def test_keys_below_what_the_user_has_opened_are_asked_about(place: Place)
         (other / name).write_text(KEY)
         ran = await place.run(f"base64 {other / name}", RecordingGate(readable=[other]))
         assert ran.words == [f"reads {other / name}"]
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory that is neither the project's nor the system's, and in no home."""
+    where = next((each for each in ("/srv", "/opt", "/mnt") if os.access(each, os.W_OK)), None)
+    if where is None:
+        pytest.skip("needs the right to write beside the system")
+    with tempfile.TemporaryDirectory(dir=where) as directory:
+        yield Path(directory)
+
+
+async def test_what_is_neither_the_projects_nor_the_systems_is_asked_about(place: Place, elsewhere: Path) -> None:
+    for name in ("x.csv", "app/.env", "id_rsa"):
+        (elsewhere / name).parent.mkdir(exist_ok=True)
+        (elsewhere / name).write_text(KEY)
+        assert (await place.run(f"base64 {elsewhere / name}")).words == [f"reads {elsewhere / name}"]
+    ran = await place.run(f"cat {elsewhere}/x.csv; base64 {elsewhere}/id_rsa", RecordingGate(readable=[elsewhere]))
+    assert ran.words == [f"reads {elsewhere}/id_rsa"]
+    assert not (await place.run("ls /usr/lib > /dev/null; cat /etc/passwd | wc -l")).words
+
+
+async def test_programs_run_unasked_wherever_they_are_on_the_path(
+    place: Place, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere / "app" / "bin").mkdir(parents=True)
+    (elsewhere / "app" / "lib").mkdir()
+    (elsewhere / "links").mkdir()
+    (elsewhere / "app" / "lib" / "words").write_text("hello\n")
+    (program := elsewhere / "app" / "bin" / "greet").write_text(f"#!/bin/sh\ncat {elsewhere}/app/lib/words\n")
+    program.chmod(0o755)
+    (elsewhere / "links" / "greet").symlink_to(program)
+    for where in ("app/bin", "links"):
+        monkeypatch.setenv("PATH", f"{elsewhere / where}:{os.environ['PATH']}")
+        ran = await place.run("greet")
+        assert (ran.text, ran.words) == ("hello\n", [])
 
 
 async def test_it_runs_by_the_shell_and_after_the_prefix_of_the_settings(place: Place) -> None:

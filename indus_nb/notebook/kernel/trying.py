@@ -28,6 +28,7 @@ from indus_nb.notebook.kernel.outputs import received
 from indus_nb.notebook.kernel.trial import NUMPY_RANDOM, RANDOM, Task, shadowed
 from indus_nb.preview import Copy, Report, obstacle, working_thread
 from indus_nb.preview.values import RefusedValueError, loaded
+from indus_nb.resources.settings import agent_directory
 from indus_nb.sandbox import landlock
 from indus_nb.sandbox.looks import look_policy
 from indus_nb.sandbox.policy import Guarded, SandboxError
@@ -140,7 +141,9 @@ def _package(value: Any) -> str:
 def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]:
     """What a copy may read, as rules of Landlock; it may write to nothing of it."""
     home = Path("~").expanduser() if _has_home() else cwd
-    policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)])
+    own = agent_directory()
+    hidden = [] if cwd.is_relative_to(own) else [own]
+    policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)], hidden=hidden)
     found = landlock.rules(policy, Guarded(), None)
     return [(path, None if rule is None else False) for path, rule in found if not path.startswith("/dev/")]
 
