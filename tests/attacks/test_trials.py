@@ -395,6 +395,10 @@ swapping.join()
         )
         assert place.tried(python(code)).text == "kept\n"
 
+    def test_a_number_that_no_process_can_have_ends_no_supervision(self, place: Place) -> None:
+        ran = place.tried(f"echo x > /proc/{10**20}/x; echo done; touch new; true")
+        assert ran.words == ["writes new"]
+
     def test_a_flood_of_effects_ends_soon(self, place: Place) -> None:
         ran = place.tried("i=0; while true; do i=$((i+1)); echo x > new$i; done 2>/dev/null")
         assert len(ran.words) == 50
