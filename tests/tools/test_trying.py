@@ -20,6 +20,7 @@ from waiting import until
 from indus_nb.effects import Effect
 from indus_nb.events import ToolOutput
 from indus_nb.tools import Shell, ToolContext, ToolError, describe_call
+from indus_nb.vault import Vault
 
 __all__ = ["place"]
 
@@ -362,6 +363,20 @@ async def test_variables_that_are_named_like_secrets_are_not_there(place: Place)
     ran = await place.run('echo "${SOME_API_KEY-none}"; env')
     assert ran.text.startswith("none\n")
     assert KEY not in ran.text
+
+
+async def test_values_of_known_keys_are_in_no_variable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:hunter2Pa55word@db/x")
+    tool = place.tool(Shell(vault=Vault()))
+    ran = await place.run("echo $DATABASE_URL", tool=tool)
+    assert ran.text == "postgres://me:[secret DATABASE_URL password]@db/x\n"
+    assert "aHVudGVyMlBhNTV3b3Jk" not in (await place.run("printf %s ${DATABASE_URL:14:15} | base64", tool=tool)).text
+
+
+async def test_a_command_that_is_given_a_key_is_asked_about(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:hunter2Pa55word@db/x")
+    ran = await place.run("echo hunter2Pa55word | base64", tool=place.tool(Shell(vault=Vault())))
+    assert ran.words == ["is given a key, and nothing that is tried gets one"]
 
 
 async def test_a_failure_is_the_models_to_read(place: Place) -> None:
