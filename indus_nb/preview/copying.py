@@ -45,6 +45,24 @@ class Copy:
         self._allowed_bytes = _allowed_bytes()
         self._process = 0
 
+    @classmethod
+    async def made(cls, seconds: float, readable: Sequence[tuple[str, bool | None]]) -> Copy:
+        """Make one in a thread; if the task is cancelled nothing is left of it.
+
+        Args:
+            seconds: As for the class.
+            readable: As for the class.
+
+        Returns:
+            The copy, not forked yet.
+        """
+        making = asyncio.ensure_future(asyncio.to_thread(cls, seconds, readable))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_abandon_unused)
+            raise
+
     @property
     def begun(self) -> bool:
         """Whether there is a process."""
@@ -63,13 +81,14 @@ class Copy:
             OSError: There cannot be another process.
         """
         state = random.getstate()  # which Python sets anew in a copy
+        parent = os.getpid()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._process = _forked()
             if self._process == 0:
                 place = str(self._directory.path)
                 limits = Limits(self._allowed_bytes, self._seconds)
-                live(task, self._writing, place, limits, self._readable, lambda: random.setstate(state))
+                live(task, self._writing, place, limits, self._readable, lambda: random.setstate(state), parent)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(self._writing)
@@ -141,6 +160,11 @@ class Copy:
                 if descriptor >= 0:
                     os.close(descriptor)
             self._directory.remove()
+
+
+def _abandon_unused(making: asyncio.Future[Copy]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().abandon()
 
 
 class _Ending(NamedTuple):

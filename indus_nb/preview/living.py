@@ -35,6 +35,7 @@ def live(
     limits: Limits,
     readable: Sequence[tuple[str, bool | None]],
     prepare: Callable[[], object],
+    parent: int,
 ) -> NoReturn:
     """Do a task in the copy, and end it.
 
@@ -45,6 +46,7 @@ def live(
         limits: What it may take.
         readable: Rules of Landlock: paths that it may read; with ``None`` only list the directories there.
         prepare: Called first.
+        parent: The process that it is a copy of.
     """
     try:
         end = _End(task, pipe)
@@ -59,7 +61,9 @@ def live(
             gc.freeze()  # else a collection would write to every object, and copy every page
             cut_off(pipe)
             limit(limits)
-            confine([*_of_processes(readable), *_devices(), (scratch, True)], lone_filter(), network=False)
+            confine(
+                [*_of_processes(readable), *_devices(), (scratch, True)], lone_filter(), network=False, parent=parent
+            )
             _one_thread()
             here = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
             Overlay(scratch, end.stop, end.effects, counts=lambda: not prober(here)).install()

@@ -454,6 +454,12 @@ asyncio.run(tool.execute(arguments, ToolContext("1", print, gate=RecordingGate()
     wait_until(lambda: not [pid for pid in running("1000.03125") if b"sleep\0" in _command(pid)])
 
 
+def test_what_is_begun_for_a_process_that_has_ended_does_nothing() -> None:
+    program = "from indus_nb.sandbox.launcher import confine; confine([], b'', network=False, parent=-1)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.stderr.splitlines()[-1] == "ProcessLookupError: [Errno 3] the process that wanted this has ended"
+
+
 def _command(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
