@@ -14,7 +14,7 @@ import random
 import signal
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from indus_nb.preview.living import live
 from indus_nb.preview.possible import room_for_copy
@@ -162,7 +162,7 @@ class Copy:
             self._directory.remove()
 
 
-def _abandon_unused(making: asyncio.Future[Copy]) -> None:
+def _abandon_unused(making: asyncio.Future[Any]) -> None:
     if not making.cancelled() and making.exception() is None:
         making.result().abandon()
 
