@@ -2,7 +2,7 @@
 
 What this module promises: a trial writes nothing and reaches nobody; it reads the project, the system and what programs
 are made of, and neither keys (files of the project and of ``/etc`` that are named like such among them, as far as these
-are looked through) nor anything else: what the system is, is known by the names of its directories.
+are looked through), pipes nor anything else: what the system is, is known by the names of its directories.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class _Directories:
         self._lock = threading.Lock()
 
     def look(self, directory: str) -> tuple[list[str], list[str]]:
-        """Return the directories in one, and the paths that are named like keys."""
+        """Return the directories in one, and the paths that are named like keys or are no files."""
         changed = os.stat(directory, follow_symlinks=False).st_mtime_ns  # noqa: PTH116 - of text
         known = self._known.get(directory)
         if known is not None and known[0] == changed:
@@ -270,9 +270,11 @@ class _Directories:
         keys: list[str] = []
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name not in _PACKAGES and holds_keys(PurePath(entry.name)):
+                if entry.name in _PACKAGES:
+                    continue
+                if holds_keys(PurePath(entry.name)) or _is_special(entry):
                     keys.append(entry.path)
-                elif entry.name not in _PACKAGES and entry.is_dir(follow_symlinks=False):
+                elif entry.is_dir(follow_symlinks=False):
                     directories.append(entry.path)
         with self._lock:
             if len(self._known) > 2 * _MAX_DIRECTORIES:
@@ -282,11 +284,19 @@ class _Directories:
         return directories, keys
 
 
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a pipe or a device: what is read of such is taken from other programs."""
+    is_usual = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+    return not (is_usual or entry.is_symlink())
+
+
 _directories = _Directories()
 
 
 def key_files(trees: Iterable[Path], *, but: Iterable[Path] = ()) -> list[Path]:
-    """Find what is named like keys below some directories, as far as a limited number of them is looked through.
+    """Find what must not be read below some directories: keys, by their names, and pipes.
+
+    A limited number of directories is looked through.
 
     Args:
         trees: The directories.

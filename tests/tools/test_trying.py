@@ -318,6 +318,18 @@ async def test_keys_below_what_the_user_has_opened_are_asked_about(place: Place)
         assert ran.words == [f"reads {other / name}"]
 
 
+def test_what_another_program_is_to_read_from_a_pipe_is_left_there(place: Place) -> None:
+    os.mkfifo(place.project / "sub" / "pipe")
+    held = os.open(place.project / "sub" / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(held, b"for another")
+        assert place.tried("head -c 3 sub/pipe").words == ["reads sub/pipe"]
+        assert os.read(held, 100) == b"for another"
+        assert place.tried("ls sub; cat sub/y.csv").words == []
+    finally:
+        os.close(held)
+
+
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
     """A directory that is neither the project's nor the system's, and in no home."""
