@@ -17,9 +17,9 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from indus_nb.preview.living import live
+from indus_nb.preview.living import Before, live
 from indus_nb.preview.possible import room_for_copy
 from indus_nb.preview.report import Frames, Report, Task, parsed
 from indus_nb.preview.separation import Limits
@@ -51,6 +51,24 @@ class Copy:
         self._state: Literal["new", "forking", "begun", "ended"] = "new"
         self._given_up = False
         self._lock = threading.Lock()
+
+    @classmethod
+    async def made(cls, seconds: float, readable: Sequence[tuple[str, bool | None]]) -> Copy:
+        """Make one in a thread; if the task is cancelled nothing is left of it.
+
+        Args:
+            seconds: As for the class.
+            readable: As for the class.
+
+        Returns:
+            The copy, not forked yet.
+        """
+        making = asyncio.ensure_future(asyncio.to_thread(cls, seconds, readable))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_abandon_unused)
+            raise
 
     @property
     def begun(self) -> bool:
@@ -85,14 +103,14 @@ class Copy:
 
     def _start(self, task: Task) -> None:
         state = random.getstate()  # which Python sets anew in a copy
-        probe = Probe()
+        before_fork = Before(os.getpid(), state, Probe())
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             process = _forked()
             if process == 0:
                 place = str(self._directory.path)
                 limits = Limits(self._allowed_bytes, self._seconds)
-                live(task, self._writing, place, limits, self._readable, lambda: random.setstate(state), probe)
+                live(task, self._writing, place, limits, self._readable, before_fork)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
@@ -177,6 +195,11 @@ class Copy:
                 if descriptor >= 0:
                     os.close(descriptor)
             self._directory.remove()
+
+
+def _abandon_unused(making: asyncio.Future[Any]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().abandon()
 
 
 class _Ending(NamedTuple):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import os
 import posix
+import random
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from indus_nb.effects import Effect
 from indus_nb.preview.overlay import Overlay
@@ -30,14 +31,27 @@ from indus_nb.wire import JsonObject
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
+class Before(NamedTuple):
+    """What a copy knows of the process that it was, from before the fork.
+
+    Attributes:
+        process: Its id.
+        random: The state of Python's random numbers, which Python sets anew in a copy.
+        probe: Finds out whether the system tells which pages are the copy's own.
+    """
+
+    process: int
+    random: Any
+    probe: Probe
+
+
 def live(
     task: Task,
     pipe: int,
     scratch: str,
     limits: Limits,
     readable: Sequence[tuple[str, bool | None]],
-    prepare: Callable[[], object],
-    probe: Probe,
+    before: Before,
 ) -> NoReturn:
     """Do a task in the copy, and end it.
 
@@ -47,8 +61,7 @@ def live(
         scratch: The directory that it may write to.
         limits: What it may take.
         readable: Rules of Landlock: paths that it may read; with ``None`` only list the directories there.
-        prepare: Called first.
-        probe: Made before the fork.
+        before: What was known before the fork.
     """
     try:
         end = _End(task, pipe)
@@ -59,13 +72,18 @@ def live(
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             sys.settrace(None)
             sys.setprofile(None)
-            prepare()
+            random.setstate(before.random)
             gc.freeze()  # else a collection would write to every object, and copy every page
-            pages = probe.pages()
+            pages = before.probe.pages()
             libraries.follow(pages)
             cut_off(pipe, *(() if pages is None else (pages.number,)))
             limit(limits)
-            confine([*_of_processes(readable), *_devices(), (scratch, True)], lone_filter(), network=False)
+            confine(
+                [*_of_processes(readable), *_devices(), (scratch, True)],
+                lone_filter(),
+                network=False,
+                parent=before.process,
+            )
             _one_thread()
             here = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
             end.files = Overlay(scratch, end.stop, end.effects, counts=lambda: not prober(here))

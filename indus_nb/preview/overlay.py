@@ -99,7 +99,7 @@ class Overlay:
     def left(self) -> list[Effect]:
         """Return the temporary files that the code has made and not removed, as effects."""
         left = [path.removeprefix(f"{self._scratch}/") for path in self._temporary if os.path.lexists(path)]
-        return [Effect("writes_file", path, f"leaves the temporary file {one_line(path, 60)}") for path in left]
+        return [Effect("writes_file", path, f"leaves the temporary file {path}") for path in left]
 
     def _writable(self, path: str, mode: str) -> str | None:
         """Where to write a file; ``None`` if it must be opened as it is, to fail as it does."""

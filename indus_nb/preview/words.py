@@ -32,7 +32,7 @@ _FORMS: Mapping[EffectKind, Sequence[str]] = {
     "writes_file": (
         *("writes {}", "overwrites {}", "changes {}", "makes the directory {}", "makes the database {}"),
         *("changes the mode of {}", "changes the owner of {}", "changes the times of {}", "changes attributes of {}"),
-        *("moves {} → {}", "makes a link to {} → {}", "changes more than {} files"),
+        *("moves {} → {}", "makes a link to {} → {}", "changes more than {} files", "leaves the temporary file {}"),
     ),
     "deletes": ("deletes {}", "deletes the directory {}"),
     "runs_program": ("runs {}", "starts a process"),

@@ -17,6 +17,8 @@ STARS = "***"
 MIN_KNOWN_CHARACTERS = 7
 """Shorter values (``none``, ``ollama``, ``true``) are no secrets, and hiding them would make texts unreadable."""
 _MIN_RANDOM_CHARACTERS = 16
+_MIN_DISTINCT, _MIN_DISTINCT_WORDS = 10, 16
+"""Characters of keys that are like no word: with letters and digits, and of other signs."""
 MIN_ENVIRONMENT_CHARACTERS = 8
 """Shorter values of the environment are words that texts may hold anyway."""
 COMMON_WORDS = frozenset(
@@ -269,6 +271,17 @@ def looks_random(value: str) -> bool:
     longest = max(re.split(r"[_+=-]", value), key=len)
     changes = len(re.findall(r"[0-9]+|[A-Z]+|[a-z]+", longest))
     return len(longest) >= max(_MIN_RANDOM_CHARACTERS, len(value) // 3) and changes * 3 > len(longest)
+
+
+def is_distinct(value: str) -> bool:
+    """Whether a key is like no word and no name, so that whatever is written like it is that key.
+
+    >>> [key for key in ("development", "a_long_identifier", "hunter2Pa55", "top-secret-of-mine") if is_distinct(key)]
+    ['hunter2Pa55', 'top-secret-of-mine']
+    """
+    if re.search("[0-9]", value) and re.search("[A-Za-z]", value):
+        return len(value) >= _MIN_DISTINCT
+    return len(value) >= _MIN_DISTINCT_WORDS and re.fullmatch(r"[A-Za-z_.]+", value) is None
 
 
 def secrets_of(environment: Mapping[str, str] = os.environ) -> frozenset[str]:

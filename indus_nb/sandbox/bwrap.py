@@ -80,7 +80,10 @@ def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
     shown = [path for path in shown if not any(map(path.is_relative_to, hidden))]
     covered = [Path(name) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES) if _is_directory(name)]
     covered += [path for path in policy.closed if path not in shown]
-    planned = [(path, ["--perms", "0111", "--tmpfs", str(path)]) for path in covered]
+    planned = [
+        (path, ["--perms", "0111", "--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", str(refused), str(path)])
+        for path in covered
+    ]
     planned += [(path, ["--ro-bind", str(path), str(path)]) for path in shown if any(map(path.is_relative_to, covered))]
     for path in hidden:
         if any(map(path.is_relative_to, covered)) and not any(map(path.is_relative_to, shown)):

@@ -17,13 +17,13 @@ from indus_nb.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Guarded, Poli
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-def rules(policy: Policy, special: Guarded, private: Path) -> list[tuple[str, bool | None]]:
+def rules(policy: Policy, special: Guarded, private: Path | None) -> list[tuple[str, bool | None]]:
     """List what may be read, and what may be changed besides.
 
     Args:
         policy: What is allowed.
         special: What is protected in writable places.
-        private: The directory for temporary files.
+        private: The directory for temporary files, if there is one.
 
     Returns:
         Paths, and whether they may be changed; with ``None`` the directories below them may be listed and no more.
@@ -32,9 +32,9 @@ def rules(policy: Policy, special: Guarded, private: Path) -> list[tuple[str, bo
         SandboxError: Landlock cannot hold the policy.
     """
     _check(policy)
-    writable = [*policy.writable_roots, *special.outside, private]
+    writable = [*policy.writable_roots, *special.outside, *([] if private is None else [private])]
     covered = [Path(os.path.realpath(name)) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev")]
-    covered = [path for path in (*covered, *policy.closed) if path.exists()]
+    covered = [*(path for path in covered if path.exists()), *policy.closed]
     hidden = [path for path in policy.hidden if path.exists()]
     allowed: list[tuple[str, bool | None]] = [(str(path), False) for path in _readable(Path("/"), {*hidden, *covered})]
     for shown in dict.fromkeys((policy.workspace, *policy.readable)):

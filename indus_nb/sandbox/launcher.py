@@ -283,25 +283,28 @@ def _lend_listener(descriptor: int, port: int) -> None:
         outside.sendmsg([b"l"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))])
 
 
-def confine(rules: list[tuple[str, bool | None]], program: bytes, *, network: bool) -> None:
+def confine(rules: list[tuple[str, bool | None]], program: bytes, *, network: bool, parent: int) -> None:
     """Give this process, and all that it starts, no more than is allowed; it ends with the thread that started it.
 
     Args:
         rules: Paths that may be read, and whether they may be changed too; with ``None`` they are only listed.
         program: The filter of system calls.
         network: Whether Landlock leaves TCP alone.
+        parent: The process that started it.
 
     Raises:
-        OSError: The kernel refused; something may be in force all the same.
+        OSError: The kernel refused, and something may be in force all the same; or the parent has ended.
     """
     libc = _libc()
-    _give_up_rights(libc)
+    _give_up_rights(libc, parent)
     _restrict(libc, landlock_version(), rules, network=network)
     _install_filter(libc, program)
 
 
-def _give_up_rights(libc: ctypes.CDLL, *, reads: bool = False) -> None:
+def _give_up_rights(libc: ctypes.CDLL, parent: int, *, reads: bool = False) -> None:
     _option(libc, "PR_SET_PDEATHSIG", _PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:  # the signal comes when it ends from now on
+        raise ProcessLookupError(3, "the process that wanted this has ended")
     _drop_capabilities(libc, reads=reads)
     _option(libc, "no new privileges", _NO_NEW_PRIVILEGES, 1)
 
@@ -341,11 +344,11 @@ def _wait(program: int) -> int:
         time.sleep(0.001)
 
 
-def _be_tried(spec: dict[str, Any], control: int, program: list[str]) -> None:
+def _be_tried(spec: dict[str, Any], control: int, program: list[str], parent: int) -> None:
     """Run the program in this process, in a process group of its own that it cannot leave, watched from outside."""
     libc = _libc()
     os.setpgid(0, 0)
-    _give_up_rights(libc, reads=True)
+    _give_up_rights(libc, parent, reads=True)
     if spec["rules"] is not None:  # else ``bwrap`` has confined us
         _restrict(libc, landlock_version(), spec["rules"], network=False)
     _install_reporting(libc, bytes.fromhex(spec["filter"]), control)
@@ -417,14 +420,16 @@ def main(arguments: list[str]) -> None:
         control = spec.get("control")
         if control is not None:
             os.set_inheritable(control, False)  # noqa: FBT003
+        parent = os.getpid()
         child = os.fork()
         if child == 0:
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which this interpreter ignores
                 signal.signal(number, signal.SIG_DFL)
         if child == 0 and control is not None:
-            _be_tried(spec, control, program)
+            _be_tried(spec, control, program, parent)
         if child == 0:
-            confine(spec["rules"], system_call_filter(spec["families"], stay=True), network=spec["network"])
+            calls = system_call_filter(spec["families"], stay=True)
+            confine(spec["rules"], calls, network=spec["network"], parent=parent)
             os.execvp(program[0], program)
     except OSError as error:
         sys.stderr.write(f"sandbox: {error}. Nothing was run.\n")

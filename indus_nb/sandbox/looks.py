@@ -1,8 +1,8 @@
 """What a call that is tried may read, so that it can do nothing but look.
 
 What this module promises: a trial writes nothing and reaches nobody; it reads the project, the system and what programs
-are made of, and neither keys (files of the project that are named like such among them, as far as it is looked through)
-nor what else is in homes and in directories for everybody.
+are made of, and neither keys (files of the project and of ``/etc`` that are named like such among them, as far as these
+are looked through), pipes nor anything else: what the system is, is known by the names of its directories.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path, PurePath
 
 from indus_nb.key_places import holds_keys
@@ -30,12 +31,26 @@ from indus_nb.sandbox.policy import (
 )
 
 _PLACES_OF_HOMES = ("/home", "/root", "/Users")
+_SYSTEM = (
+    *("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "boot", "proc", "sys", "dev"),
+    *("nix", "gnu", "snap"),
+    *("tmp", "run"),
+)
+"""Of the root directory: the system, stores of packages, and what is closed to trials by other lists."""
+_SYSTEM_IN_VAR = (
+    *("/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman", "/var/lib/apt", "/var/lib/alternatives"),
+    *("/var/cache/fontconfig", "/var/cache/man", "/var/cache/apt", "/var/cache/ldconfig"),
+)
+_SYSTEM_KEYS = ("/etc/ssl/private", "/etc/pki/tls/private", "/etc/NetworkManager/system-connections", "/etc/wireguard")
+_CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/apt")
+"""Where files are named like keys and everybody needs them."""
 _PARTS_OF_PREFIX = ("lib", "lib64", "libexec", "etc", "conda-meta", "pyvenv.cfg")
 _SHIMS = "shims"
 """The name that managers of versions give the directory of their programs, which need all that is beside it."""
 _FIRST_USER_ID = 1000
 _NOBODY = 65534
-_MAX_LINKS = 200
+_MAX_PROGRAMS = 5000
+"""So many entries of a directory of programs are looked at."""
 _MAX_DIRECTORIES = 20_000
 _PACKAGES = ("node_modules", "site-packages", ".git")
 """Directories that others have written, and that hold what is only named like keys."""
@@ -64,16 +79,20 @@ def look_policy(
     Raises:
         SandboxError: The directory is no place to confine anything to.
     """
-    policy = make_policy("read-only", cwd, hidden=map(str, hidden), environment=environment)
+    policy = make_policy("read-only", cwd, hidden=(*_SYSTEM_KEYS, *map(str, hidden)), environment=environment)
     homes = own_homes()
     closed = _closed(homes)
     shared = _shared()
     repository = [_resolved(path) for path in _repository(policy.workspace)]
-    usual = (*_interpreter(), *_programs(environment, homes), *_git_configuration(environment, homes))
+    made_of = [_resolved(place) for place in _interpreter()]
+    imported = [place for place in map(_resolved, _imported()) if not any(map(place.is_relative_to, made_of))]
+    usual = (*imported, *map(_resolved, (*_programs(environment, closed), *_git_configuration(environment, homes))))
     # Nothing of what is usual opens a whole home, or what is everybody's.
-    shown = [*repository, *(path for path in map(_resolved, usual) if path not in (*closed, *shared))]
+    usual = [path for path in (*made_of, *usual, *map(Path, _SYSTEM_IN_VAR)) if path not in (*closed, *shared)]
+    shown = [*repository, *usual]
     allowed = [_resolved(path) for path in readable]
-    keys = (path for path in key_files((policy.workspace, *repository), but=shown) if path not in allowed)
+    trees = (policy.workspace, *repository, *allowed, *(path for path in imported if path in usual))
+    keys = [path for path in (*key_files(trees, but=usual), *_keys_of_system()) if path not in allowed]
     inside = [path for path in (*shown, *allowed) if any(path.is_relative_to(place) for place in (*closed, *shared))]
     return replace(
         policy,
@@ -123,15 +142,24 @@ def _resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _is_below(path: Path, place: Path) -> bool:
-    return path != place and path.is_relative_to(place)
-
-
 def _closed(homes: Iterable[Path]) -> tuple[Path, ...]:
-    """The homes of all users."""
+    """The homes of all users, and what the root directory holds besides the system."""
     places = [*(Path(name) for name in _PLACES_OF_HOMES), *homes, *_homes_of_others()]
     found = dict.fromkeys(_resolved(place) for place in places if place.is_dir())
+    with os.scandir("/") as entries:
+        found |= dict.fromkeys(
+            Path(each.path) for each in entries if each.name not in _SYSTEM and not each.is_symlink()
+        )
     return tuple(place for place in found if place != Path("/"))
+
+
+def _keys_of_system() -> Iterator[Path]:
+    """The files of ``/etc`` that are named like keys; directories of such names are programs' there."""
+    yield from (path for path in key_files([Path("/etc")], but=map(Path, _CERTIFICATES)) if _is_plain_file(path))
+
+
+def _is_plain_file(path: Path) -> bool:
+    return path.is_relative_to("/etc") and path.is_file() and not path.is_symlink()
 
 
 def _homes_of_others() -> Iterator[Path]:
@@ -157,40 +185,56 @@ def _repository(workspace: Path) -> Iterator[Path]:
 
 
 def _interpreter() -> Iterator[Path]:
-    """What this interpreter is made of, and where it imports from."""
+    """What this interpreter is made of."""
     yield from (Path(place) for place in (sys.prefix, sys.base_prefix, sys.exec_prefix))
-    yield from (Path(place) for place in sys.path if place.startswith("/"))
     if site.ENABLE_USER_SITE and (packages := site.getusersitepackages()):
         yield Path(packages)
 
 
-def _programs(environment: Mapping[str, str], homes: Iterable[Path]) -> Iterator[Path]:
-    """The directories of ``PATH`` in homes, and what belongs to the programs there."""
+def _imported() -> Iterator[Path]:
+    """Where it imports from besides."""
+    yield from (Path(place) for place in sys.path if place.startswith("/"))
+    yield Path(__file__).parents[1]
+
+
+def _programs(environment: Mapping[str, str], closed: Iterable[Path]) -> Iterator[Path]:
+    """What belongs to the programs on ``PATH`` that lie in closed places, or lead there, and their libraries."""
+    inside = tuple(f"{place}/" for place in closed)
     for name in dict.fromkeys(environment.get("PATH", "").split(os.pathsep)):
-        place = _resolved(Path(name))
-        if not name.startswith("/") or not any(_is_below(place, home) for home in homes):
+        if not name.startswith("/"):
             continue
-        yield from _with_parts(place, homes)
+        place = _resolved(Path(name))
+        if str(place).startswith(inside):
+            yield from _with_parts(place, closed)
         try:
-            with os.scandir(place) as entries:
-                for _, entry in zip(range(_MAX_LINKS), entries, strict=False):
-                    if entry.is_symlink():
-                        target = _resolved(Path(entry.path))
-                        yield target
-                        yield from _with_parts(target.parent, homes)
+            targets = _led_to(place, place.stat().st_mtime_ns)
         except OSError:
             continue
+        for target in targets:
+            if str(target).startswith(inside):
+                yield target
+                yield from _with_parts(target.parent, closed)
+    libraries = environment.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    yield from (Path(place) for place in libraries if place.startswith("/"))
 
 
-def _with_parts(place: Path, homes: Iterable[Path]) -> Iterator[Path]:
+@lru_cache(maxsize=256)
+def _led_to(directory: Path, _changed: int) -> tuple[Path, ...]:
+    """Where the links in a directory of programs lead."""
+    with os.scandir(directory) as entries:
+        looked_at = [entry for entry, _ in zip(entries, range(_MAX_PROGRAMS), strict=False)]
+    return tuple(dict.fromkeys(_resolved(Path(entry.path)) for entry in looked_at if entry.is_symlink()))
+
+
+def _with_parts(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
     """A directory of programs, with the libraries beside it."""
-    if place in homes:
+    if place in closed:
         return
     yield place
-    if place.name == _SHIMS and place.parent not in homes:
+    if place.name == _SHIMS and place.parent not in closed:
         yield place.parent
     elif place.name == "bin":
-        yield from (place.parent / part for part in _PARTS_OF_PREFIX if place.parent not in homes)
+        yield from (place.parent / part for part in _PARTS_OF_PREFIX if place.parent not in closed)
 
 
 def _git_configuration(environment: Mapping[str, str], homes: Iterable[Path]) -> Iterator[Path]:
@@ -217,7 +261,7 @@ class _Directories:
         self._lock = threading.Lock()
 
     def look(self, directory: str) -> tuple[list[str], list[str]]:
-        """Return the directories in one, and the paths that are named like keys."""
+        """Return the directories in one, and the paths that are named like keys or are no files."""
         changed = os.stat(directory, follow_symlinks=False).st_mtime_ns  # noqa: PTH116 - of text
         known = self._known.get(directory)
         if known is not None and known[0] == changed:
@@ -226,9 +270,11 @@ class _Directories:
         keys: list[str] = []
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name not in _PACKAGES and holds_keys(PurePath(entry.name)):
+                if entry.name in _PACKAGES:
+                    continue
+                if holds_keys(PurePath(entry.name)) or _is_special(entry):
                     keys.append(entry.path)
-                elif entry.name not in _PACKAGES and entry.is_dir(follow_symlinks=False):
+                elif entry.is_dir(follow_symlinks=False):
                     directories.append(entry.path)
         with self._lock:
             if len(self._known) > 2 * _MAX_DIRECTORIES:
@@ -238,11 +284,19 @@ class _Directories:
         return directories, keys
 
 
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a pipe or a device: what is read of such is taken from other programs."""
+    is_usual = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+    return not (is_usual or entry.is_symlink())
+
+
 _directories = _Directories()
 
 
 def key_files(trees: Iterable[Path], *, but: Iterable[Path] = ()) -> list[Path]:
-    """Find what is named like keys below some directories, as far as a limited number of them is looked through.
+    """Find what must not be read below some directories: keys, by their names, and pipes.
+
+    A limited number of directories is looked through.
 
     Args:
         trees: The directories.

@@ -120,7 +120,7 @@ class Trials:
         *,
         readable: Sequence[Path] = (),
         held: Sequence[Path] = (),
-        unset: Sequence[str] = (),
+        changed: Mapping[str, str | None] | None = None,
         names_reads: bool = False,
         on_effect: Callable[[], None] = lambda: None,
     ) -> Trial:
@@ -131,7 +131,7 @@ class Trials:
             environment: The variables that it will be started with.
             readable: Files and directories that it may read besides the usual.
             held: Files that it may write to, where it can be held to them.
-            unset: Names of variables that it does not get.
+            changed: Variables that it gets with other values, or with ``None`` not at all.
             names_reads: Whether what it is refused to read is an effect too, which makes every file slower to open.
             on_effect: Called on this event loop when it has wanted something for the first time, or too much.
 
@@ -147,7 +147,7 @@ class Trials:
         def report() -> None:
             loop.call_soon_threadsafe(on_effect)
 
-        others = unset, names_reads, report
+        others = changed or {}, names_reads, report
         making = asyncio.ensure_future(asyncio.to_thread(self._begin, arguments, environment, readable, held, others))
         try:
             return await asyncio.shield(making)
@@ -161,9 +161,9 @@ class Trials:
         environment: Mapping[str, str],
         readable: Sequence[Path],
         held: Sequence[Path],
-        others: tuple[Sequence[str], bool, Callable[[], None]],
+        others: tuple[Mapping[str, str | None], bool, Callable[[], None]],
     ) -> Trial:
-        unset, names_reads, report = others
+        changed, names_reads, report = others
         if self.backend is None:
             raise SandboxError((self._here or machine()).problem)
         private = self._temporary()
@@ -177,8 +177,13 @@ class Trials:
         spec: JsonObject = {
             "filter": reporting_filter(reads=names_reads).hex(),
             "rules": self._rules(policy, private, held) if self.backend == "landlock" else None,
-            "unset": [*SERVICE_VARIABLES, *unset],
-            "set": {**private_variables(private), **_VARIABLES, **_git_variables(environment)},
+            "unset": [*SERVICE_VARIABLES, *(name for name, value in changed.items() if value is None)],
+            "set": {
+                **{name: value for name, value in changed.items() if value is not None},
+                **private_variables(private),
+                **_VARIABLES,
+                **_git_variables(environment),
+            },
         }
         started = [*self._prefix(policy, private), plain_interpreter(), "-I", "-S", "-c", self._launcher]
         ours, theirs = socket.socketpair()

@@ -293,7 +293,7 @@ class Wanted:
     def _is_own(self, process: int) -> bool:
         try:
             return os.getpgid(process) == self.group
-        except OSError:
+        except (OSError, OverflowError):  # a number that no process can have
             return False
 
     def _is_free(self, place: Path, *, writes: bool = True) -> bool:

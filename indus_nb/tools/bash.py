@@ -89,11 +89,17 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
 
     async def try_first(arguments: BashArguments, context: ToolContext, gate: CallGate) -> ShellResult | None:
         nonlocal tries
+        from indus_nb.effects import Effect
+        from indus_nb.redaction import is_distinct
         from indus_nb.sandbox.trials import Trials
         from indus_nb.tools.trying import Command, Tries, in_background  # with what only a gate needs
 
         if isinstance(arguments, BackgroundBashArguments) and arguments.background:
             await gate.ask([in_background(arguments.command)])
+            return None
+        keys = shell.vault.known() if shell.vault is not None else dict[str, str]()
+        if any(is_distinct(key) and key in arguments.command for key in keys):
+            await gate.ask([Effect("unknown", "", "is given a key, and nothing that is tried gets one")])
             return None
 
         def start(trial: Trial, on_output: Callable[[ShellResult], None]) -> Awaitable[ShellResult]:
@@ -102,7 +108,7 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
 
         tries = tries or Tries(Trials(cwd, hidden=looks.hidden, here=looks.here), looks.seconds)
         words = shell.arguments(arguments.command)
-        return await tries.run(Command(words, shell.environment(), start, partial(_report, context)), gate)
+        return await tries.run(Command(words, shell.environment(), start, partial(_report, context), keys), gate)
 
     async def run(arguments: BashArguments, context: ToolContext) -> ToolOutput:
         report = partial(_report, context)

@@ -37,13 +37,15 @@ class Command:
     """A command that is to be tried.
 
     ``arguments`` are the shell and what it is given, ``environment`` its variables. ``run`` runs it by what a trial has
-    prepared, and ``report`` shows what it has printed so far.
+    prepared, and ``report`` shows what it has printed so far. ``keys`` are values that it must not see in variables,
+    with their placeholders.
     """
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
     run: Callable[[Trial, Callable[[ShellResult], None]], Awaitable[ShellResult]]
     report: Callable[[ShellResult], None]
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -135,7 +137,12 @@ class Tries:
     ) -> Trial:
         from indus_nb.sandbox import SandboxError
 
-        unset = [name for name in command.environment if names_secret(name) and name not in _DIRECTORIES]
+        changed: dict[str, str | None] = {}
+        for name, value in command.environment.items():
+            if names_secret(name) and name not in _DIRECTORIES:
+                changed[name] = None
+            elif (shown := _without_keys(value, command.keys)) != value:
+                changed[name] = shown
         readable = [*gate.readable, *self._outputs]
         try:
             return await self.trials.begin(
@@ -143,7 +150,7 @@ class Tries:
                 command.environment,
                 readable=readable,
                 held=held,
-                unset=unset,
+                changed=changed,
                 names_reads=names_reads,
                 on_effect=on_effect,
             )
@@ -168,6 +175,12 @@ class Tries:
         if result.full_output_path is not None:
             self._outputs.append(Path(result.full_output_path))
         return replace(result, ran=ran)
+
+
+def _without_keys(value: str, keys: Mapping[str, str]) -> str:
+    for key, placeholder in keys.items():
+        value = value.replace(key, placeholder)
+    return value
 
 
 async def _first_of(*awaited: asyncio.Future[Any]) -> None:

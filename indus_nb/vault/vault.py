@@ -79,6 +79,7 @@ class Vault:
         """The files with secrets, and the two that these depend on: looked at often, and paths take long to make."""
         self._values: dict[str, str] = {}
         self._own: set[str] = set()
+        self._spelt: Mapping[str, str] = {}
         self._marks: Marks | None = None
         self._sure: Marks | None = None
         """Those of the user's own, and of what the user trusts."""
@@ -169,6 +170,11 @@ class Vault:
         """Read again what has changed."""
         if self.redact:
             self._refresh()
+
+    def known(self) -> Mapping[str, str]:
+        """Return the values that are known to be secret, in each way to quote them, with their placeholders."""
+        self.refresh()
+        return self._spelt
 
     def _recognise(self, kind: str, value: str) -> str:
         from indus_nb.redaction import COMMON_WORDS, PLACEHOLDER, placeholder
@@ -402,6 +408,7 @@ class Vault:
                     sure.setdefault(spelt, mark)
                 if value in own:
                     kept.setdefault(spelt, mark)
+        self._spelt = marks
         self._marks = Marks(marks)
         self._sure = Marks(sure) if len(sure) < len(marks) else self._marks
         self._kept = Marks(kept) if len(kept) < len(marks) else self._marks

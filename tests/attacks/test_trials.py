@@ -397,6 +397,10 @@ swapping.join()
         )
         assert place.tried(python(code)).text == "kept\n"
 
+    def test_a_number_that_no_process_can_have_ends_no_supervision(self, place: Place) -> None:
+        ran = place.tried(f"echo x > /proc/{10**20}/x; echo done; touch new; true")
+        assert ran.words == ["writes new"]
+
     def test_a_flood_of_effects_ends_soon(self, place: Place) -> None:
         ran = place.tried("i=0; while true; do i=$((i+1)); echo x > new$i; done 2>/dev/null")
         assert len(ran.words) == 50
@@ -450,6 +454,12 @@ asyncio.run(tool.execute(arguments, ToolContext("1", print, gate=RecordingGate()
         wait_until(lambda: len(running("sleep")) >= 2 and len(running("1000.03125")) >= 2)
         agent.kill()
     wait_until(lambda: not [pid for pid in running("1000.03125") if b"sleep\0" in _command(pid)])
+
+
+def test_what_is_begun_for_a_process_that_has_ended_does_nothing() -> None:
+    program = "from indus_nb.sandbox.launcher import confine; confine([], b'', network=False, parent=-1)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.stderr.splitlines()[-1] == "ProcessLookupError: [Errno 3] the process that wanted this has ended"
 
 
 def _command(pid: int) -> bytes:

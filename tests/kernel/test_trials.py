@@ -143,6 +143,10 @@ EFFECTS = {
     "import ctypes; ctypes.CDLL(None).getpid()": "calls getpid in C, whose effects cannot be seen",
     "open('SECRET').read()": "reads",
     "import os; os.listdir('HOME')": "reads",
+    "import os; os.listdir('/var')": "reads /var",
+    "import base64; base64.b64encode(open('.env', 'rb').read())": "reads .env",
+    "import os; os.chdir('sub'); open('../.env').read()": "reads",
+    "print(pd.read_csv('sub/x.key'))": "reads sub/x.key",
     "from IPython.display import HTML, display; display(HTML('<script>1</script>'))": "shows what runs in the page",
     "from IPython.display import Javascript, display; display(Javascript('1'))": "shows what runs in the page",
     "import ipywidgets; ipywidgets.IntSlider()": "shows a widget",
@@ -173,13 +177,21 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (work := root / "work").mkdir()
     (work / "there.txt").write_text("here")
     (work / "there.csv").write_text("a,b\n1,2\n")
+    (work / "sub").mkdir()
+    for name in (".env", "sub/x.key"):
+        (work / name).write_text("open sesame")
     (work / "own_module.py").write_text("import builtins; builtins.ran = 1")
     (work / "writing_module.py").write_text("open('by_import.txt', 'w').write('x')")
     (work / "settings_of_test.py").write_text("values = {}")
     (root / "tmp").mkdir()
     environment = private_environment(
-        root, TMPDIR=str(root / "tmp"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key"
+        root,
+        TMPDIR=str(root / "tmp"),
+        ANTHROPIC_BASE_URL=api.url,
+        ANTHROPIC_API_KEY="test-key",
+        DATABASE_URL="postgres://me:hunter2Pa55word@db/x",
     )
+    (root / "agent" / "auth.json").write_text(json.dumps({"openai": {"type": "api_key", "key": "sk-zq9ProjXk31vbn5"}}))
     (root / "home" / "secret.txt").write_text("secret")
     (root / "agent" / "settings.json").write_text(json.dumps({"approve": "effects", "looksSeconds": 600}))
     with Kernel(work, environment) as kernel:
@@ -427,6 +439,40 @@ def test_keys_of_the_environment_are_not_in_the_copy(kernel: Kernel, api: Messag
     assert "approval" in outcome(kernel, api, "open('/proc/self/environ').read()") or "test-key" not in json.dumps(
         api.requests[-1].body["messages"][-1]
     )
+
+
+SEARCH = """
+import ctypes, re
+def search():
+    wanted = [word[::-1].encode() for word in ("drow55aP2retnuh", "5nbv13kXjorP9qz")]
+    for line in open("/proc/self/maps"):
+        span = re.match(r"(\\w+)-(\\w+) rw", line)
+        if span and "[v" not in line:
+            start, end = (int(each, 16) for each in span.groups())
+            block = ctypes.string_at(start, end - start)
+            yield from (word for word in wanted if re.search(b"[:-]" + word, block))
+print("found", {*search()})
+"""
+
+
+def test_known_keys_are_nowhere_in_the_memory_of_the_copy(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import os, json\nbearer = json.loads(json.dumps(['Bearer sk-' + 'zq9ProjXk31vbn5']))")
+    assert "found set()" in outcome(kernel, api, SEARCH)
+    assert "aHVudGVyMlBhNTV3b3Jk" not in outcome(
+        kernel, api, "import os, base64; base64.b64encode(os.environ['DATABASE_URL'][14:].encode())"
+    )
+    own = kernel.run("import hashlib; print(hashlib.sha256(get_ipython().kernel.session.key).hexdigest())").streams
+    assert own.strip() not in outcome(
+        kernel, api, "import hashlib; print(hashlib.sha256(get_ipython().kernel.session.key).hexdigest())"
+    )
+    assert "xxxxxxxxxx" in outcome(kernel, api, "print(bearer[0][7:])")
+
+
+def test_values_that_are_made_of_keys_are_not_taken_over(kernel: Kernel, api: MessagesApi) -> None:
+    for code in ("made = bearer[0] + '!'", "import os; made = [os.environ['DATABASE_URL']]"):
+        assert "uses a key, which a copy of the kernel does not have" in question(kernel, api, code)
+    assert "could not be tried" in question(kernel, api, "print('hunter2Pa55word'[::-1])")
+    assert kernel.run("print('made' in globals())").streams == "False\n"
 
 
 def test_nothing_is_left_of_copies(kernel: Kernel, api: MessagesApi) -> None:

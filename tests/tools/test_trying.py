@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from waiting import until
 from indus_nb.effects import Effect
 from indus_nb.events import ToolOutput
 from indus_nb.tools import Shell, ToolContext, ToolError, describe_call
+from indus_nb.vault import Vault
 
 __all__ = ["place"]
 
@@ -305,6 +309,63 @@ async def test_what_the_user_has_opened_can_be_read_unasked(place: Place) -> Non
     assert (await place.run(f"cat '{plan}'", RecordingGate(readable=[plan.parent]))).text == KEY
 
 
+async def test_keys_below_what_the_user_has_opened_are_asked_about(place: Place) -> None:
+    other = place.home / "work" / "other"
+    for name in (".env", "sub/id_rsa"):
+        (other / name).parent.mkdir(exist_ok=True)
+        (other / name).write_text(KEY)
+        ran = await place.run(f"base64 {other / name}", RecordingGate(readable=[other]))
+        assert ran.words == [f"reads {other / name}"]
+
+
+def test_what_another_program_is_to_read_from_a_pipe_is_left_there(place: Place) -> None:
+    os.mkfifo(place.project / "sub" / "pipe")
+    held = os.open(place.project / "sub" / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(held, b"for another")
+        assert place.tried("head -c 3 sub/pipe").words == ["reads sub/pipe"]
+        assert os.read(held, 100) == b"for another"
+        assert place.tried("ls sub; cat sub/y.csv").words == []
+    finally:
+        os.close(held)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory that is neither the project's nor the system's, and in no home."""
+    where = next((each for each in ("/srv", "/opt", "/mnt") if os.access(each, os.W_OK)), None)
+    if where is None:
+        pytest.skip("needs the right to write beside the system")
+    with tempfile.TemporaryDirectory(dir=where) as directory:
+        yield Path(directory)
+
+
+async def test_what_is_neither_the_projects_nor_the_systems_is_asked_about(place: Place, elsewhere: Path) -> None:
+    for name in ("x.csv", "app/.env", "id_rsa"):
+        (elsewhere / name).parent.mkdir(exist_ok=True)
+        (elsewhere / name).write_text(KEY)
+        assert (await place.run(f"base64 {elsewhere / name}")).words == [f"reads {elsewhere / name}"]
+    ran = await place.run(f"cat {elsewhere}/x.csv; base64 {elsewhere}/id_rsa", RecordingGate(readable=[elsewhere]))
+    assert ran.words == [f"reads {elsewhere}/id_rsa"]
+    assert not (await place.run("ls /usr/lib > /dev/null; cat /etc/passwd | wc -l")).words
+
+
+async def test_programs_run_unasked_wherever_they_are_on_the_path(
+    place: Place, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere / "app" / "bin").mkdir(parents=True)
+    (elsewhere / "app" / "lib").mkdir()
+    (elsewhere / "links").mkdir()
+    (elsewhere / "app" / "lib" / "words").write_text("hello\n")
+    (program := elsewhere / "app" / "bin" / "greet").write_text(f"#!/bin/sh\ncat {elsewhere}/app/lib/words\n")
+    program.chmod(0o755)
+    (elsewhere / "links" / "greet").symlink_to(program)
+    for where in ("app/bin", "links"):
+        monkeypatch.setenv("PATH", f"{elsewhere / where}:{os.environ['PATH']}")
+        ran = await place.run("greet")
+        assert (ran.text, ran.words) == ("hello\n", [])
+
+
 async def test_it_runs_by_the_shell_and_after_the_prefix_of_the_settings(place: Place) -> None:
     tool = place.tool(Shell(path="/bin/sh", prefix="greeting=hello"))
     assert (await place.run("echo $greeting $0", tool=tool)).text == "hello /bin/sh\n"
@@ -314,6 +375,20 @@ async def test_variables_that_are_named_like_secrets_are_not_there(place: Place)
     ran = await place.run('echo "${SOME_API_KEY-none}"; env')
     assert ran.text.startswith("none\n")
     assert KEY not in ran.text
+
+
+async def test_values_of_known_keys_are_in_no_variable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:hunter2Pa55word@db/x")
+    tool = place.tool(Shell(vault=Vault()))
+    ran = await place.run("echo $DATABASE_URL", tool=tool)
+    assert ran.text == "postgres://me:[secret DATABASE_URL password]@db/x\n"
+    assert "aHVudGVyMlBhNTV3b3Jk" not in (await place.run("printf %s ${DATABASE_URL:14:15} | base64", tool=tool)).text
+
+
+async def test_a_command_that_is_given_a_key_is_asked_about(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:hunter2Pa55word@db/x")
+    ran = await place.run("echo hunter2Pa55word | base64", tool=place.tool(Shell(vault=Vault())))
+    assert ran.words == ["is given a key, and nothing that is tried gets one"]
 
 
 async def test_a_failure_is_the_models_to_read(place: Place) -> None:

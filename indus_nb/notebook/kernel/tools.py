@@ -89,6 +89,7 @@ class UserKernel:
         agent's, for what they are bound to may be the same object again."""
         self._knowing = threading.Lock()
         self._cwd = Path()
+        self._keys: Callable[[], Mapping[str, str]] = dict
         self._numbers = count(1)
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
         self._long = LongCode()
@@ -209,6 +210,7 @@ class UserKernel:
 
     def _configure(self, ctx: Context) -> None:
         self._cwd = ctx.cwd
+        self._keys = lambda: ctx.settings.vault.known()  # noqa: PLW0108 - the settings may be others by then
         self._settings = load_settings(ctx.cwd, agent_directory(), trusted=ctx.is_project_trusted()).settings
         self.steps.settings = self._settings.notebook
         self.steps.open_book(ctx.session, agent_directory())
@@ -291,7 +293,7 @@ class UserKernel:
         seconds = arguments.timeout or self._limit(goes_on=not limited) or _MAX_TRIAL_SECONDS
         own = self.own()
         trial = await self.trials.begin(
-            code, seconds, cwd=self._cwd, readable=gate.readable, own=own, on_text=changed.set
+            code, seconds, cwd=self._cwd, readable=gate.readable, own=own, keys=self._keys(), on_text=changed.set
         )
         following = asyncio.create_task(trial.follow())
         reporting = asyncio.create_task(_reported(trial, changed, context, outputs, lambda: _details(code, trial)))

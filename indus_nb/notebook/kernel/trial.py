@@ -32,10 +32,11 @@ from indus_nb.notebook.kernel.inert import inert
 from indus_nb.notebook.kernel.main_thread import Job
 from indus_nb.notebook.kernel.outputs import sent
 from indus_nb.preview import Report, Send, Stop
+from indus_nb.preview.forgetting import FILLER, forget
 from indus_nb.preview.values import dumped
 from indus_nb.preview.watching import set_by_imports
 from indus_nb.preview.world import World
-from indus_nb.redaction import labelled_secrets
+from indus_nb.redaction import is_distinct, labelled_secrets
 from indus_nb.undo import Budget, Change, Checkpoint, take
 from indus_nb.undo.reach import names_in_source
 
@@ -50,13 +51,15 @@ _REFUSED_BY_SQLITE = (8, 10, 14)
 """SQLITE_READONLY, SQLITE_IOERR, SQLITE_CANTOPEN."""
 _REFUSED = (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.EMFILE, errno.ENOSYS)
 _MAX_LINE_CHARACTERS = 160
+_STAND_IN = FILLER.encode() * 10
+"""What is a part of whatever stands in the place of a key in memory."""
 _CHUNK = 1 << 20
 
 
 class Task:
     """The code, and what it is done with."""
 
-    def __init__(self, shell: Any, routes: Routes, code: str, own: Mapping[str, int]) -> None:
+    def __init__(self, shell: Any, routes: Routes, code: str, own: Mapping[str, int], keys: Mapping[str, str]) -> None:
         """Plan it, before the fork.
 
         Args:
@@ -64,11 +67,14 @@ class Task:
             routes: Where prints and displays go.
             code: The code.
             own: Variables of the agent's own, with the ids of their values.
+            keys: Values that the code must not see, with their placeholders.
         """
         self._shell = shell
         self._routes = routes
         self._code = code
         self._own = own
+        self._keys = keys
+        self._stand_ins: tuple[bytes, ...] = ()
         self._run: _Run | None = None
         self._checkpoint: Checkpoint | None = None
         self._modules: list[tuple[str, Checkpoint]] = []
@@ -88,7 +94,9 @@ class Task:
             effects: What was done so far: what importing libraries did to the copy's own files is taken out.
         """
         self._send, self._stop = send, stop
-        _hide_keys()
+        known = {**labelled_secrets(), **self._keys}
+        self._stand_ins = (_STAND_IN, *{label.encode() for label in known.values()})
+        _hide_keys(known, self._shell)
         _detach(self._shell, stop)
         self._import()
         _settle()
@@ -235,6 +243,9 @@ class Task:
     def _send_values(self, report: Report, new: dict[str, Any], draws: dict[str, Any], change: Change) -> None:
         functions = definitions(self._shell.transform_cell(self._code))
         data, refused = dumped(new | draws, change.known, functions.keys(), self._shell.user_ns)
+        if any(each in data for each in self._stand_ins):
+            report.effects.append(Effect("unknown", "", "uses a key, which a copy of the kernel does not have"))
+            return
         report.kept = sorted(new.keys() - refused.keys())
         report.effects = [
             Effect(each.kind, each.what, f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")
@@ -334,13 +345,18 @@ def shadowed(name: str, value: Any, shell: Any) -> bool:
     return (hasattr(builtins, name) or name in shell.user_ns_hidden) and getattr(builtins, name, None) is not value
 
 
-def _hide_keys() -> None:
-    """Put words in the place of the values of variables that hold keys."""
-    for value, label in labelled_secrets().items():
+def _hide_keys(known: Mapping[str, str], shell: Any) -> None:
+    """Put other text in the place of keys: placeholders in variables, fillers in the memory of this process."""
+    for value, label in known.items():
         for name, held in [*os.environ.items()]:
             if value in held:
                 os.environ[name] = held.replace(value, label)
-    _blot_out([value.encode(errors="surrogateescape") for value in labelled_secrets()])
+    session = getattr(getattr(shell, "kernel", None), "session", None)
+    signing = getattr(session, "key", b"")  # with it messages are signed that the kernel acts on
+    values = [value.encode(errors="surrogateescape") for value in known]
+    distinct = [value.encode(errors="surrogateescape") for value in known if is_distinct(value)]
+    _blot_out(values)
+    forget([*([signing] if len(signing) >= len(_STAND_IN) else []), *distinct])
 
 
 def _blot_out(values: list[bytes]) -> None:
@@ -350,7 +366,7 @@ def _blot_out(values: list[bytes]) -> None:
     for value in filter(None, values):
         at = block.find(value)
         while at >= 0:
-            ctypes.memset(start + at, ord("x"), len(value))
+            ctypes.memset(start + at, ord(FILLER), len(value))
             at = block.find(value, at + 1)
 
 

@@ -28,6 +28,8 @@ from indus_nb.notebook.kernel.outputs import received
 from indus_nb.notebook.kernel.trial import NUMPY_RANDOM, RANDOM, Task, shadowed
 from indus_nb.preview import Copy, Report, obstacle, working_thread
 from indus_nb.preview.values import RefusedValueError, loaded
+from indus_nb.redaction import is_distinct
+from indus_nb.resources.settings import agent_directory
 from indus_nb.sandbox import landlock
 from indus_nb.sandbox.looks import look_policy
 from indus_nb.sandbox.policy import Guarded, SandboxError
@@ -71,6 +73,7 @@ class Trials:
         cwd: Path,
         readable: Sequence[Path],
         own: Mapping[str, int],
+        keys: Mapping[str, str],
         on_text: Callable[[], None],
     ) -> Trial:
         """Fork a copy of the kernel that runs code.
@@ -83,11 +86,14 @@ class Trials:
             cwd: The project, which it may read.
             readable: What else it may read.
             own: Variables of the agent's own, with the ids of their values.
+            keys: Values that it must not see, with their placeholders.
             on_text: Called when it shows more: once, until ``text`` is called.
 
         Returns:
             The copy at work, or one that never began, with the reason in its report.
         """
+        if any(is_distinct(key) and key in code for key in keys):
+            return Trial.without(code, "it holds a key, which a copy does not have")
         if why := await self._obstacle(code):
             return Trial.without(code, why)
         try:
@@ -96,8 +102,8 @@ class Trials:
             return Trial.without(code, str(error))
         problem = ""
         for pause in _PAUSES:
-            copy = await asyncio.to_thread(Copy, seconds, rules)
-            fork = _Fork(Task(self._shell, self._routes, code, own), copy)
+            copy = await Copy.made(seconds, rules)
+            fork = _Fork(Task(self._shell, self._routes, code, own, keys), copy)
             try:
                 async with asyncio.timeout(_FORK_SECONDS):  # `wait_for` of Python 3.11 may swallow that it is cancelled
                     await self._main.do(fork)
@@ -140,8 +146,10 @@ def _package(value: Any) -> str:
 def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]:
     """What a copy may read, as rules of Landlock; it may write to nothing of it."""
     home = Path("~").expanduser() if _has_home() else cwd
-    policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)])
-    found = landlock.rules(policy, Guarded(), cwd)
+    own = agent_directory()
+    hidden = [] if cwd.is_relative_to(own) else [own]
+    policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)], hidden=hidden)
+    found = landlock.rules(policy, Guarded(), None)
     return [(path, None if rule is None else False) for path, rule in found if not path.startswith("/dev/")]
 
 
