@@ -83,7 +83,8 @@ def _seen(shown, how, why, changed, effects=()):
 def _try(code, limit):
     async def work():
         began = _time.perf_counter()
-        trial = await _trials.begin(code, limit, cwd=_pathlib.Path.cwd(), readable=[], own={}, on_text=_nothing)
+        here = _pathlib.Path.cwd()
+        trial = await _trials.begin(code, limit, cwd=here, readable=[], own={}, keys={}, on_text=_nothing)
         await trial.follow()
         report = trial.report
         trial.tail.close()
