@@ -488,7 +488,15 @@ def _has_dictionary(kind: type) -> bool:
 
 
 def slot(obj: Any, member: Any) -> Any:
-    """Return what an object has in a slot, ``ABSENT`` if nothing."""
+    """Look up what an object has in a slot.
+
+    Args:
+        obj: The object.
+        member: The descriptor of the slot.
+
+    Returns:
+        The value; ``ABSENT`` if there is none.
+    """
     try:
         return member.__get__(obj)
     except AttributeError:

@@ -14,13 +14,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from indus_nb.installed import is_installed
 from indus_nb.undo.builtin_kinds import DictKind, InstanceKind, slot, slots_of
 from indus_nb.undo.change import Held
 from indus_nb.undo.keeper import ABSENT, class_of
 
+_Dict = dict[Any, Any]
+"""Whose methods are asked: those of a class that stands on it may be the user's."""
 Holders = Callable[[Any], Iterable[Any]]
 
 
@@ -71,17 +73,18 @@ def _is_default(kind: type[Any], value: Any) -> bool:
 
 def _keeps(holder: Any, node: Held, holders: Holders) -> bool:
     """Whether something that holds a dictionary has it for what it found out."""
-    was, now, absent = node.kept, node.obj, ABSENT
+    was: dict[Any, Any] = node.kept
+    now: dict[Any, Any] = node.obj
     if _attributes(holder) is now:
         names = [
-            name for name in was.keys() | dict.keys(now) if was.get(name, absent) is not dict.get(now, name, absent)
+            name for name in was.keys() | _Dict.keys(now) if was.get(name, ABSENT) is not _Dict.get(now, name, ABSENT)
         ]
         return all(_is_kept(class_of(holder), name, was.get(name), now) for name in names)
     owners = [(holder, name) for name, value in _slots(holder) if value is now]
     if class_of(holder) is dict:
         owned = [owner for owner in holders(holder) if _attributes(owner) is holder]
-        owners = [(owner, name) for owner in owned for name, value in dict.items(holder) if value is now]
-    added = all(dict.get(now, key, absent) is value for key, value in was.items())
+        owners = [(owner, str(name)) for owner in owned for name, value in _Dict.items(holder) if value is now]
+    added = all(_Dict.get(now, key, ABSENT) is value for key, value in was.items())
     return bool(owners) and all(
         is_private(name) and ("cache" in name.lower() or (added and _is_value(class_of(owner))))
         for owner, name in owners
@@ -94,8 +97,8 @@ def _is_kept(kind: type[Any], name: Any, was: Any, now: dict[Any, Any]) -> bool:
 
 def _is_computed(kind: type[Any], name: str) -> bool:
     """Whether the class has what computes an attribute, and leaves it to the object's own dictionary from then on."""
-    found = inspect.getattr_static(kind, name, None)
-    has = [hasattr(type(found), method) for method in ("__get__", "__set__")]
+    found: Any = inspect.getattr_static(kind, name, None)
+    has = [hasattr(cast("Any", type(found)), method) for method in ("__get__", "__set__")]
     return has == [True, False] and not isinstance(found, FunctionType)
 
 

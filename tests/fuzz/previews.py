@@ -83,8 +83,8 @@ def _seen(shown, how, why, changed, effects=()):
 def _try(code, limit):
     async def work():
         began = _time.perf_counter()
-        cwd = _pathlib.Path.cwd()
-        trial = await _trials.begin(code, limit, cwd=cwd, readable=[], own={}, keys={}, on_text=_nothing)
+        here = _pathlib.Path.cwd()
+        trial = await _trials.begin(code, limit, cwd=here, readable=[], own={}, keys={}, on_text=_nothing)
         await trial.follow()
         report = trial.report
         trial.tail.close()
@@ -576,8 +576,7 @@ def _judged(
     wanted = stopped[code]
     if wanted is None:
         return "stopped"  # whatever it says, nothing must come of it
-    said = [words.translate({0x201C: None, 0x201D: None}) for words in found["effects"]]  # without quotation marks
-    return "stopped" if any(wanted in words for words in said) else "different"
+    return "stopped" if any(wanted in words for words in found["effects"]) else "different"
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
 from types import MethodType
-from typing import Any, NoReturn
+from typing import Any, cast, NoReturn
 
 from indus_nb import textcut
 from indus_nb.effects import Effect
@@ -413,7 +413,7 @@ def _detach(shell: Any, stop: Stop) -> None:
 
 def _as_held(value: Any) -> Any:
     """Whether a lock is held or an event set, which no copy of it tells."""
-    kind = type(value)
+    kind = cast("Any", type(value))
     if kind.__module__ not in ("_thread", "threading"):
         return None
     return kind, repr(value), getattr(value, "_flag", None), getattr(value, "_value", None)
