@@ -65,7 +65,15 @@ def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes) 
 
 
 def view_of(value: Any, held: Any) -> _Sent | None:
-    """Return what is sent of an array that is a part of another; ``None`` if it is not, or cannot be sent so."""
+    """Return what is sent of an array that is a part of another.
+
+    Args:
+        value: The array.
+        held: The other one, which a variable is bound to.
+
+    Returns:
+        Type, place, shape and strides; ``None`` if it is no part of it, or cannot be sent so.
+    """
     numpy: Any = sys.modules["numpy"]
     if type(held) is not numpy.ndarray or type(value) is not numpy.ndarray or not numpy.may_share_memory(value, held):
         return None
