@@ -55,7 +55,15 @@ class Pages:
         return None if own else Unwritten(_address(content), content.nbytes, _edges(content), swapped)
 
     def holds(self, content: Any, state: Unwritten) -> bool:
-        """Return whether a buffer is the one that was remembered and was not written to since."""
+        """Look whether a buffer is the one that was remembered, and was not written to since.
+
+        Args:
+            content: The buffer, as an array of bytes.
+            state: What was remembered.
+
+        Returns:
+            Whether it is so; not where the other process has written to a page of it, or one was swapped out since.
+        """
         if (_address(content), content.nbytes) != state[:2] or _edges(content) != state.edges:
             return False
         own, swapped = self._flags(content)

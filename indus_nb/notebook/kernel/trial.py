@@ -20,7 +20,7 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
 from types import MethodType
-from typing import Any, cast, NoReturn
+from typing import Any, NoReturn, cast
 
 from indus_nb import textcut
 from indus_nb.effects import Effect
