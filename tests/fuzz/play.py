@@ -54,7 +54,7 @@ def play(scenario: Scenario) -> Log:
                 process.signal(9)
     log.items = process.items()
     log.stderr = process.stderr
-    log.leftovers = _leftovers(home)
+    log.leftovers = leftovers(home)
     return log
 
 
@@ -207,7 +207,7 @@ class _Player:
         return names[int(number) % len(names)] if names else "nothing"
 
 
-def _leftovers(home: Path) -> list[str]:
+def leftovers(home: Path) -> list[str]:
     """The processes of this round that are still there; one that was killed may take a moment to end."""
     found = [process for process in psutil.process_iter(["name"]) if _is_of(process, home)]
     _, left = psutil.wait_procs(found, timeout=10)
