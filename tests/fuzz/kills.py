@@ -24,14 +24,18 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
+from waiting import wait_until
 
 from fuzz.play import leftovers
 from indus_nb.sandbox.temporary import remove_stale
 
 SESSION = "%load_ext indus_nb\n%agent --model anthropic/claude-sonnet-4-5 --thinking off"
-CODES = (
+ENDLESS = (
     "total = 0\nwhile True: total += 1",
-    "for number in range(10**6): open(f'{number % 9}.txt', 'w').write('x' * 1000)",
+    "for number in range(10**9): open(f'{number % 9}.txt', 'w').write('x' * 1000)",
+)
+CODES = (
+    *ENDLESS,
     "import json, decimal, sqlite3\nprint('text ' * 200_000)\nrows.append(1)",
     "print(rows)",
     "big = [b'x' * 1_000_000 for _ in range(300)]",
@@ -40,6 +44,12 @@ CODES = (
 
 class LeftError(Exception):
     """Something was left, or is not as it was."""
+
+
+def copies_of(kernel: Kernel) -> list[psutil.Process]:
+    """The copies of a kernel that are at work."""
+    name = psutil.Process(kernel.pid).name()
+    return [each for each in kernel.children() if each.name() == name]
 
 
 def play(root: Path, api: MessagesApi, draw: random.Random) -> str:
@@ -53,18 +63,20 @@ def play(root: Path, api: MessagesApi, draw: random.Random) -> str:
         for code in ("rows = [1, 2]", SESSION):
             if (cell := kernel.run(code)).status != "ok":
                 raise LeftError(f"{code}: {cell.error}")
-        api.add(Reply(ToolUse("python", {"code": draw.choice(CODES)})), Reply("I see."))
+        api.add(
+            Reply(ToolUse("python", {"code": draw.choice(CODES if what == "kernel" else ENDLESS)})), Reply("I see.")
+        )
         cell = kernel.begin("%agent go")
         time.sleep(draw.random() * 2)
-        copies = [each for each in kernel.children() if each.name() == psutil.Process(kernel.pid).name()]
+        if what == "copy":
+            wait_until(lambda: copies_of(kernel))
         if what == "kernel":
             kernel.kill()
         else:
-            for each in copies:
+            for each in copies_of(kernel):
                 each.kill()
             if cell.finish().status != "ok" or kernel.run("assert rows == [1, 2]").status != "ok":
                 raise LeftError("the kernel did not go on")
-            what = "copy" if copies else "nothing"
     if left := leftovers(Path(environment["HOME"])):
         raise LeftError(f"processes: {left}")
     remove_stale(root / "tmp", 0)
