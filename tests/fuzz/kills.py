@@ -63,13 +63,12 @@ def play(root: Path, api: MessagesApi, draw: random.Random) -> str:
         for code in ("rows = [1, 2]", SESSION):
             if (cell := kernel.run(code)).status != "ok":
                 raise LeftError(f"{code}: {cell.error}")
-        api.add(
-            Reply(ToolUse("python", {"code": draw.choice(CODES if what == "kernel" else ENDLESS)})), Reply("I see.")
-        )
+        code = draw.choice(CODES if what == "kernel" else ENDLESS)
+        api.add(Reply(ToolUse("python", {"code": code})), Reply("I see."))
         cell = kernel.begin("%agent go")
         time.sleep(draw.random() * 2)
         if what == "copy":
-            wait_until(lambda: copies_of(kernel))
+            wait_until(lambda: copies_of(kernel), 20)
         if what == "kernel":
             kernel.kill()
         else:
@@ -94,13 +93,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     arguments = parser.parse_args()
     killed: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, MessagesApi() as api:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         for name in ("work", "tmp"):
             (root / name).mkdir()
         (root / "work" / "mine.txt").touch()
         for number in range(arguments.rounds):
-            killed[play(root, api, random.Random(f"{arguments.seed}.{number}"))] += 1
+            with MessagesApi() as api:  # who was killed has not asked for all its answers
+                killed[play(root, api, random.Random(f"{arguments.seed}.{number}"))] += 1
             print(number, dict(killed), flush=True)
 
 
