@@ -19,7 +19,7 @@ import os
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, NoReturn, cast
 
 from indus_nb import textcut
@@ -140,11 +140,11 @@ class Task:
         reached = names_in_source(execution.code, shell.transform_cell)
         names = shell.user_ns.keys() if reached.everything else reached.names
         self._databases = Databases(shell.user_ns, names, self._stop)
-        self._world = World(lambda: _shell_state(shell))
         self._checkpoint = take(shell.user_ns, execution.code, Budget(*_BUDGET), transform=shell.transform_cell)
         self._modules = [
             (name, take(vars(module), "globals()", Budget(*_MODULE_BUDGET))) for name, module in modules_of_project()
         ]
+        self._world = World(lambda: _shell_state(shell))  # when modules have been asked where they are
         self._held = {name: _as_held(shell.user_ns[name]) for name in names & shell.user_ns.keys()}
         self._environment = dict(os.environ)
 
@@ -444,9 +444,11 @@ def _shell_state(shell: Any) -> dict[str, Any]:
     }
 
 
-def _identity(magic: Any) -> int:
-    """What tells a magic from another; those that IPython loads when they are used are not loaded by that."""
-    return id(magic.__func__) if isinstance(magic, MethodType) else id(magic)
+def _identity(magic: Any) -> object:
+    """What tells a magic from another. IPython's own are one: it loads some when they are used."""
+    made = magic.__func__ if isinstance(magic, MethodType) else magic
+    home = made.__module__ if isinstance(made, FunctionType) else type(made).__module__
+    return "IPython" if str(home).startswith("IPython.") else id(made)
 
 
 def _ended_by(error: BaseException) -> tuple[Any, str]:
