@@ -6,12 +6,14 @@ of an object's attributes are such is known by how Python makes them, or by what
 - an attribute that was not there, or was ``None``, and is private, or is what a descriptor of the class leaves in the
   object's own dictionary (`functools.cached_property` and its kind);
 - what is in a dictionary that the object has under a name with "cache" in it;
-- what is added to a dictionary that belongs to an object whose hash is its value: that never changes.
+- what is added to a dictionary that belongs to an object whose hash is its value: that never changes;
+- the empty values that a dictionary with a default gets where it is asked for what it does not have.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
 from typing import Any, cast
@@ -85,10 +87,19 @@ def _keeps(holder: Any, node: Held, holders: Holders) -> bool:
         owned = [owner for owner in holders(holder) if _attributes(owner) is holder]
         owners = [(owner, str(name)) for owner in owned for name, value in _Dict.items(holder) if value is now]
     added = all(_Dict.get(now, key, ABSENT) is value for key, value in was.items())
+    if owners and added and _is_looked_up(now, was):
+        return True
     return bool(owners) and all(
         is_private(name) and ("cache" in name.lower() or (added and _is_value(class_of(owner))))
         for owner, name in owners
     )
+
+
+def _is_looked_up(now: dict[Any, Any], was: dict[Any, Any]) -> bool:
+    """Whether a dictionary with a default has got nothing but empty ones, as it does where it is asked."""
+    made = getattr(now, "default_factory", None) if class_of(now) is defaultdict else None
+    new = [value for key, value in _Dict.items(now) if key not in was]
+    return made in (set, list, dict) and all(type(value) is made and not value for value in new)
 
 
 def _is_kept(kind: type[Any], name: Any, was: Any, now: dict[Any, Any]) -> bool:

@@ -16,7 +16,12 @@ import pytest
 from indus_nb import undo
 
 LIBRARY = """
+from collections import defaultdict
 from functools import cached_property
+class Rules:
+    def __init__(self): self.known = defaultdict(set)
+    def of(self, name): return self.known[name]
+    def learn(self, name): self.known[name].add(1)
 class Graph:
     def __init__(self): self._edges, self._cache, self.name = {}, {}, ""
     @cached_property
@@ -54,7 +59,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("indus_nb.installed._places", lambda: (f"{tmp_path}/",))
     library = importlib.import_module("library_of_test")
-    yield {"graph": library.Graph(), "symbol": library.Symbol("x")}
+    yield {"graph": library.Graph(), "symbol": library.Symbol("x"), "rules": library.Rules()}
     del sys.modules["library_of_test"]
 
 
@@ -65,7 +70,15 @@ def changed(space: dict[str, Any], code: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "code", ["graph.degrees", "graph.density()", "graph.first()", "hash(symbol)", "symbol.is_real(); symbol.is_real()"]
+    "code",
+    [
+        "graph.degrees",
+        "graph.density()",
+        "graph.first()",
+        "hash(symbol)",
+        "rules.of('x')",
+        "symbol.is_real(); symbol.is_real()",
+    ],
 )
 def test_what_it_finds_out_is_no_change(space: dict[str, Any], code: str) -> None:
     assert changed(space, code) == set()
@@ -80,6 +93,7 @@ def test_what_it_finds_out_is_no_change(space: dict[str, Any], code: str) -> Non
         ("graph._edges = None", "graph"),
         ("graph.first(); graph._first = 2; graph.fit()", "graph"),
         ("symbol.rename('y')", "symbol"),
+        ("rules.learn('x')", "rules"),
         ("del graph._cache", "graph"),
     ],
 )
