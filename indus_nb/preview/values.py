@@ -82,6 +82,7 @@ class _Sender:
         self._known = known
         self._names = names
         self._numbers: dict[int, int] = {}
+        self._owners: set[int] = set()
         self._kept: list[Any] = []
         self._parts = 0
 
@@ -94,6 +95,7 @@ class _Sender:
         self.size = mark[1]
         for obj in self._kept[mark[2] :]:
             self._numbers.pop(id(obj), None)
+            self._owners.discard(id(_owner(obj)))
         del self._kept[mark[2] :]
 
     def bytes(self, data: bytes) -> list[int]:
@@ -134,9 +136,17 @@ class _Sender:
         if (send := _SIMPLE.get(kind)) is not None:
             return {"k": kind.__name__, "v": send(value)}
         parts = self._parts_of(value, kind, depth + 1)
+        self._owns(value)
         number = self._numbers[id(value)] = len(self._kept)
         self._kept.append(value)
         return {**parts, "n": number}
+
+    def _owns(self, value: Any) -> None:
+        """Refuse a second array in the same memory: each is sent with a copy of it."""
+        if _is_ndarray(value):
+            if id(_owner(value)) in self._owners:
+                raise RefusedValueError("it shares its memory with another new value")
+            self._owners.add(id(_owner(value)))
 
     def _parts_of(self, value: Any, kind: Any, depth: int) -> dict[str, Any]:
         if kind in (list, tuple, set, frozenset):
@@ -145,7 +155,11 @@ class _Sender:
             return {"k": "deque", "v": [self.value(each, depth) for each in value], "max": value.maxlen}
         if kind in (dict, OrderedDict, Counter, defaultdict):
             held = cast("dict[Any, Any]", value)
-            items = [[self.value(key, depth), self.value(each, depth)] for key, each in dict[Any, Any].items(held)]
+            if getattr(value, "__dict__", None):
+                raise RefusedValueError("it has attributes of its own")
+            methods: Any = OrderedDict if kind is OrderedDict else dict
+            ordered: Any = methods.items(held)
+            items = [[self.value(key, depth), self.value(each, depth)] for key, each in ordered]
             made = getattr(value, "default_factory", None)
             if made is not None and _FACTORIES.get(made.__name__) is not made:
                 raise RefusedValueError("a dictionary with a function of its own")
@@ -286,10 +300,11 @@ class _Receiver:
         if kind == "defaultdict":
             return defaultdict(_FACTORIES[made] if made else None, items)
         if kind == "Counter":
-            counter = Counter[Any]()
+            counter: Counter[Any] = Counter()  # not ``Counter[Any]()``, which leaves that in an attribute
             dict[Any, Any].update(counter, items)
             return counter
-        return OrderedDict[Any, Any](items) if kind == "OrderedDict" else dict[Any, Any](items)
+        made_of: Any = OrderedDict if kind == "OrderedDict" else dict
+        return made_of(items)
 
 
 def _number(value: Any) -> float:
@@ -356,38 +371,58 @@ def _array(obj: Any, known: Mapping[int, str]) -> _Sent:
         base = getattr(base, "base", None)
     if type(obj).__module__ != "numpy" or obj.dtype.metadata:
         raise RefusedValueError(f"an array of the class {type(obj).__name__}")
+    writable = bool(obj.flags.writeable)
     if obj.dtype.kind == "O":
-        return "objects", obj.shape, obj.ravel(order="C").tolist()
+        return "objects", obj.shape, obj.ravel(order="C").tolist(), writable
     if obj.dtype.kind in "mM":
-        return "dates", obj.dtype.str, obj.shape, obj.astype("i8").tobytes()
+        return "dates", obj.dtype.str, obj.shape, obj.astype("i8").tobytes(), writable
     if obj.dtype.kind not in _FREE or obj.dtype.names:
         raise RefusedValueError(f"an array of {obj.dtype}")
-    return "array", obj.dtype.str, obj.shape, bool(obj.flags.fnc), obj.tobytes("A" if obj.flags.fnc else "C")
+    data = obj.tobytes("A" if obj.flags.fnc else "C")
+    return "array", obj.dtype.str, obj.shape, bool(obj.flags.fnc), data, writable
 
 
-def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes) -> Any:  # noqa: FBT001
+def _is_ndarray(value: Any) -> bool:
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _owner(value: Any) -> Any:
+    """What has the memory that an array is in."""
+    while (base := getattr(value, "base", None)) is not None:
+        value = base
+    return value
+
+
+def _fixed(array: Any, writable: Any) -> Any:
+    if writable is not True:
+        array.flags.writeable = False
+    return array
+
+
+def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes, writable: bool) -> Any:  # noqa: FBT001
     numpy: Any = sys.modules["numpy"]
     kind = numpy.dtype(_text(dtype))
     if kind.kind not in _FREE or kind.names:
         raise RefusedValueError(f"an array of {kind}")
     flat = numpy.frombuffer(bytearray(data), dtype=kind)
-    return flat.reshape(_shape(shape), order="F" if fortran else "C")
+    return _fixed(flat.reshape(_shape(shape), order="F" if fortran else "C"), writable)
 
 
-def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes) -> Any:
+def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes, writable: bool) -> Any:  # noqa: FBT001
     numpy: Any = sys.modules["numpy"]
     kind = numpy.dtype(_text(dtype))
     if kind.kind not in "mM":
         raise RefusedValueError(f"dates of {kind}")
-    return numpy.frombuffer(bytearray(data), dtype="i8").reshape(_shape(shape)).view(kind)
+    return _fixed(numpy.frombuffer(bytearray(data), dtype="i8").reshape(_shape(shape)).view(kind), writable)
 
 
-def _made_objects(shape: tuple[int, ...], values: list[Any]) -> Any:
+def _made_objects(shape: tuple[int, ...], values: list[Any], writable: bool) -> Any:  # noqa: FBT001
     numpy: Any = sys.modules["numpy"]
     made = numpy.empty(len(values), dtype=object)
     for at, value in enumerate(values):
         made[at] = value
-    return made.reshape(_shape(shape))
+    return _fixed(made.reshape(_shape(shape)), writable)
 
 
 def _text(value: Any) -> str:

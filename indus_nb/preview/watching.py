@@ -268,6 +268,7 @@ _SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
     ),
     **dict.fromkeys(("os.kill", "os.killpg"), _signalling),
     "sqlite3.connect": _database,
+    "sys.addaudithook": lambda _, __: _effect("changes_setting", "audit hooks", "adds an audit hook"),
     "webbrowser.open": lambda _, args: _effect("sends_message", "a browser", f"opens in a browser: {_text(args[0])}"),
 }
 

@@ -7,20 +7,25 @@ objects of a library is not (``undo.outside`` knows the settings of some).
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import atexit
 import contextvars
 import csv
 import faulthandler
 import gc
+import logging
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import tracemalloc
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from operator import is_not
 from types import FunctionType, ModuleType
 from typing import Any
@@ -44,22 +49,33 @@ _OF_PYTHON = frozenset(
 )
 """Names that Python itself, or whoever looks at a module or class, sets."""
 _ABSENT = object()
-_BY_MODULES = ("threads", "what runs at exit")
+_CONTAINERS = (list, dict, set, deque, bytearray)
+_BY_MODULES = ("threads", "what runs at exit", "abstract base classes", "open files", "new loggers")
 """What modules begin when they are imported, which they do again where they are used."""
+_LIMITS = [getattr(resource, name) for name in sorted(vars(resource)) if name.startswith("RLIMIT_")]
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _APART = ("__main__", "__mp_main__", "indus_nb")
 """Modules whose names are compared elsewhere, or that do the comparing."""
 
 
 class World:
-    """A process at one moment."""
+    """A process at one moment.
 
-    def __init__(self, apart: Callable[[], Mapping[str, Any]] = dict) -> None:
+    Attributes:
+        own: The modules that are neither Python's nor installed, by name.
+    """
+
+    def __init__(self, apart: Callable[[], Mapping[str, Any]], is_installed: Callable[[str], bool]) -> None:
         """Remember it.
 
         Args:
             apart: Returns what else is to be compared, by what it is called.
+            is_installed: Whether a module, by its name, is Python's or an installed one.
         """
         self._apart = apart
+        self._is_installed = is_installed
+        self._loaded = dict(sys.modules)
+        self.own = {name: module for name, module in _modules() if self._is_own(name, module)}
         self._modules = {name: (module, dict(vars(module))) for name, module in _modules()}
         self._classes = {kind: dict(_names_of(kind)) for kind in _classes()}
         self._state()  # which imports what it asks
@@ -68,18 +84,45 @@ class World:
 
     def changes(self) -> list[Effect]:
         """Return what differs now, and forget nothing."""
-        return [*self._changed_modules(), *self._changed_classes(), *self._changed_rest()]
+        return [
+            *self._loaded_modules(),
+            *self._changed_modules(),
+            *self._changed_classes(),
+            *self._changed_rest(),
+        ]
+
+    def _loaded_modules(self) -> Iterator[Effect]:
+        """What is another module by its name than before; those that are installed are loaded where they are used."""
+        for name in sorted(map(str, self._loaded.keys() | sys.modules.keys())):
+            before, now = self._loaded.get(name, _ABSENT), sys.modules.get(name, _ABSENT)
+            if before is not now and (before is not _ABSENT or self._is_own(name, now)):
+                verb = "loads" if before is _ABSENT else "unloads" if now is _ABSENT else "replaces"
+                yield Effect("changes_setting", f"module {name}", f"{verb} the module {name}")
+
+    def _is_own(self, name: str, module: Any) -> bool:
+        return isinstance(getattr(module, "__file__", None), str) and not self._is_installed(name)
+
+    def held(self) -> set[int]:
+        """Return the ids of the containers that modules hold, which no value may be a copy of."""
+        spaces = (space.values() for _, space in self._modules.values())
+        return {id(value) for value in chain.from_iterable(spaces) if issubclass(type(value), _CONTAINERS)}
 
     def _changed_modules(self) -> Iterator[Effect]:
         for name, (module, before) in self._modules.items():
-            for attribute in _differing(before, vars(module)):
-                if not _is_by_import(before, vars(module), attribute):
+            now = vars(module)
+            for attribute in _differing(before, now):
+                if name not in self.own and _is_by_itself(before, now, attribute):
+                    continue
+                if not _is_by_import(before, now, attribute):
                     full = f"{name}.{attribute}"
                     yield Effect("changes_setting", full, f"changes {full}")
 
     def _changed_classes(self) -> Iterator[Effect]:
         for kind, before in self._classes.items():
-            for attribute in _differing(before, _names_of(kind)):
+            now = _names_of(kind)
+            for attribute in _differing(before, now):
+                if _is_by_itself(before, now, attribute):
+                    continue
                 full = f"{kind.__module__}.{kind.__qualname__}.{attribute}"
                 yield Effect("changes_setting", full, f"changes {full}")
 
@@ -92,7 +135,12 @@ class World:
     def _state(self) -> dict[str, Any]:
         return {
             "signal handlers": {number: signal.getsignal(number) for number in signal.valid_signals()},
-            "threads": {*threading.enumerate()},
+            "threads": ({*threading.enumerate()}, {*sys._current_frames()}),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
+            "timers": [signal.getitimer(each)[0] > 0 for each in _TIMERS],
+            "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+            "limits of the process": [resource.getrlimit(each) for each in _LIMITS],
+            "open files": _open_files(),
+            "abstract base classes": abc.get_cache_token(),
             "what runs at exit": atexit._ncallbacks(),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
             "import hooks": [*map(id, sys.meta_path), *map(id, sys.path_hooks)],
             "tracing": (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),
@@ -100,13 +148,14 @@ class World:
             "context variables": _context(),
             "tasks": _tasks(),
             "the umask": _umask(),
-            "limits of the interpreter": (sys.getswitchinterval(), sys.get_int_max_str_digits()),
+            "limits of the interpreter": _limits(),
             "the default time limit of sockets": socket.getdefaulttimeout(),
             "how processes start": multiprocessing.get_start_method(),
             "dialects of csv": {*csv.list_dialects()},
             "the field limit of csv": csv.field_size_limit(),
             "fault handlers": (faulthandler.is_enabled(), tracemalloc.is_tracing()),
             "figures": _figures(),
+            "new loggers": _loggers(),
             **self._apart(),
         }
 
@@ -145,7 +194,6 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance] - whatever code has put there
         and name not in _OF_PYTHON
         and before.get(name, _ABSENT) is not now.get(name, _ABSENT)
-        and not _is_by_itself(before, now, name)
     )
 
 
@@ -183,10 +231,35 @@ def _tasks() -> int:
         return 0
 
 
+def _limits() -> tuple[Any, ...]:
+    asked = (sys.getswitchinterval, sys.get_int_max_str_digits, sys.getdlopenflags, threading.stack_size)
+    return *(ask() for ask in asked), sys.get_coroutine_origin_tracking_depth(), [*sys.argv], [*sys.warnoptions]
+
+
+def _open_files() -> dict[str, str]:
+    """The descriptors of files, with their paths; libraries have others for themselves."""
+    found: dict[str, str] = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:
+            continue  # the one that listed them
+    return {number: path for number, path in found.items() if not path.startswith(("anon_inode:", "/dev/"))}
+
+
 def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def _loggers() -> set[str]:
+    """The loggers of which something is set."""
+    return {
+        name
+        for name, each in [*logging.root.manager.loggerDict.items()]
+        if isinstance(each, logging.Logger) and (each.level or each.handlers or each.filters or not each.propagate)
+    }
 
 
 def _figures() -> list[int]:

@@ -30,8 +30,29 @@ lite = sqlite3.connect(':memory:'); lite.execute('create table t(a)')
 con = duckdb.connect(); con.execute('create table t as select 1 a')
 numbers = (n for n in range(9)); held = open('there.txt')
 class Record: items = []
+import functools, logging, sys, threading, own_state
+from own_state import add
+pending = sqlite3.connect(':memory:'); pending.execute('create table t(a)'); pending.execute('insert into t values (1)')
+class Keeps(logging.Handler):
+    def emit(self, record): pass
+logging.getLogger('kept').addHandler(Keeps()); logging.getLogger('kept').propagate = False
+logging.getLogger('filed').addHandler(logging.FileHandler('app.log')); logging.getLogger('filed').propagate = False
+@functools.cache
+def options(): return {}
+options(); done = threading.Event(); lock = threading.Lock(); ends = []
+class Ending:
+    def __del__(self): ends.append(1)
 def clean(frame): return frame.dropna()
 plt.close(plt.figure())
+"""
+
+OWN_STATE = """
+items, _kept = [], None
+def add(value): items.append(value)
+def cached():
+    global _kept
+    if _kept is None: _kept = {}
+    return _kept
 """
 
 LOOKS = """
@@ -72,6 +93,12 @@ px.histogram(flights.head(50), x='delay')
 con.execute('select avg(a) from t').fetchall()
 duckdb.sql('select carrier, avg(delay) d from flights group by 1').df()
 lite.execute('select count(*) from t').fetchall()
+lite.execute('pragma table_info(t)').fetchall()
+pending.execute('select count(*) from t').fetchall()
+len(options()), done.is_set(), len(own_state.items)
+with lock: print(1)
+logging.getLogger('silent').info('not shown')
+for _ in range(2): print(_)
 clean(flights).shape
 pd.read_csv('there.csv')
 pd.read_csv('nothing.csv')
@@ -97,6 +124,39 @@ EFFECTS = {
     "duckdb.sql('create table q as select 1')": "changes the database duckdb",
     "lite.execute('insert into t values (2)')": "changes the database lite",
     "try:\n    lite.execute('insert into t values (2)')\nexcept Exception:\n    pass": "changes the database lite",
+    "lite.close()": "changes the database lite",
+    "lite.row_factory = sqlite3.Row": "changes the database lite",
+    "lite.create_function('f', 1, len)": "changes the database lite",
+    "lite.set_authorizer(None); lite.execute('insert into t values (2)'); None": "changes the database lite",
+    "lite.deserialize(pending.serialize())": "changes the database lite",
+    "lite.execute('begin'); None": "changes the database lite",
+    "pending.rollback()": "changes the database pending",
+    "with pending: pending.execute('select 1')": "changes the database pending",
+    "logging.getLogger('kept').warning('x')": "logs to a Keeps",
+    "logging.getLogger('filed').warning('x')": "logs to a FileHandler",
+    "own_state.items.append(1)": "changes own_state.items",
+    "add(2)": "changes own_state.items",
+    "own_state.cached(); None": "changes own_state._kept",
+    "mine = own_state.items": "shares a part",
+    "path = sys.path": "shares a part",
+    "options()['debug'] = True": "changes options",
+    "done.set()": "changes done",
+    "lock.acquire()": "a lock is taken",
+    "_.append(1)": "changes _",
+    "Out.clear()": "changes what the shell keeps",
+    "Ending()": "changes ends",
+    "import logging; logging.raiseExceptions = False": "changes logging.raiseExceptions",
+    "logging.getLogger('fresh').setLevel(10)": "changes new loggers",
+    "import asyncio; asyncio.get_event_loop().call_later(1000, print); None": "changes the event loop",
+    "import asyncio; asyncio.get_event_loop().set_debug(True)": "changes the event loop",
+    "import os; opened = os.open('there.txt', 0)": "changes open files",
+    "import signal; signal.alarm(1000); None": "changes timers",
+    "import sys; sys.addaudithook(print)": "adds an audit hook",
+    "import own_module; del own_module": "loads the module own_module",
+    "import sys; del sys.modules['json']": "unloads the module json",
+    "import collections.abc; collections.abc.Sized.register(Record); None": "changes abstract base classes",
+    "np.seterrcall(print)": "changes numpy's error handling",
+    "import plotly.io; plotly.io.templates.default = 'plotly_dark'": "changes plotly's settings",
     "next(numbers)": "reaches numbers (a generator), whose changes cannot be seen",
     "held.read()": "uses a file or connection that was open before",
     "import logging; logging.getLogger().setLevel(10)": "changes loggers",
@@ -147,6 +207,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (work := root / "work").mkdir()
     (work / "there.txt").write_text("here")
     (work / "there.csv").write_text("a,b\n1,2\n")
+    (work / "own_state.py").write_text(OWN_STATE)
     (work / "own_module.py").write_text("import builtins; builtins.ran = 1")
     (root / "tmp").mkdir()
     environment = private_environment(
@@ -156,6 +217,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (root / "agent" / "settings.json").write_text(json.dumps({"approve": "effects", "looksSeconds": 600}))
     with Kernel(work, environment) as kernel:
         assert kernel.run(SETUP).status == "ok"
+        assert kernel.run("[1, 2]").status == "ok"
         assert kernel.run("%load_ext indus_nb").status == "ok"
         assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
         yield kernel

@@ -29,9 +29,16 @@ _STATE = (
 """What of a connection of DuckDB a transaction that only reads can change all the same."""
 _CHANGES = "create table indus_nb_guard as select 1"
 _READS = frozenset(
-    getattr(sqlite3, name)
-    for name in ("SQLITE_SELECT", "SQLITE_READ", "SQLITE_FUNCTION", "SQLITE_RECURSIVE", "SQLITE_TRANSACTION")
+    getattr(sqlite3, name) for name in ("SQLITE_SELECT", "SQLITE_READ", "SQLITE_FUNCTION", "SQLITE_RECURSIVE")
 )
+_OF_SQLITE = ("in_transaction", "isolation_level", "row_factory", "text_factory", "total_changes", "autocommit")
+_TABLES_OF_SQLITE = ("pragma_function_list", "pragma_collation_list", "pragma_database_list", "pragma_schema_version")
+"""What of a connection of SQLite can be changed by other means than statements."""
+_MAX_SERIALIZED_BYTES = 32 << 20
+_ASKS = frozenset(
+    {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"}
+)
+"""Pragmas whose argument is what they tell about."""
 
 
 class Databases:
@@ -51,10 +58,13 @@ class Databases:
         """
         self.names: set[str] = set()
         self._guarded: dict[str, tuple[Any, Any]] = {}
+        self._sqlite: list[_Guarded] = []
         for name in names & held.keys():
             if type(held[name]) is sqlite3.Connection:
-                held[name].set_authorizer(_authorizer(name, stop))
-                self.names.add(name)
+                guarded = _Guarded(name, held[name], stop)
+                if guarded.begin():
+                    self._sqlite.append(guarded)
+                    self.names.add(name)
         for name, connection in _of_duckdb(held, names):
             with contextlib.suppress(Exception):  # in a transaction already, closed, or too old: it stays unknown
                 connection.execute(_BEGIN)
@@ -63,18 +73,65 @@ class Databases:
 
     def changes(self) -> list[Effect]:
         """Return what the code did to those that report nothing by themselves."""
-        return [effect for name, (each, before) in self._guarded.items() for effect in _changes(name, each, before)]
+        changes = [effect for name, (each, before) in self._guarded.items() for effect in _changes(name, each, before)]
+        return [*changes, *(_changed(guarded.name) for guarded in self._sqlite if guarded.differs())]
 
 
-def _authorizer(name: str, stop: Stop) -> Any:
-    def allow(action: int, *about: object) -> int:
+def _changed(name: str) -> Effect:
+    return Effect("changes_variable", name, f"changes the database {name}")
+
+
+class _Guarded:
+    """A connection of SQLite whose statements are looked at before they run."""
+
+    def __init__(self, name: str, connection: sqlite3.Connection, stop: Stop) -> None:
+        self.name = name
+        self._connection = connection
+        self._stop = stop
+        self._before: Any = None
+        self._asked = 0
+
+    def begin(self) -> bool:
+        """Guard it; false if it cannot be, as when it is closed."""
+        try:
+            self._before = self._state()
+            self._connection.set_authorizer(self._allow)
+        except sqlite3.Error:
+            return False
+        return True
+
+    def differs(self) -> bool:
+        """Whether it was changed otherwise than by a statement: closed, set, or rid of its guard."""
+        try:
+            now, asked = self._state(), self._asked
+        except sqlite3.Error:
+            return True
+        return now != self._before or not asked
+
+    def _state(self) -> Any:
+        connection, self._asked = self._connection, 0
+        given = [getattr(connection, name, None) for name in _OF_SQLITE]
+        cursor = connection.cursor()
+        cursor.row_factory = None
+        cursor.execute("select 1 from sqlite_master limit 1").fetchall()
+        (pages,), (size,) = (cursor.execute(f"pragma {name}").fetchone() for name in ("page_count", "page_size"))
+        content = hash(connection.serialize()) if pages * size <= _MAX_SERIALIZED_BYTES else pages
+        return given, content, [_rows(cursor, question) for question in _TABLES_OF_SQLITE]
+
+    def _allow(self, action: int, *about: object) -> int:
+        self._asked += 1
         if action not in _READS:
-            if action == getattr(sqlite3, "SQLITE_PRAGMA", 19) and about[1] is None:
+            if action == getattr(sqlite3, "SQLITE_PRAGMA", 19) and (about[1] is None or about[0] in _ASKS):
                 return sqlite3.SQLITE_OK  # it asks for a value
-            stop(Effect("changes_variable", name, f"changes the database {name}"))
+            self._stop(_changed(self.name))
         return sqlite3.SQLITE_OK
 
-    return allow
+
+def _rows(cursor: sqlite3.Cursor, table: str) -> list[Any] | None:
+    try:
+        return sorted(map(repr, cursor.execute(f"select * from {table}").fetchall()))  # noqa: S608 - one of those above
+    except sqlite3.OperationalError:
+        return None  # of a SQLite that was made without
 
 
 def _of_duckdb(held: Mapping[str, Any], names: Collection[str]) -> Iterator[tuple[str, Any]]:
@@ -104,7 +161,7 @@ def _asked(connection: Any, question: str) -> list[str] | None:
 
 
 def _changes(name: str, connection: Any, before: Any) -> Iterator[Effect]:
-    changed = Effect("changes_variable", name, f"changes the database {name}")
+    changed = _changed(name)
     try:
         if any(sorted(map(repr, connection.execute(each).fetchall())) != held for each, held in before.items()):
             yield changed

@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from indus_nb import textcut
 from indus_nb.effects import Effect
@@ -34,10 +34,13 @@ from indus_nb.preview.watching import set_by_imports
 from indus_nb.preview.world import World
 from indus_nb.redaction import labelled_secrets
 from indus_nb.undo import Budget, Change, Checkpoint, take
+from indus_nb.undo.outside import settings
 from indus_nb.undo.reach import names_in_source
 
 RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
 """What generators of random numbers are called among the values of variables, none of which has a blank in its name."""
+_OF_SHELL = ("In", "Out")
+"""What the shell keeps in variables of its own, which are not compared by name."""
 _DRAWING = frozenset({"plot", "hist", "boxplot"})
 """Methods of pandas that import matplotlib when they are first used."""
 _BUDGET = (2.0, 512 << 20)
@@ -70,6 +73,7 @@ class Task:
         self._environment: dict[str, str] = {}
         self._databases: Databases | None = None
         self._found: tuple[Change, list[Effect]] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
         self._send: Send = _nothing
 
     def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
@@ -86,7 +90,10 @@ class Task:
         self._import()
         _settle()
         effects[:] = [each for each in effects if each.kind != "writes_file"]
-        asyncio.new_event_loop().run_until_complete(self._whole())
+        _watch_logs(effects)
+        loop = asyncio.new_event_loop()
+        _watch_timers(loop, self._timers)
+        loop.run_until_complete(self._whole())
 
     def _import(self) -> None:
         """Import what the code will: what installed modules do when they are imported is no effect of the code's."""
@@ -125,8 +132,14 @@ class Task:
         reached = names_in_source(execution.code, shell.transform_cell)
         names = shell.user_ns.keys() if reached.everything else reached.names
         self._databases = Databases(shell.user_ns, names, self._stop)
-        self._world = World(lambda: _shell_state(shell))
-        self._checkpoint = take(shell.user_ns, execution.code, Budget(*_BUDGET), transform=shell.transform_cell)
+        self._world = World(lambda: {**_shell_state(shell), "the event loop": self._loop_state()}, is_of_environment)
+        self._checkpoint = take(
+            shell.user_ns,
+            execution.code,
+            Budget(*_BUDGET),
+            transform=shell.transform_cell,
+            beside=self._world.own,
+        )
         self._environment = dict(os.environ)
 
     def _compare(self, _: Execution) -> None:
@@ -185,6 +198,11 @@ class Task:
         if all(effect.kind in ("new_names", "changes_variable", "draws_random") for effect in report.effects):
             self._send_values(report, new, draws, change)
 
+    def _loop_state(self) -> Any:
+        loop = asyncio.get_running_loop()
+        late = [timer for timer in self._timers if not timer.cancelled() and timer.when() > loop.time()]
+        return late, loop.get_debug(), loop.get_exception_handler()
+
     def _settings(self, report: Report, names: Any) -> dict[str, Any]:
         draws: dict[str, Any] = {}
         for name in names:
@@ -210,8 +228,10 @@ class Task:
         return differing <= set_by_imports
 
     def _send_values(self, report: Report, new: dict[str, Any], draws: dict[str, Any], change: Change) -> None:
-        functions = definitions(self._shell.transform_cell(self._code))
-        data, refused = dumped(new | draws, change.known, functions.keys())
+        functions, space = definitions(self._shell.transform_cell(self._code)), self._shell.user_ns
+        apart = [id(space[name]) for name in _OF_SHELL if name in space]
+        apart += self._world.held() if self._world is not None else ()
+        data, refused = dumped(new | draws, {**dict.fromkeys(apart, ""), **change.known}, functions.keys())
         report.kept = sorted(new.keys() - refused.keys())
         report.effects = [
             Effect(each.kind, each.what, f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")
@@ -265,6 +285,17 @@ class _Run(Execution):
         self._send({"clear": waits}, b"")
 
 
+def _watch_timers(loop: asyncio.AbstractEventLoop, timers: list[asyncio.TimerHandle]) -> None:
+    """Remember what is to be called later."""
+    plain, changeable = loop.call_at, cast("Any", loop)
+
+    def call_at(*args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+        timers.append(plain(*args, **kwargs))
+        return timers[-1]
+
+    changeable.call_at = call_at
+
+
 def _is_progress(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "tqdm"
 
@@ -316,6 +347,8 @@ def _settle() -> None:
     import pydoc
 
     pydoc.pager = pydoc.plainpager
+    for setting in settings():
+        setting.get()  # which imports what a library reads it with
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         with contextlib.suppress(Exception):
@@ -349,12 +382,27 @@ def _detach(shell: Any, stop: Stop) -> None:
     scripts: Any = sys.modules.get("IPython.core.magics.script")
     if scripts is not None:
         scripts.ScriptMagics.shebang = run_script
-    logging.raiseExceptions = False  # a handler whose file is not here
+    cast("Any", logging.Handler).handleError = _nothing  # of one whose file is not here
+
+
+def _watch_logs(effects: list[Effect]) -> None:
+    """Take note of what reaches handlers of loggers, but for those that print: their files are not here."""
+    plain = logging.Handler.handle
+
+    def handle(handler: Any, record: logging.LogRecord) -> bool:
+        stream: Any = getattr(handler, "stream", None) or getattr(getattr(handler, "console", None), "file", None)
+        prints = stream is not None and stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+        if not (prints or isinstance(handler, logging.NullHandler)):
+            what = type(handler).__name__
+            effects.append(Effect("unknown", what, f"logs to a {what}, whose effects cannot be seen"))
+        return plain(handler, record)
+
+    cast("Any", logging.Handler).handle = handle
 
 
 def _shell_state(shell: Any) -> dict[str, Any]:
     """What of IPython's shell code can change: magics, formatters, transformers, callbacks, settings."""
-    formatter = shell.display_formatter
+    formatter, own = shell.display_formatter, cast("dict[str, Any]", vars(shell))
     formatters = [*formatter.formatters.values(), getattr(formatter, "mimebundle_formatter", None)]
     return {
         "magics": {
@@ -366,6 +414,11 @@ def _shell_state(shell: Any) -> dict[str, Any]:
             for each in formatters
             for held in (getattr(each, "type_printers", {}), getattr(each, "deferred_printers", {}))
             if each is not None
+        ],
+        "what the shell keeps": [
+            [(name, id(value)) for name, value in [*shell.user_ns["Out"].items()]],
+            len(shell.user_ns["In"]),
+            {name: id(value) for name, value in own.items() if not name.startswith("_")},
         ],
         "which formats are displayed": [getattr(each, "enabled", None) for each in formatters],
         "what runs around cells": {
