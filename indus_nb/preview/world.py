@@ -143,7 +143,13 @@ class World:
             "abstract base classes": abc.get_cache_token(),
             "what runs at exit": atexit._ncallbacks(),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
             "import hooks": [*map(id, sys.meta_path), *map(id, sys.path_hooks)],
-            "tracing": (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),
+            "tracing": (
+                sys.gettrace(),
+                sys.getprofile(),
+                threading.gettrace(),
+                threading.getprofile(),
+                *sys.get_asyncgen_hooks(),
+            ),
             "garbage collection": (gc.isenabled(), gc.get_threshold(), gc.get_debug(), [*map(id, gc.callbacks)]),
             "context variables": _context(),
             "tasks": _tasks(),
@@ -244,7 +250,7 @@ def _open_files() -> dict[str, str]:
             found[number] = os.readlink(f"/proc/self/fd/{number}")
         except OSError:
             continue  # the one that listed them
-    return {number: path for number, path in found.items() if not path.startswith(("anon_inode:", "/dev/"))}
+    return {number: path for number, path in found.items() if not path.startswith(("anon_inode:", "/dev/u", "/dev/r"))}
 
 
 def _umask() -> int:

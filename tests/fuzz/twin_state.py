@@ -49,7 +49,7 @@ APART_IN_CONTEXT = frozenset({"indus", "paren", "shell", "decim"})
 SETTINGS = {
     "sys": "getrecursionlimit getswitchinterval getdlopenflags get_asyncgen_hooks get_int_max_str_digits gettrace"
     " getprofile get_coroutine_origin_tracking_depth",
-    "gc": "isenabled get_threshold get_debug get_freeze_count",
+    "gc": "isenabled get_threshold get_debug",
     "threading": "stack_size gettrace getprofile",
     "os": "getcwd get_blocking:0 getpriority:0:0",
     "csv": "list_dialects field_size_limit",
@@ -276,6 +276,9 @@ class Reader:
         held = {name: each for name, each in vars(value).items() if name not in ("manager", "parent", "_cache")}
         return self._names(held, place)
 
+    def _decimal(self, value: Any, kind: type, place: str) -> str | None:
+        return re.sub(r"flags=\[.*?\]", "", repr(value)) if kind.__name__ == "Context" else None
+
     def _ipykernel(self, value: Any, kind: type, place: str) -> str | None:
         return ""
 
@@ -362,7 +365,7 @@ BUILT_IN = (dict, set, frozenset, list, tuple, bytearray, memoryview, BaseExcept
 DUCKDB = ("select name, value from duckdb_settings() order by 1", "select * from duckdb_views() where not internal")
 
 
-NOT_OF_USERS = re.compile(r"history.sqlite|indusagi-|/fd$|^anon_inode|^socket|\.(py|pyc|so)$")
+NOT_OF_USERS = re.compile(rf"history.sqlite|indusagi-|/fd$|^anon_inode|^socket|\.py|^{sys.prefix}|^{sys.base_prefix}")
 """What this process has open of its own: also modules, which a thread imports."""
 
 

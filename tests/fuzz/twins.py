@@ -139,8 +139,10 @@ class Twins:
     def __init__(self, root: Path, held: list[Section], ipykernel: str | None) -> None:
         self.root = root
         self._kernels = [self._begun(root / name, held, ipykernel) for name in ("a", "b")]
-        if apart := self.difference(*self.states(), (0, 1), (1, 1)):
-            raise RuntimeError(f"the twins are not alike: {apart}")
+        for _ in range(20):  # until threads have imported what they do
+            if not (apart := self.difference(*self.states(), (0, 1), (1, 1))):
+                return
+        raise RuntimeError(f"the twins are not alike: {apart}")
 
     def _begun(self, root: Path, held: list[Section], ipykernel: str | None) -> Kernel:
         for folder in (work := root / "work", root / "tmp"):
@@ -156,7 +158,8 @@ class Twins:
         )
         kernel = Kernel(work, environment)
         begin = f"import sys; sys.path.insert(1, {str(Path(__file__).parent)!r})\n%load_ext indus_nb"
-        seeds = "import random, sys; random.seed(1); 'numpy' in sys.modules and sys.modules['numpy'].random.seed(1)"
+        seeds = "import random; random.seed(1)"
+        seeds += "\nimport numpy; numpy.random.seed(1); del numpy" if find_spec("numpy") else ""
         after = f"{seeds}\nimport twin_state; twin_state.twin.tried('x', 60); del twin_state"
         for code in (begin, *(each.setup for each in held), "rows", "{'shown': [1]}", after):
             cell = kernel.run(code, 120)

@@ -28,7 +28,7 @@ airlines = pd.DataFrame({'carrier': ['UA', 'EV', 'B6'], 'name': ['United', 'Expr
 X = rng.normal(size=(200, 3)); rows = [3, 1, 2]; table = {'a': [1, 2]}
 lite = sqlite3.connect(':memory:'); lite.execute('create table t(a)')
 con = duckdb.connect(); con.execute('create table t as select 1 a')
-numbers = (n for n in range(9)); held = open('there.txt')
+numbers = (n for n in range(9)); held = open('there.txt'); number = held.fileno()
 class Record: items = []
 import functools, logging, sys, threading, own_state
 from own_state import add
@@ -190,6 +190,8 @@ EFFECTS = {
     "import socket; socket.create_connection(('127.0.0.1', 9))": "connects to 127.0.0.1:9",
     "pd.read_csv('http://127.0.0.1:9/x.csv')": "connects to 127.0.0.1:9",
     "input('name? ')": "asks for input",
+    "import os\ntry:\n    os.write(number, b'x')\nexcept OSError:\n    pass": "may not (os.write",
+    "import os\ntry:\n    os.mkfifo('made')\nexcept OSError:\n    pass": "may not (os.mkfifo",
     "import ctypes; ctypes.CDLL(None).getpid()": "calls getpid in C, whose effects cannot be seen",
     "open('SECRET').read()": "reads",
     "import os; os.listdir('HOME')": "reads",
@@ -408,6 +410,20 @@ def test_keys_of_the_environment_are_not_in_the_copy(kernel: Kernel, api: Messag
     assert "approval" in outcome(kernel, api, "open('/proc/self/environ').read()") or "test-key" not in json.dumps(
         api.requests[-1].body["messages"][-1]
     )
+
+
+def test_a_traceback_has_no_frames_of_the_copys_own(kernel: Kernel, api: MessagesApi) -> None:
+    found = outcome(kernel, api, "open('nothing.txt')")
+    assert "FileNotFoundError" in found
+    assert "indus_nb" not in found
+
+
+def test_without_a_place_for_a_copy_code_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import tempfile; tempfile.tempdir = '/nowhere'")
+    try:
+        assert "there is no place for its files" in question(kernel, api, "print(1)")
+    finally:
+        kernel.run("tempfile.tempdir = None; del tempfile")
 
 
 def test_nothing_is_left_of_copies(kernel: Kernel, api: MessagesApi) -> None:

@@ -28,6 +28,7 @@ from indus_nb.notebook.kernel.execution import Execution, Routes
 from indus_nb.notebook.kernel.inert import inert
 from indus_nb.notebook.kernel.main_thread import Job
 from indus_nb.notebook.kernel.outputs import sent
+from indus_nb.notebook.kernel.surroundings import Surroundings
 from indus_nb.preview import Report, Send, Stop
 from indus_nb.preview.values import dumped, is_of_environment
 from indus_nb.preview.watching import set_by_imports
@@ -73,7 +74,7 @@ class Task:
         self._environment: dict[str, str] = {}
         self._databases: Databases | None = None
         self._found: tuple[Change, list[Effect]] | None = None
-        self._timers: list[asyncio.TimerHandle] = []
+        self._surroundings = Surroundings(shell)
         self._send: Send = _nothing
 
     def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
@@ -90,9 +91,8 @@ class Task:
         self._import()
         _settle()
         effects[:] = [each for each in effects if each.kind != "writes_file"]
-        _watch_logs(effects)
         loop = asyncio.new_event_loop()
-        _watch_timers(loop, self._timers)
+        self._surroundings.watch(loop, effects)
         loop.run_until_complete(self._whole())
 
     def _import(self) -> None:
@@ -132,7 +132,7 @@ class Task:
         reached = names_in_source(execution.code, shell.transform_cell)
         names = shell.user_ns.keys() if reached.everything else reached.names
         self._databases = Databases(shell.user_ns, names, self._stop)
-        self._world = World(lambda: {**_shell_state(shell), "the event loop": self._loop_state()}, is_of_environment)
+        self._world = World(self._surroundings.state, is_of_environment)
         self._checkpoint = take(
             shell.user_ns,
             execution.code,
@@ -197,11 +197,6 @@ class Task:
         draws = self._settings(report, found.settings)
         if all(effect.kind in ("new_names", "changes_variable", "draws_random") for effect in report.effects):
             self._send_values(report, new, draws, change)
-
-    def _loop_state(self) -> Any:
-        loop = asyncio.get_running_loop()
-        late = [timer for timer in self._timers if not timer.cancelled() and timer.when() > loop.time()]
-        return late, loop.get_debug(), loop.get_exception_handler()
 
     def _settings(self, report: Report, names: Any) -> dict[str, Any]:
         draws: dict[str, Any] = {}
@@ -283,17 +278,6 @@ class _Run(Execution):
 
     def clear(self, *, waits: bool = False) -> None:
         self._send({"clear": waits}, b"")
-
-
-def _watch_timers(loop: asyncio.AbstractEventLoop, timers: list[asyncio.TimerHandle]) -> None:
-    """Remember what is to be called later."""
-    plain, changeable = loop.call_at, cast("Any", loop)
-
-    def call_at(*args: Any, **kwargs: Any) -> asyncio.TimerHandle:
-        timers.append(plain(*args, **kwargs))
-        return timers[-1]
-
-    changeable.call_at = call_at
 
 
 def _is_progress(value: Any) -> bool:
@@ -383,51 +367,6 @@ def _detach(shell: Any, stop: Stop) -> None:
     if scripts is not None:
         scripts.ScriptMagics.shebang = run_script
     cast("Any", logging.Handler).handleError = _nothing  # of one whose file is not here
-
-
-def _watch_logs(effects: list[Effect]) -> None:
-    """Take note of what reaches handlers of loggers, but for those that print: their files are not here."""
-    plain = logging.Handler.handle
-
-    def handle(handler: Any, record: logging.LogRecord) -> bool:
-        stream: Any = getattr(handler, "stream", None) or getattr(getattr(handler, "console", None), "file", None)
-        prints = stream is not None and stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
-        if not (prints or isinstance(handler, logging.NullHandler)):
-            what = type(handler).__name__
-            effects.append(Effect("unknown", what, f"logs to a {what}, whose effects cannot be seen"))
-        return plain(handler, record)
-
-    cast("Any", logging.Handler).handle = handle
-
-
-def _shell_state(shell: Any) -> dict[str, Any]:
-    """What of IPython's shell code can change: magics, formatters, transformers, callbacks, settings."""
-    formatter, own = shell.display_formatter, cast("dict[str, Any]", vars(shell))
-    formatters = [*formatter.formatters.values(), getattr(formatter, "mimebundle_formatter", None)]
-    return {
-        "magics": {
-            kind: {name: id(getattr(magic, "__func__", magic)) for name, magic in held.items()}
-            for kind, held in shell.magics_manager.magics.items()
-        },
-        "how values are displayed": [
-            {name: id(value) for name, value in held.items()}
-            for each in formatters
-            for held in (getattr(each, "type_printers", {}), getattr(each, "deferred_printers", {}))
-            if each is not None
-        ],
-        "what the shell keeps": [
-            [(name, id(value)) for name, value in [*shell.user_ns["Out"].items()]],
-            len(shell.user_ns["In"]),
-            {name: id(value) for name, value in own.items() if not name.startswith("_")},
-        ],
-        "which formats are displayed": [getattr(each, "enabled", None) for each in formatters],
-        "what runs around cells": {
-            name: [each for each in held if not isinstance(getattr(each, "__self__", None), Execution)]
-            for name, held in shell.events.callbacks.items()
-        },
-        "how code is read": [*map(id, shell.ast_transformers), *map(id, shell.input_transformers_post)],
-        "the shell's settings": {name: getattr(shell, name) for name in shell.trait_names(config=True)},
-    }
 
 
 def _ended_by(error: BaseException) -> tuple[Any, str]:

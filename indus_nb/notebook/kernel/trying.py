@@ -96,7 +96,10 @@ class Trials:
             return Trial.without(code, str(error))
         problem = ""
         for pause in _PAUSES:
-            copy = await asyncio.to_thread(Copy, seconds, rules)
+            try:
+                copy = await asyncio.to_thread(Copy, seconds, rules)
+            except OSError as error:
+                return Trial.without(code, f"there is no place for its files ({error.strerror})")
             fork = _Fork(Task(self._shell, self._routes, code, own), copy)
             try:
                 async with asyncio.timeout(_FORK_SECONDS):  # `wait_for` of Python 3.11 may swallow that it is cancelled
