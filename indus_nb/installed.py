@@ -60,9 +60,22 @@ def _places() -> tuple[str, ...]:
     return tuple(f"{place}/" for place in {*found, *map(os.path.realpath, found)})
 
 
+def is_of_project(name: str, module: object) -> bool:
+    """Return whether an imported module lies elsewhere than installed packages do.
+
+    Args:
+        name: Its name in ``sys.modules``.
+        module: What is there, which code may have put there.
+
+    Returns:
+        Whether it does; ``False`` for this package.
+    """
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and not name.startswith(("__", "indus_nb")) and not lies_installed(file)
+
+
 def modules_of_project() -> Iterator[tuple[str, ModuleType]]:
     """Yield the imported modules that lie elsewhere than installed packages do, with their names."""
     for name, module in [*sys.modules.items()]:
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and not name.startswith(("__", "indus_nb")) and not lies_installed(file):
+        if is_of_project(name, module):
             yield name, module

@@ -46,22 +46,43 @@ def _array(obj: Any, known: Mapping[int, str]) -> _Sent:
         base = getattr(base, "base", None)
     if type(obj).__module__ != "numpy" or obj.dtype.metadata:
         raise RefusedValueError(f"an array of the class {type(obj).__name__}")
+    writable = bool(obj.flags.writeable)
     if obj.dtype.kind == "O":
-        return "objects", obj.shape, obj.ravel(order="C").tolist()
+        return "objects", obj.shape, obj.ravel(order="C").tolist(), writable
     if obj.dtype.kind in "mM":
-        return "dates", obj.dtype.str, obj.shape, obj.astype("i8").tobytes()
+        return "dates", obj.dtype.str, obj.shape, obj.astype("i8").tobytes(), writable
     if obj.dtype.kind not in _FREE or obj.dtype.names:
         raise RefusedValueError(f"an array of {obj.dtype}")
-    return "array", obj.dtype.str, obj.shape, bool(obj.flags.fnc), obj.tobytes("A" if obj.flags.fnc else "C")
+    data = obj.tobytes("A" if obj.flags.fnc else "C")
+    return "array", obj.dtype.str, obj.shape, bool(obj.flags.fnc), data, writable
 
 
-def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes) -> Any:  # noqa: FBT001
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of numpy's."""
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def owner_of(value: Any) -> Any:
+    """Return what has the memory that an array is in."""
+    while (base := getattr(value, "base", None)) is not None:
+        value = base
+    return value
+
+
+def _fixed(array: Any, writable: Any) -> Any:
+    if writable is not True:
+        array.flags.writeable = False
+    return array
+
+
+def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes, writable: bool) -> Any:  # noqa: FBT001
     numpy: Any = sys.modules["numpy"]
     kind = numpy.dtype(short_text(dtype))
     if kind.kind not in _FREE or kind.names:
         raise RefusedValueError(f"an array of {kind}")
     flat = numpy.frombuffer(bytearray(data), dtype=kind)
-    return flat.reshape(_shape(shape), order="F" if fortran else "C")
+    return _fixed(flat.reshape(_shape(shape), order="F" if fortran else "C"), writable)
 
 
 def view_of(value: Any, held: Any) -> _Sent | None:
@@ -97,27 +118,25 @@ def _made_view(held: Any, dtype: str, start: int, shape: Any, strides: Any, writ
     made = numpy.ndarray(shape, kind, held, start, strides)
     if made.nbytes > held.nbytes:
         raise RefusedValueError("an array that repeats a part of another")
-    if not writeable:
-        made.flags.writeable = False
-    return made
+    return _fixed(made, writeable)
 
 
-def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes) -> Any:
+def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes, writable: bool) -> Any:  # noqa: FBT001
     numpy: Any = sys.modules["numpy"]
     kind = numpy.dtype(short_text(dtype))
     if kind.kind not in "mM":
         raise RefusedValueError(f"dates of {kind}")
-    return numpy.frombuffer(bytearray(data), dtype="i8").reshape(_shape(shape)).view(kind)
+    return _fixed(numpy.frombuffer(bytearray(data), dtype="i8").reshape(_shape(shape)).view(kind), writable)
 
 
-def _made_objects(shape: tuple[int, ...], values: list[Any]) -> Any:
+def _made_objects(shape: tuple[int, ...], values: list[Any], writable: bool) -> Any:  # noqa: FBT001
     numpy: Any = sys.modules["numpy"]
     if type(values) is not list:
         raise RefusedValueError("the values cannot be read")
     made = numpy.empty(len(values), dtype=object)
     for at, value in enumerate(values):
         made[at] = value
-    return made.reshape(_shape(shape))
+    return _fixed(made.reshape(_shape(shape)), writable)
 
 
 def short_text(value: Any) -> str:

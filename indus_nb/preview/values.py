@@ -28,7 +28,17 @@ from types import FunctionType, ModuleType
 from typing import Any, cast
 
 from indus_nb.installed import is_installed
-from indus_nb.preview.of_libraries import MADE, OF_OWN_PARTS, SENT, Plain, RefusedValueError, short_text, view_of
+from indus_nb.preview.of_libraries import (
+    MADE,
+    OF_OWN_PARTS,
+    SENT,
+    Plain,
+    RefusedValueError,
+    is_array,
+    owner_of,
+    short_text,
+    view_of,
+)
 from indus_nb.preview.report import whole_number
 
 MAX_BYTES = 48 << 20
@@ -127,6 +137,7 @@ class _Sender:
         self._known = known
         self._names = names
         self._numbers: dict[int, int] = {}
+        self._owners: set[int] = set()
         self._kept: list[Any] = []
         self._sizes: list[tuple[int, int]] = []
         self._weight = _Weight()
@@ -142,6 +153,7 @@ class _Sender:
         self.size = mark[1]
         for obj in self._kept[mark[2] :]:
             self._numbers.pop(id(obj), None)
+            self._owners.discard(id(owner_of(obj)))
         del self._kept[mark[2] :], self._sizes[mark[2] :]
         self._weight, self._within = _Weight(), False
         self._weight.total = mark[3]
@@ -191,10 +203,19 @@ class _Sender:
             self._weight.end(mark)
             return {"k": kind.__name__, "v": send(value)}
         parts = self._parts_of(value, kind, depth + 1)
+        if parts["k"] != "view":
+            self._owns(value)
         number = self._numbers[id(value)] = len(self._kept)
         self._kept.append(value)
         self._sizes.append(self._weight.end(mark))
         return {**parts, "n": number}
+
+    def _owns(self, value: Any) -> None:
+        """Refuse a second array in the same memory: each is sent with a copy of it."""
+        if is_array(value):
+            if id(owner_of(value)) in self._owners:
+                raise RefusedValueError("it shares its memory with another new value")
+            self._owners.add(id(owner_of(value)))
 
     def _parts_of(self, value: Any, kind: Any, depth: int) -> dict[str, Any]:
         if kind in (list, tuple, set, frozenset):
@@ -203,7 +224,11 @@ class _Sender:
             return {"k": "deque", "v": [self.value(each, depth) for each in value], "max": value.maxlen}
         if kind in (dict, OrderedDict, Counter, defaultdict):
             held = cast("dict[Any, Any]", value)
-            items = [[self.value(key, depth), self.value(each, depth)] for key, each in dict[Any, Any].items(held)]
+            if getattr(value, "__dict__", None):
+                raise RefusedValueError("it has attributes of its own")
+            methods: Any = OrderedDict if kind is OrderedDict else dict
+            ordered: Any = methods.items(held)
+            items = [[self.value(key, depth), self.value(each, depth)] for key, each in ordered]
             made = getattr(value, "default_factory", None)
             if made is not None and _FACTORIES.get(made.__name__) is not made:
                 raise RefusedValueError("a dictionary with a function of its own")
@@ -227,9 +252,8 @@ class _Sender:
         """What is sent of an array that is a part of a variable's."""
         if self._within or type(value).__name__ != "ndarray" or value.base is None:
             return None
-        for key, name in self._known.items():
-            held = self._variables.get(name)
-            if id(held) == key and (sent := view_of(value, held)) is not None:
+        for name, held in self._variables.items():
+            if self._known.get(id(held)) == name and (sent := view_of(value, held)) is not None:
                 return "view", held, *sent
         return None
 
@@ -394,10 +418,13 @@ class _Receiver:
             made = fields["made"]
             return defaultdict(_FACTORIES[made] if made else None, items)
         if kind == "Counter":
-            counter = Counter[Any]()
+            counter: Counter[Any] = Counter()  # not ``Counter[Any]()``, which leaves that in an attribute
             dict[Any, Any].update(counter, items)
             return counter
-        return OrderedDict[Any, Any](items) if kind == "OrderedDict" else items
+        if kind == "OrderedDict":
+            ordered: Any = OrderedDict  # not ``OrderedDict[Any, Any]``, likewise
+            return ordered(items)
+        return items
 
 
 def _number(value: Any) -> float:

@@ -8,13 +8,16 @@ without.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import re
 import shlex
 import stat
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from types import FrameType
+from functools import wraps
+from types import BuiltinFunctionType, FrameType
 from typing import Any, Literal, Protocol, cast
 
 from indus_nb.effects import Effect, EffectKind
@@ -42,6 +45,9 @@ _OF_FILES = {
     "shutil.chown": "changes the owner of",
 }
 _DELETES = frozenset({"os.remove", "os.rmdir", "shutil.rmtree"})
+_SETS = re.compile(r"set|sched_set|mk|nice")
+_OF_DESCRIPTORS = re.compile(r"\(\$module, /?,? ?(in_|out_)?fd\b")
+"""Functions of ``os`` that set something or make a file, by name, and that are given a descriptor, by signature."""
 _LISTS = frozenset({"os.listdir", "os.scandir"})
 _IN_DIRECTORY = ("os.remove", "os.rmdir", "shutil.rmtree")
 """Events whose second argument may be the descriptor of the directory."""
@@ -97,7 +103,41 @@ def watch(end: Ending, scratch: str, readable: Sequence[tuple[str, bool | None]]
         finally:
             looking.on = False
 
+    _notice_refusals(end, own)
     sys.addaudithook(hook)
+
+
+def _notice_refusals(end: Ending, own: FrameType) -> None:
+    """Have functions of ``os`` of which there are no audit events end the copy where the system refuses them."""
+
+    def noticing(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(plain)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return plain(*args, **kwargs)
+            except OSError as error:
+                is_dead = error.errno == errno.EBADF and any(map(_is_dead, args))
+                if (is_dead or error.errno in (errno.EPERM, errno.EACCES)) and not end.begun and not prober(own):
+                    end.stop(_effect("unknown", name, f"does what a copy of the kernel may not ({name}: {error})"))
+                raise
+
+        return call
+
+    for name, plain in [*vars(os).items()]:
+        if isinstance(plain, BuiltinFunctionType) and (_SETS.match(name) or _OF_DESCRIPTORS.match(_signature(plain))):
+            setattr(os, name, noticing(f"os.{name}", plain))
+
+
+def _signature(function: Any) -> str:
+    return getattr(function, "__text_signature__", None) or ""
+
+
+def _is_dead(value: Any) -> bool:
+    """Whether it is a descriptor of the kernel's, in whose place there is one that can neither be read nor written."""
+    try:
+        return type(value) is int and bool(fcntl.fcntl(value, fcntl.F_GETFL) & os.O_PATH)
+    except (OSError, OverflowError):
+        return False
 
 
 def _note(event: str, args: tuple[Any, ...], end: Ending, own: FrameType) -> None:
@@ -269,6 +309,7 @@ _SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
     ),
     **dict.fromkeys(("os.kill", "os.killpg"), _signalling),
     "sqlite3.connect": _database,
+    "sys.addaudithook": lambda _, __: _effect("changes_setting", "audit hooks", "adds an audit hook"),
     "webbrowser.open": lambda _, args: _effect("sends_message", "a browser", f"opens in a browser: {_text(args[0])}"),
 }
 

@@ -28,7 +28,10 @@ _FORMS: Mapping[EffectKind, Sequence[str]] = {
         *("changes {}", "deletes {}", "takes the place of {}", "changes the database {}"),
         *(f"changes {{}}{_MADE_THERE}", f"takes the place of {{}}{_MADE_THERE}"),
     ),
-    "changes_setting": ("changes {}",),
+    "changes_setting": (
+        *("changes {}", "adds an audit hook"),
+        *("loads the module {}", "unloads the module {}", "replaces the module {}"),
+    ),
     "writes_file": (
         *("writes {}", "overwrites {}", "changes {}", "makes the directory {}", "makes the database {}"),
         *("changes the mode of {}", "changes the owner of {}", "changes the times of {}", "changes attributes of {}"),
@@ -50,6 +53,7 @@ _FORMS: Mapping[EffectKind, Sequence[str]] = {
     "unknown": (
         *("does something else: {}", "reaches {} ({}), whose changes cannot be seen", "has {} more effects"),
         *("calls {} in C, whose effects cannot be seen", "imports a module that {}"),
+        *("logs to a {}, whose effects cannot be seen", "does what a copy of the kernel may not ({})"),
         *("could not be followed", "could not be followed ({})"),
     ),
 }

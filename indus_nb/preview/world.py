@@ -7,6 +7,7 @@ objects of a library is not (``undo.outside`` knows the settings of some).
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import atexit
 import contextvars
@@ -14,21 +15,25 @@ import copyreg
 import csv
 import faulthandler
 import gc
+import logging
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import tracemalloc
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from operator import is_not
 from threading import Thread
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from indus_nb.effects import Effect
-from indus_nb.installed import is_installed
+from indus_nb.installed import is_installed, is_of_project
 from indus_nb.undo.found_once import is_private
 
 _OF_PYTHON = frozenset(
@@ -48,10 +53,15 @@ _OF_PYTHON = frozenset(
 )
 """Names that Python itself, or whoever looks at a module or class, sets."""
 _ABSENT = object()
-_BY_MODULES = ("threads", "what runs at exit", "how objects are pickled")
+_CONTAINERS = (list, dict, set, deque, bytearray)
+_BY_MODULES = (
+    *("threads", "what runs at exit", "how objects are pickled", "abstract base classes", "open files"),
+    "new loggers",
+)
 """What modules begin when they are imported, which they do again where they are used."""
 _BY_PYPLOT = ("how values are displayed", "which formats are displayed", "what runs around cells")
 """What IPython does to itself when pyplot is imported, by whomever."""
+_LIMITS = [getattr(resource, name) for name in sorted(vars(resource)) if name.startswith("RLIMIT_")]
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _APART = ("__main__", "__mp_main__", "indus_nb")
 """Modules whose names are compared elsewhere, or that do the comparing."""
@@ -60,13 +70,16 @@ _APART = ("__main__", "__mp_main__", "indus_nb")
 class World:
     """A process at one moment."""
 
-    def __init__(self, apart: Callable[[], Mapping[str, Any]] = dict) -> None:
+    def __init__(self, apart: Callable[[], Mapping[str, Any]], own: Mapping[str, ModuleType]) -> None:
         """Remember it.
 
         Args:
             apart: Returns what else is to be compared, by what it is called.
+            own: The imported modules of the project's, by name: what these find out once is an effect, too.
         """
         self._apart = apart
+        self._own = own
+        self._loaded = dict(sys.modules)
         self._modules = {name: (module, dict(vars(module))) for name, module in _modules()}
         self._classes = {kind: dict(_names_of(kind)) for kind in _classes()}
         self._state()  # which imports what it asks
@@ -76,21 +89,43 @@ class World:
 
     def changes(self) -> list[Effect]:
         """Return what differs now, and forget nothing."""
-        return [*self._changed_modules(), *self._changed_classes(), *self._changed_rest()]
+        return [
+            *self._loaded_modules(),
+            *self._changed_modules(),
+            *self._changed_classes(),
+            *self._changed_rest(),
+        ]
+
+    def _loaded_modules(self) -> Iterator[Effect]:
+        """What is another module by its name than before; those that are installed are loaded where they are used."""
+        for name in sorted(map(str, self._loaded.keys() | sys.modules.keys())):
+            before, now = self._loaded.get(name, _ABSENT), sys.modules.get(name, _ABSENT)
+            if before is not now and (before is not _ABSENT or is_of_project(name, now)):
+                verb = "loads" if before is _ABSENT else "unloads" if now is _ABSENT else "replaces"
+                yield Effect("changes_setting", name, f"{verb} the module {name}")
+
+    def held(self) -> set[int]:
+        """Return the ids of the containers that modules hold, which no value may be a copy of."""
+        spaces = (space.values() for _, space in self._modules.values())
+        return {id(value) for value in chain.from_iterable(spaces) if issubclass(type(value), _CONTAINERS)}
 
     def _changed_modules(self) -> Iterator[Effect]:
         for name, (module, before) in self._modules.items():
-            for attribute in _differing(name, before, vars(module)):
-                if not _is_by_import(before, vars(module), attribute):
+            now = vars(module)
+            for attribute in _differing(before, now):
+                if name not in self._own and _is_by_itself(name, before, now, attribute):
+                    continue
+                if not _is_by_import(before, now, attribute):
                     full = f"{name}.{attribute}"
                     yield Effect("changes_setting", full, f"changes {full}")
 
     def _changed_classes(self) -> Iterator[Effect]:
         for kind, before in self._classes.items():
-            owner = f"{kind.__module__}.{kind.__qualname__}"
-            for attribute in _differing(owner, before, _names_of(kind)):
-                full = f"{owner}.{attribute}"
-                yield Effect("changes_setting", full, f"changes {full}")
+            owner, now = f"{kind.__module__}.{kind.__qualname__}", _names_of(kind)
+            for attribute in _differing(before, now):
+                if not _is_by_itself(owner, before, now, attribute):
+                    full = f"{owner}.{attribute}"
+                    yield Effect("changes_setting", full, f"changes {full}")
 
     def _changed_rest(self) -> Iterator[Effect]:
         now, imported = self._state(), len(sys.modules) != self._count
@@ -102,23 +137,34 @@ class World:
     def _state(self) -> dict[str, Any]:
         return {
             "signal handlers": {number: signal.getsignal(number) for number in signal.valid_signals()},
-            "threads": {*threading.enumerate()},
+            "threads": ({*threading.enumerate()}, {*sys._current_frames()}),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
             "timers": [signal.getitimer(each)[0] > 0 for each in _TIMERS],
             "how objects are pickled": {kind: id(made) for kind, made in copyreg.dispatch_table.items()},
+            "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+            "limits of the process": [resource.getrlimit(each) for each in _LIMITS],
+            "open files": _open_files(),
+            "abstract base classes": abc.get_cache_token(),
             "what runs at exit": atexit._ncallbacks(),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
             "import hooks": [*map(id, sys.meta_path), *map(id, sys.path_hooks)],
-            "tracing": (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),
+            "tracing": (
+                sys.gettrace(),
+                sys.getprofile(),
+                threading.gettrace(),
+                threading.getprofile(),
+                *sys.get_asyncgen_hooks(),
+            ),
             "garbage collection": (gc.isenabled(), gc.get_threshold(), gc.get_debug(), [*map(id, gc.callbacks)]),
             "context variables": _context(),
             "tasks": _tasks(),
             "the umask": _umask(),
-            "limits of the interpreter": (sys.getswitchinterval(), sys.get_int_max_str_digits()),
+            "limits of the interpreter": _limits(),
             "the default time limit of sockets": socket.getdefaulttimeout(),
             "how processes start": multiprocessing.get_start_method(),
             "dialects of csv": {*csv.list_dialects()},
             "the field limit of csv": csv.field_size_limit(),
             "fault handlers": (faulthandler.is_enabled(), tracemalloc.is_tracing()),
             "figures": _figures(),
+            "new loggers": _loggers(),
             **self._apart(),
         }
 
@@ -147,7 +193,7 @@ def _names_of(kind: type[Any]) -> Mapping[str, Any]:
     return type.__dict__["__dict__"].__get__(kind)
 
 
-def _differing(owner: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     if len(before) == len(now) and not any(map(is_not, before.values(), now.values())):
         return []
     names = before.keys() | now.keys()
@@ -157,7 +203,6 @@ def _differing(owner: str, before: Mapping[str, Any], now: Mapping[str, Any]) ->
         if isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance] - whatever code has put there
         and name not in _OF_PYTHON
         and before.get(name, _ABSENT) is not now.get(name, _ABSENT)
-        and not _is_by_itself(owner, before, now, name)
     )
 
 
@@ -204,6 +249,22 @@ def _tasks() -> int:
         return 0
 
 
+def _limits() -> tuple[Any, ...]:
+    asked = (sys.getswitchinterval, sys.get_int_max_str_digits, sys.getdlopenflags, threading.stack_size)
+    return *(ask() for ask in asked), sys.get_coroutine_origin_tracking_depth(), [*sys.argv], [*sys.warnoptions]
+
+
+def _open_files() -> dict[str, str]:
+    """The descriptors of files, with their paths; libraries have others for themselves."""
+    found: dict[str, str] = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:
+            continue  # the one that listed them
+    return {number: path for number, path in found.items() if not path.startswith(("anon_inode:", "/dev/u", "/dev/r"))}
+
+
 def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
@@ -212,6 +273,15 @@ def _umask() -> int:
 
 def _has_pyplot() -> bool:
     return "matplotlib.pyplot" in sys.modules
+
+
+def _loggers() -> set[str]:
+    """The loggers of which something is set."""
+    return {
+        name
+        for name, each in [*logging.root.manager.loggerDict.items()]
+        if isinstance(each, logging.Logger) and (each.level or each.handlers or each.filters or not each.propagate)
+    }
 
 
 def _figures() -> list[int]:

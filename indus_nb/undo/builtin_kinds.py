@@ -8,13 +8,14 @@ import gc
 import io
 import random
 import sys
+import threading
 import types
 import weakref
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from indus_nb.undo.keeper import ABSENT, Keeper, State, class_of, identical
 
@@ -327,7 +328,7 @@ class RandomKind(State):
 
 
 _OF_EXCEPTIONS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__")
-_OF_LOGGING = ("level", "handlers", "filters", "propagate", "disabled", "formatter")
+_NOT_OF_LOGGING = frozenset({"lock", "manager", "parent", "root", "_cache"})
 
 
 class ExceptionKind(State):
@@ -420,17 +421,19 @@ class DecimalContextKind(State):
 
 
 class LoggingKind(State):
-    """Loggers and handlers: levels and what is attached to them, but not where handlers write to."""
+    """Loggers and handlers: what is attached to them, but not where handlers write to."""
 
     def remember(self, obj: Any) -> dict[str, Any]:
         own: dict[str, Any] = obj.__dict__
-        held = {name: own[name] for name in _OF_LOGGING if name in own}
+        held = {name: value for name, value in own.items() if name not in _NOT_OF_LOGGING}
         return {name: [*value] if isinstance(value, list) else value for name, value in held.items()}
 
     def put(self, obj: Any, state: dict[str, Any]) -> None:
         own: dict[str, Any] = obj.__dict__
+        for name in own.keys() - state.keys() - _NOT_OF_LOGGING:
+            del own[name]
         for name, value in state.items():
-            if isinstance(value, list):
+            if isinstance(value, list) and isinstance(own.get(name), list):
                 own[name][:] = value
             else:
                 own[name] = value
@@ -438,10 +441,47 @@ class LoggingKind(State):
             manager._clear_cache()  # noqa: SLF001 - of what is enabled
 
     def same(self, obj: Any, state: dict[str, Any]) -> bool:
-        return self.remember(obj) == state
+        now = self.remember(obj)
+        return now.keys() == state.keys() and all(_same_or_listed(now[name], state[name]) for name in now)
 
     def parts(self, state: dict[str, Any]) -> Iterable[Any]:
-        return state.get("handlers", ())
+        for name, value in state.items():
+            if name != "stream":
+                yield from value if isinstance(value, list) else (value,)
+
+
+def _same_or_listed(one: Any, other: Any) -> bool:
+    if type(one) is not list or type(other) is not list:
+        return one is other
+    listed, others = cast("list[Any]", one), cast("list[Any]", other)
+    return len(listed) == len(others) and identical(listed, others)
+
+
+class FinalizerKind(State):
+    """What is called when an object is gone: whether it still is, which stays as it is."""
+
+    def remember(self, obj: Any) -> Any:
+        return *(obj.peek() or ())[:3], obj.atexit
+
+    def same(self, obj: Any, state: Any) -> bool:
+        now = self.remember(obj)
+        return len(now) == len(state) and identical(now, state)
+
+    def lacks(self, obj: Any, state: Any) -> str:
+        return "" if self.same(obj, state) else "it is called otherwise than before"
+
+
+class LockKind(State):
+    """Locks: whether they are taken, which stays as it is."""
+
+    def remember(self, obj: Any) -> bool:
+        return obj.locked()
+
+    def same(self, obj: Any, state: bool) -> bool:  # noqa: FBT001
+        return obj.locked() is state
+
+    def lacks(self, obj: Any, state: bool) -> str:  # noqa: FBT001
+        return "" if obj.locked() is state else f"a lock is {'free' if state else 'taken'} since"
 
 
 class Through(Keeper):
@@ -503,8 +543,24 @@ def slot(obj: Any, member: Any) -> Any:
         return ABSENT
 
 
-def _wrapped(obj: Any) -> Iterable[Any]:
-    return (getattr(obj, "__wrapped__", None),)
+def _in_context(obj: Any) -> Iterable[Any]:
+    return (obj.get(None),)
+
+
+def _cached(obj: Any) -> Iterable[Any]:
+    """What a function with a cache calls, and the results that it has kept; but not which it has kept."""
+    own = obj.__dict__
+    parameters = own.get("cache_parameters")
+    keeps_all = parameters is not None and parameters()["maxsize"] is None
+    for part in gc.get_referents(obj):
+        if type(part) is not dict or part is own:
+            yield part
+        else:
+            values = [*cast("dict[Any, Any]", part).values()]
+            if keeps_all:
+                yield from values
+            elif not any(type(value).__name__ == "_lru_list_elem" for value in values):
+                yield part
 
 
 def _behind(obj: Any) -> Iterable[Any]:
@@ -544,9 +600,10 @@ BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (staticmethod, Through(lambda obj: (obj.__func__,))),
     (classmethod, Through(lambda obj: (obj.__func__,))),
     (functools.cached_property, Through(lambda obj: (obj.func,))),
-    (type(functools.lru_cache(len)), Through(_wrapped)),
+    (type(functools.lru_cache(len)), Through(_cached)),
     (memoryview, ViewKind()),
     (weakref.ReferenceType, Through(lambda obj: (obj(),))),
+    (type(threading.Lock()), LockKind()),
     (types.CellType, CellKind()),
     (ast.AST, Keeper()),
     *((kind, BEHIND) for kind in _VIEWS),
@@ -556,6 +613,9 @@ BY_NAME: dict[tuple[str, str], Keeper] = {
     ("_io", "BytesIO"): MemoryFileKind(io.BytesIO),
     ("_io", "StringIO"): MemoryFileKind(io.StringIO),
     ("decimal", "Context"): DecimalContextKind(),
+    ("weakref", "finalize"): FinalizerKind(),
+    ("contextvars", "ContextVar"): Through(_in_context),
+    ("_contextvars", "ContextVar"): Through(_in_context),
     ("logging", "Logger"): LoggingKind(),
     ("logging", "Handler"): LoggingKind(),
 }

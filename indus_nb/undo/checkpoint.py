@@ -17,14 +17,15 @@ Code that runs at the same time in other threads is no part of it.
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count, islice
-from types import FunctionType, GeneratorType
-from typing import Any
+from types import FunctionType, GeneratorType, ModuleType
+from typing import Any, cast
 
 from indus_nb.undo import outside, words
 from indus_nb.undo.budget import Budget, TooMuchError
@@ -45,12 +46,20 @@ _AFTER = Budget(0.02, 32 << 20)
 _MOST_NEW = 10_000
 """In an object of more parts than that it is not looked for new ones."""
 _SHELLS = frozenset({"In", "Out", "exit", "quit", "open", "get_ipython"})
+_OUTPUTS = ("Out", "_oh")
+_BESIDE = Budget(0.5, 64 << 20)
+"""What it may cost to remember the variables of modules."""
 _UNDERSCORED = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code")
 
 
 def is_users(name: str) -> bool:
     """Return whether a name is one of the user's, and none that the shell or Python sets."""
     return name not in _SHELLS and (name[:1] != "_" or _UNDERSCORED.fullmatch(name) is None)
+
+
+def _is_output(name: str) -> bool:
+    """Whether the shell binds a name to what cells have displayed."""
+    return name in _OUTPUTS or re.fullmatch(r"_+|_\d+", name) is not None
 
 
 class _Walk:
@@ -67,6 +76,9 @@ class _Walk:
         self._namespace = namespace
         self._budget = budget
         self._keep = keep
+        self._spaces = {id(namespace)}
+        self._modules: set[Any] = set()
+        self._beside: dict[str, Any] = {}
         self._seen: dict[int, Any] = {id(namespace): namespace}
         self._roots: dict[int, set[str]] = {}
         self._holders: dict[int, list[int]] = {}
@@ -81,6 +93,7 @@ class _Walk:
             self.everything = True
         found = self._namespace if self.everything else names.names
         new = [name for name in found if name in self._namespace and name not in self.reached and is_users(name)]
+        new += [name for name in names.names - self.reached if name in self._namespace and _is_output(name)]
         self.reached.update(new)
         self._waiting.extend(sorted(new))
 
@@ -91,8 +104,33 @@ class _Walk:
             names = sorted(self._waiting, key=lambda name: (name not in ahead, _rough_size(self._namespace[name])))
             self._waiting.clear()
             for name in names:
-                self.add([name], self._namespace[name])
+                for value in self._values(name):
+                    self.add([name], value)
         self.go_beneath()
+
+    def _values(self, name: str) -> list[Any]:
+        """What a name stands for: of the outputs, each; the shell adds others to them."""
+        value = self._namespace[name]
+        if name in _OUTPUTS and type(value) is dict:
+            return [*cast("dict[Any, Any]", value).values()]
+        return [value]
+
+    def go_beside(self, modules: Mapping[str, ModuleType]) -> dict[str, Any]:
+        """Remember the variables of modules as well, as far as there is room; return them."""
+        self._budget = Budget(_BESIDE.seconds, _BESIDE.room)
+        self._budget.start()
+        self._modules |= modules.keys()
+        self._spaces |= {id(vars(module)) for module in modules.values()}
+        self._beside = {
+            f"{module}.{name}": value
+            for module, held in modules.items()
+            for name, value in [*vars(held).items()]
+            if not name.startswith("__")
+        }
+        for name, value in self._beside.items():
+            self.add([name], value)
+        self.go_beneath()
+        return self._beside
 
     def add(self, names: Iterable[str], value: Any) -> None:
         """Remember what a variable, or a part of one, leads to; all of it, or nothing."""
@@ -136,7 +174,7 @@ class _Walk:
         for key, (obj, why) in self._problems.items():
             for name in () if self._is_own_counter(obj) else self.names_of(key):
                 found.setdefault(name, why)
-        return found
+        return {name: why for name, why in found.items() if name not in self._beside}
 
     def _is_own_counter(self, obj: Any) -> bool:
         """Whether something counts for a library's object, which only tells others apart by it."""
@@ -224,9 +262,12 @@ class _Walk:
     def _kinds(self, obj: Any) -> Kinds:
         kinds = kinds_of(class_of(obj))
         if type(obj) is FunctionType:
-            return kinds if obj.__globals__ is self._namespace or obj.__closure__ else _NOTHING
+            return kinds if id(obj.__globals__) in self._spaces or obj.__closure__ else _NOTHING
         if issubclass(type(obj), type):
-            return kinds if is_users_class(obj) else _NOTHING
+            return kinds if is_users_class(obj) or _module_of(obj) in self._modules else _NOTHING
+        if issubclass(type(obj), ModuleType):
+            name = ModuleType.__getattribute__(obj, "__name__")
+            return _NOTHING if sys.modules.get(name) is obj else kinds
         return kinds
 
     def _read_code(self, obj: Any) -> None:
@@ -268,6 +309,10 @@ def _is_users_own(obj: Any) -> bool:
     return kind.__module__ == "builtins" or is_users_class(kind)
 
 
+def _module_of(kind: type[Any]) -> Any:
+    return type.__dict__["__module__"].__get__(kind)
+
+
 def _rough_size(value: Any) -> int:
     size = getattr(class_of(value), "nbytes", None)
     if size is not None and type(value).__module__.partition(".")[0] == "numpy":
@@ -290,6 +335,7 @@ class Checkpoint:
     _before: dict[str, Any] = field(repr=False)
     _extents: dict[str, words.Extent] = field(repr=False)
     _settings: list[Held] = field(repr=False)
+    _beside: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     @cached_property
     def _direct(self) -> dict[int, set[str]]:
@@ -344,9 +390,10 @@ class Checkpoint:
         deleted = [name for name, (_, now) in bound.items() if now is ABSENT]
         rebound = [name for name in bound if name not in created and name not in deleted]
         described = {
-            name: words.changed(name, self._extents.get(name, ()), words.extent(name, after[name]), lost.get(name, ""))
+            name: words.changed(name, self._extents.get(name, ()), words.extent(name, now[name]), lost.get(name, ""))
+            for now in ({**self._beside, **after},)
             for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
-            if name in after and is_users(name)
+            if name in now and (is_users(name) or _is_output(name))
         }
         changes = [*described.values()]
         settings = sorted({*(getattr(node.obj, "name", "random numbers") for node in around)})
@@ -384,6 +431,7 @@ def take(
     *,
     transform: Callable[[str], str] = str,
     first: Collection[str] = (),
+    beside: Mapping[str, ModuleType] | None = None,
 ) -> Checkpoint:
     """Remember what code can change.
 
@@ -393,6 +441,7 @@ def take(
         budget: What it may cost.
         transform: Makes Python of what a notebook allows besides.
         first: Variables that the code is known to change; the budget is spent on them first.
+        beside: Modules whose variables are remembered too, by name, as far as they can be.
 
     Returns:
         The checkpoint, to be closed when the code has run.
@@ -402,6 +451,7 @@ def take(
     names = names_in_source(code, transform)
     walk.reach(names)
     walk.go(first)
+    held_beside = walk.go_beside(beside) if beside else {}
     named, remembered = walk.reached | names.rebound, {key for key, place in walk.nodes if place == 0}
     extents = {
         name: words.extent(name, value) for name, value in before.items() if name in named or id(value) in remembered
@@ -413,7 +463,7 @@ def take(
     held = {id(node.obj) for node in settings}
     for key in [key for key in walk.nodes if key[0] in held]:
         del walk.nodes[key]  # a variable names it too
-    return Checkpoint(walk.left_out(), namespace, walk, before, extents, settings)
+    return Checkpoint(walk.left_out(), namespace, walk, before, extents, settings, held_beside)
 
 
 def forecast(

@@ -56,15 +56,14 @@ _LEADING = frozenset({"builtins", "itertools", "functools"})
 """Packages with iterators in C, which are not remembered themselves, and go to others or run functions."""
 _SCALARS = (int, float, complex, str, bytes, dt.date, dt.time, dt.timedelta, dt.tzinfo)
 _OPEN_C_BASES = (
-    *(object, *_SCALARS, BaseException, types.SimpleNamespace, defaultdict, random.Random.__base__),
+    *(object, *_SCALARS, BaseException, types.SimpleNamespace, defaultdict, random.Random.__base__, types.ModuleType),
     *(base for base, _ in BY_BASE),
 )
 """Types in C that classes may stand on: they hold nothing more, or have a kind."""
-_AS_BEFORE = (
-    *(type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Event, threading.Semaphore),
-    types.ModuleType,
-)
-"""Left as they are: locks are free before and after."""
+_WAITING = (threading.Condition, threading.Event, threading.Semaphore)
+"""Classes of Python's that hold nothing but a lock and what they say."""
+_MOVES_ON = frozenset({"SRE_Scanner", "Context", "ProxyType", "CallableProxyType", "weakproxy", "weakcallableproxy"})
+"""Of the packages above, what changes all the same, or stands for what does; iterators change too."""
 _NEVER_CHANGE = frozenset(
     {"NoneType", "NotImplementedType", "ellipsis", "bool", "range", "slice", "code", "object"}
     | {"wrapper_descriptor", "method_descriptor", "classmethod_descriptor"}
@@ -101,6 +100,7 @@ class Kinds(NamedTuple):
 
 
 _NOTHING = Kinds(())
+_RLOCK = type(threading.RLock())
 _DEFAULT = _DefaultKind()
 _known: WeakKeyDictionary[type, Kinds] = WeakKeyDictionary()
 
@@ -120,7 +120,7 @@ def _find(kind: type[Any]) -> Kinds:
         return Kinds((CLASS,))
     if kind is types.FunctionType:
         return Kinds((FUNCTION,))
-    if kind in _SCALARS or issubclass(kind, _AS_BEFORE) or kind.__name__ in _NEVER_CHANGE:
+    if kind in _SCALARS or kind is _RLOCK or kind.__name__ in _NEVER_CHANGE:
         return _NOTHING
     bases: tuple[type[Any], ...] = type.__dict__["__mro__"].__get__(kind)
     if (found := _of_library(kind, bases)) is not None:
@@ -138,9 +138,7 @@ def _of_library(kind: type[Any], bases: tuple[type[Any], ...]) -> Kinds | None:
             if base.__name__ in WHOLE:
                 return Kinds((keeper,))
             return Kinds((keeper, *((COLUMN,) if package == "pandas" else _instance(kind))))
-        if package == "logging":
-            return _NOTHING
-        if package in _STATE_ELSEWHERE and base is not object:
+        if package in _STATE_ELSEWHERE and base is not object and not issubclass(kind, _WAITING):
             return Kinds((), _a(kind))
     return None
 
@@ -152,7 +150,7 @@ def _of_python(kind: type[Any], bases: tuple[type[Any], ...]) -> Kinds:
         if not is_python_class(base) and base not in _OPEN_C_BASES and not issubclass(base, BaseException)
     ]
     if in_c:
-        if _package(in_c[0]) in _NO_STATE:
+        if _package(in_c[0]) in _NO_STATE and not (hasattr(kind, "__next__") or kind.__name__ in _MOVES_ON):
             return Kinds((LIVE,)) if any("__getstate__" in vars(base) for base in in_c) else _NOTHING
         return Kinds((BEHIND,) if _package(in_c[0]) in _LEADING else (), _a(kind))
     keepers = tuple(keeper for base, keeper in BY_BASE if issubclass(kind, base))[:1]

@@ -245,6 +245,35 @@ class BitGeneratorKind(State):
         return _frozen(obj.state) == _frozen(state)
 
 
+class SeedKind(State):
+    """What the seeds of numpy's generators are made of: how many have come of it, which cannot be put back."""
+
+    def remember(self, obj: Any) -> int:
+        return obj.n_children_spawned
+
+    def same(self, obj: Any, state: int) -> bool:
+        return obj.n_children_spawned == state
+
+    def lacks(self, obj: Any, state: int) -> str:
+        return "" if self.same(obj, state) else "generators were made of it"
+
+
+class PlaceKind(State):
+    """Iterators of numpy over an array: their place, which cannot be put back."""
+
+    def remember(self, obj: Any) -> tuple[int, Any]:
+        return obj.index, obj.base
+
+    def same(self, obj: Any, state: tuple[int, Any]) -> bool:
+        return obj.index == state[0]
+
+    def parts(self, state: tuple[int, Any]) -> Iterable[Any]:
+        return (state[1],)
+
+    def lacks(self, obj: Any, state: tuple[int, Any]) -> str:
+        return "" if self.same(obj, state) else "it has moved on"
+
+
 class RandomStateKind(State):
     """numpy's older generators."""
 
@@ -464,9 +493,10 @@ COLUMN = ColumnKind()
 BY_NAME: dict[tuple[str, str], Keeper] = {
     ("numpy", "ndarray"): NdarrayKind(),
     ("numpy", "dtype"): DtypeKind(),
-    ("numpy", "flatiter"): Through(lambda obj: (obj.base,)),
+    ("numpy", "flatiter"): PlaceKind(),
     ("numpy", "BitGenerator"): BitGeneratorKind(),
-    ("numpy", "Generator"): Through(lambda obj: (obj.bit_generator,)),
+    ("numpy", "SeedSequence"): SeedKind(),
+    ("numpy", "Generator"): Through(lambda obj: (obj.bit_generator, getattr(obj.bit_generator, "seed_seq", None))),
     ("numpy", "RandomState"): RandomStateKind(),
     ("pandas", "DataFrame"): _FRAME,
     ("pandas", "Series"): _FRAME,

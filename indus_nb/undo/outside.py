@@ -83,12 +83,16 @@ def settings() -> Iterator[Setting]:
     )
     if (numpy := modules.get("numpy")) is not None and hasattr(numpy, "set_printoptions"):
         yield Setting("numpy's options", numpy.get_printoptions, lambda state: numpy.set_printoptions(**state))
-        yield Setting("numpy's error handling", numpy.geterr, lambda state: numpy.seterr(**state))
+        yield Setting("numpy's error handling", lambda: _of_numpy(numpy), lambda state: _put_of_numpy(numpy, state))
     if (matplotlib := modules.get("matplotlib")) is not None and hasattr(matplotlib, "rcParams"):
         given: Any = matplotlib.rcParams
         yield Setting(
             "matplotlib's settings", lambda: dict[str, Any].copy(given), lambda state: _put_dict(given, state)
         )
+    if (learning := modules.get("sklearn")) is not None and hasattr(learning, "set_config"):
+        yield Setting("sklearn's settings", learning.get_config, lambda state: learning.set_config(**state))
+    if (plots := modules.get("plotly.io")) is not None and hasattr(plots, "renderers"):
+        yield Setting("plotly's settings", lambda: _of_plotly(plots), lambda state: _put_of_plotly(plots, state))
     if (config := getattr(modules.get("pandas._config.config"), "_global_config", None)) is not None:
         yield Setting("pandas' options", lambda: _copied(config), lambda state: _put_tree(config, state))
 
@@ -129,6 +133,28 @@ def _put_filters(state: list[Any]) -> None:
     )
     if changed is not None:
         changed()
+
+
+def _of_numpy(numpy: Any) -> tuple[Any, ...]:
+    return numpy.geterr(), numpy.geterrcall(), numpy.getbufsize()
+
+
+def _put_of_numpy(numpy: Any, state: tuple[Any, ...]) -> None:
+    numpy.seterr(**state[0])
+    numpy.seterrcall(state[1])
+    numpy.setbufsize(state[2])
+
+
+def _of_plotly(plots: Any) -> tuple[Any, ...]:
+    given: Any = getattr(sys.modules.get("plotly.express"), "defaults", None)
+    names: Any = getattr(given, "__slots__", ())
+    return plots.templates.default, plots.renderers.default, {name: getattr(given, name) for name in names}
+
+
+def _put_of_plotly(plots: Any, state: tuple[Any, ...]) -> None:
+    plots.templates.default, plots.renderers.default = state[:2]
+    for name, value in state[2].items():
+        setattr(sys.modules["plotly.express"].defaults, name, value)
 
 
 def _put_dict(settings: dict[str, Any], state: dict[str, Any]) -> None:

@@ -28,12 +28,31 @@ airlines = pd.DataFrame({'carrier': ['UA', 'EV', 'B6'], 'name': ['United', 'Expr
 X = rng.normal(size=(200, 3)); rows = [3, 1, 2]; table = {'a': [1, 2]}
 lite = sqlite3.connect(':memory:'); lite.execute('create table t(a)')
 con = duckdb.connect(); con.execute('create table t as select 1 a')
-numbers = (n for n in range(9)); held = open('there.txt')
-import threading, settings_of_test as settings
-lock = threading.Lock(); happened = threading.Event()
+numbers = (n for n in range(9)); held = open('there.txt'); number = held.fileno()
 class Record: items = []
+import functools, logging, sys, threading, own_state, settings_of_test as settings
+from own_state import add
+pending = sqlite3.connect(':memory:'); pending.execute('create table t(a)'); pending.execute('insert into t values (1)')
+class Keeps(logging.Handler):
+    def emit(self, record): pass
+logging.getLogger('kept').addHandler(Keeps()); logging.getLogger('kept').propagate = False
+logging.getLogger('filed').addHandler(logging.FileHandler('app.log')); logging.getLogger('filed').propagate = False
+@functools.cache
+def options(): return {}
+options(); done = threading.Event(); lock = threading.Lock(); ends = []
+class Ending:
+    def __del__(self): ends.append(1)
 def clean(frame): return frame.dropna()
 plt.close(plt.figure())
+"""
+
+OWN_STATE = """
+items, _kept = [], None
+def add(value): items.append(value)
+def cached():
+    global _kept
+    if _kept is None: _kept = {}
+    return _kept
 """
 
 LOOKS = """
@@ -74,6 +93,12 @@ px.histogram(flights.head(50), x='delay')
 con.execute('select avg(a) from t').fetchall()
 duckdb.sql('select carrier, avg(delay) d from flights group by 1').df()
 lite.execute('select count(*) from t').fetchall()
+lite.execute('pragma table_info(t)').fetchall()
+pending.execute('select count(*) from t').fetchall()
+len(options()), done.is_set(), len(own_state.items)
+with lock: print(1)
+logging.getLogger('silent').info('not shown')
+for _ in range(2): print(_)
 clean(flights).shape
 pd.read_csv('there.csv')
 pd.read_csv('nothing.csv')
@@ -107,6 +132,39 @@ EFFECTS = {
     "duckdb.sql(\"copy (select 1) to 'out.csv'\")": "writes to a database, or uses one that was open before",
     "lite.execute('insert into t values (2)')": "changes the database lite",
     "try:\n    lite.execute('insert into t values (2)')\nexcept Exception:\n    pass": "changes the database lite",
+    "lite.close()": "changes the database lite",
+    "lite.row_factory = sqlite3.Row": "changes the database lite",
+    "lite.create_function('f', 1, len)": "changes the database lite",
+    "lite.set_authorizer(None); lite.execute('insert into t values (2)'); None": "changes the database lite",
+    "lite.deserialize(pending.serialize())": "changes the database lite",
+    "lite.execute('begin'); None": "changes the database lite",
+    "pending.rollback()": "changes the database pending",
+    "with pending: pending.execute('select 1')": "changes the database pending",
+    "logging.getLogger('kept').warning('x')": "logs to a Keeps",
+    "logging.getLogger('filed').warning('x')": "logs to a FileHandler",
+    "own_state.items.append(1)": "changes own_state.items",
+    "add(2)": "changes own_state.items",
+    "own_state.cached(); None": "changes own_state._kept",
+    "mine = own_state.items": "shares a part",
+    "path = sys.path": "shares a part",
+    "options()['debug'] = True": "changes options",
+    "done.set()": "changes done",
+    "lock.acquire()": "a lock is taken",
+    "_.append(1)": "changes _",
+    "Out.clear()": "changes what the shell keeps",
+    "Ending()": "changes ends",
+    "import logging; logging.raiseExceptions = False": "changes logging.raiseExceptions",
+    "logging.getLogger('fresh').setLevel(10)": "changes new loggers",
+    "import asyncio; asyncio.get_event_loop().call_later(1000, print); None": "changes the event loop",
+    "import asyncio; asyncio.get_event_loop().set_debug(True)": "changes the event loop",
+    "import os; opened = os.open('there.txt', 0)": "changes open files",
+    "import signal; signal.alarm(1000); None": "changes timers",
+    "import sys; sys.addaudithook(print)": "adds an audit hook",
+    "import own_module; del own_module": "loads the module own_module",
+    "import sys; del sys.modules['json']": "unloads the module json",
+    "import collections.abc; collections.abc.Sized.register(Record); None": "changes abstract base classes",
+    "np.seterrcall(print)": "changes numpy's error handling",
+    "import plotly.io; plotly.io.templates.default = 'plotly_dark'": "changes plotly's settings",
     "next(numbers)": "reaches numbers (a generator), whose changes cannot be seen",
     "held.read()": "uses a file or connection that was open before",
     "import logging; logging.getLogger().setLevel(10)": "changes loggers",
@@ -140,6 +198,8 @@ EFFECTS = {
     "import socket; socket.create_connection(('127.0.0.1', 9))": "connects to 127.0.0.1:9",
     "pd.read_csv('http://127.0.0.1:9/x.csv')": "connects to 127.0.0.1:9",
     "input('name? ')": "asks for input",
+    "import os\ntry:\n    os.write(number, b'x')\nexcept OSError:\n    pass": "may not (os.write",
+    "import os\ntry:\n    os.mkfifo('made')\nexcept OSError:\n    pass": "may not (os.mkfifo",
     "import ctypes; ctypes.CDLL(None).getpid()": "calls getpid in C, whose effects cannot be seen",
     "open('SECRET').read()": "reads",
     "import os; os.listdir('HOME')": "reads",
@@ -156,15 +216,9 @@ EFFECTS = {
     "import tempfile, os; open(os.path.join(tempfile.mkdtemp(), 'f'), 'w').write('x')": "leaves the temporary file",
     "import sys; sys.modules['__main__'].rows.append(4)": "changes rows",
     "(lambda: 0).__globals__['rows'].append(4)": "changes rows",
-    "lock.acquire()": "changes lock",
-    "happened.set()": "changes happened",
-    "import signal; signal.alarm(100)": "changes timers",
     "import copyreg; copyreg.pickle(Record, str)": "changes how objects are pickled",
     "lite.row_factory = None; lite.row_factory = sqlite3.Row": "changes the database lite",
     "lite.create_function('f', 0, lambda: 1)": "changes the database lite",
-    "lite.close()": "changes the database lite",
-    "lite.set_authorizer(None); lite.execute('insert into t values (2)'); None": "changes the database lite",
-    "lite.execute('begin'); None": "changes the database lite",
     "con.execute('set variable v = 3'); None": "changes the database con",
     "con.create_function('f', lambda x: x, ['BIGINT'], 'BIGINT'); None": "changes the database con",
     "class Made: pass": "adds Made",
@@ -180,6 +234,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (work / "sub").mkdir()
     for name in (".env", "sub/x.key"):
         (work / name).write_text("open sesame")
+    (work / "own_state.py").write_text(OWN_STATE)
     (work / "own_module.py").write_text("import builtins; builtins.ran = 1")
     (work / "writing_module.py").write_text("open('by_import.txt', 'w').write('x')")
     (work / "settings_of_test.py").write_text("values = {}")
@@ -196,6 +251,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (root / "agent" / "settings.json").write_text(json.dumps({"approve": "effects", "looksSeconds": 600}))
     with Kernel(work, environment) as kernel:
         assert kernel.run(SETUP).status == "ok"
+        assert kernel.run("[1, 2]").status == "ok"
         assert kernel.run("%load_ext indus_nb").status == "ok"
         assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
         yield kernel
@@ -474,6 +530,20 @@ def test_values_that_are_made_of_keys_are_not_taken_over(kernel: Kernel, api: Me
         assert "uses a key, which a copy of the kernel does not have" in question(kernel, api, code)
     assert "could not be tried" in question(kernel, api, "print('hunter2Pa55word'[::-1])")
     assert kernel.run("print('made' in globals())").streams == "False\n"
+
+
+def test_a_traceback_has_no_frames_of_the_copys_own(kernel: Kernel, api: MessagesApi) -> None:
+    found = outcome(kernel, api, "open('nothing.txt')")
+    assert "FileNotFoundError" in found
+    assert "indus_nb" not in found
+
+
+def test_without_a_place_for_a_copy_code_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import tempfile; tempfile.tempdir = '/nowhere'")
+    try:
+        assert "there is no place for its files" in question(kernel, api, "print(1)")
+    finally:
+        kernel.run("tempfile.tempdir = None; del tempfile")
 
 
 def test_nothing_is_left_of_copies(kernel: Kernel, api: MessagesApi) -> None:

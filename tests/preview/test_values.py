@@ -33,6 +33,18 @@ FRAME = pd.DataFrame(
     index=pd.Index([3, 4, 5], name="key"),
 ).assign(zoned=lambda frame: frame.day.dt.tz_localize("Europe/Berlin"), gap=lambda frame: frame.day - frame.day.min())
 
+
+def _fixed(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+def _reordered() -> collections.OrderedDict[str, int]:
+    made = collections.OrderedDict(a=1, b=2)
+    made.move_to_end("a")
+    return made
+
+
 VALUES: dict[str, Any] = {
     "frame": FRAME,
     "series": FRAME.number,
@@ -42,6 +54,8 @@ VALUES: dict[str, Any] = {
     "days": pd.date_range("2020", periods=3, freq="D"),
     "resampled": pd.Series(1, index=pd.date_range("2020", periods=3)).resample("D").sum(),
     "array": np.arange(6).reshape(2, 3),
+    "fixed": _fixed(np.arange(3)),
+    "fixed moments": _fixed(np.array(["2020-01-01"], dtype="datetime64[D]")),
     "columnwise": np.asfortranarray(np.ones((2, 3))),
     "texts": np.array(["a", "bc"]),
     "objects": np.array(["a", None, [1]], dtype=object),
@@ -52,6 +66,7 @@ VALUES: dict[str, Any] = {
     "nested": [1, (2.5, "x"), {4}, {"a": {"b": None}}, b"bytes", frozenset({1}), 1j, range(3)],
     "counted": collections.Counter("aab"),
     "ordered": collections.OrderedDict(b=1, a=2),
+    "reordered": _reordered(),
     "defaults": collections.defaultdict(list, {1: [2]}),
     "queue": collections.deque([1, 2], 3),
     "moment": dt.datetime(2020, 1, 1, 12, 30, fold=1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin")),
@@ -80,8 +95,9 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, pd.Index):
         return one.equals(other) and one.name == other.name
     if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and one.tolist() == other.tolist() and one.flags.fnc == other.flags.fnc
-    return one is other or one == other
+        flags = one.flags.fnc == other.flags.fnc and one.flags.writeable == other.flags.writeable
+        return one.dtype == other.dtype and one.tolist() == other.tolist() and flags
+    return one is other or (one == other and getattr(one, "__dict__", None) == getattr(other, "__dict__", None))
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -95,6 +111,20 @@ def test_values_that_share_a_part_share_it_still() -> None:
     part = [1]
     made = loaded(dumped({"one": part, "other": {"part": part}}, {})[0], {}, {})
     assert made["other"]["part"] is made["one"]
+
+
+def test_arrays_that_share_their_memory_are_not_made_two_of() -> None:
+    whole = np.zeros(4)
+    data, refused = dumped({"whole": whole, "part": whole[:2], "same": whole, "other": np.arange(6).reshape(2, 3)}, {})
+    assert refused == {"part": "it shares its memory with another new value"}
+    made = loaded(data, {}, {})
+    assert made["whole"] is made["same"]
+
+
+def test_attributes_of_a_container_are_not_lost() -> None:
+    counted = collections.Counter("a")
+    counted.unit = "letters"  # type: ignore[attr-defined]
+    assert dumped({"counted": counted}, {})[1] == {"counted": "it has attributes of its own"}
 
 
 def test_a_variable_that_was_there_is_referred_to_and_not_copied() -> None:

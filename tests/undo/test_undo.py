@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import tracemalloc
+import types
 import warnings
 from pathlib import Path
 from types import FrameType
@@ -351,6 +352,69 @@ def test_locks_in_an_object_are_no_obstacle() -> None:
     assert change.left_out == {}
     change.undo()
     assert names["s"].n == 0
+
+
+@pytest.mark.parametrize(
+    ("setup", "code"),
+    [
+        ("import threading; lock = threading.Lock()", "lock.acquire()"),
+        ("import numpy as np; seeds = np.random.SeedSequence(1)", "seeds.spawn(1)"),
+        ("import numpy as np; rng = np.random.default_rng(1)", "rng.spawn(1)"),
+        ("import numpy as np; place = np.arange(3).flat", "next(place)"),
+        ("import numpy as np; place = np.nditer(np.arange(3))", "next(place)"),
+        ("import re; place = re.compile('a').scanner('aa')", "place.match()"),
+        ("import struct; place = struct.iter_unpack('B', b'ab')", "next(place)"),
+        ("import contextvars; v = contextvars.ContextVar('v'); c = contextvars.copy_context()", "c.run(v.set, 1)"),
+        ("import weakref\nclass T: pass\nt = T(); end = weakref.finalize(t, print)", "end.detach()"),
+        ("import weakref\nclass T: pass\nheld = {T: T()}; proxy = weakref.proxy(held[T])", "proxy.x = 1"),
+    ],
+    ids=lambda text: text if len(text) < 20 else "",
+)
+def test_what_cannot_be_taken_back_is_named(setup: str, code: str) -> None:
+    assert changed(namespace(setup), code).left_out
+
+
+@pytest.mark.parametrize(
+    ("setup", "code"),
+    [
+        ("import threading; done = threading.Event()", "done.set()"),
+        ("import threading; places = threading.Semaphore(2)", "places.acquire()"),
+        ("import functools\n@functools.cache\ndef options(): return {}\noptions()", "options()['debug'] = True"),
+        ("import functools\n@functools.lru_cache(2)\ndef options(): return {}\noptions()", "options()['debug'] = True"),
+        ("import types; module = types.ModuleType('module'); module.rows = []", "module.rows.append(1)"),
+        ("import logging\nclass Kept(logging.Handler): pass\nkept = Kept(); kept.rows = []", "kept.rows.append(1)"),
+        ("import logging; shape = logging.Formatter('%(message)s')", "shape.datefmt = '%H'"),
+        ("import logging, io; h = logging.StreamHandler(); h.n = io.StringIO()", "h.setStream(h.n)"),
+        ("import contextvars; v = contextvars.ContextVar('v'); v.set([1])", "v.get().append(2)"),
+        ("_ = [1]", "_.append(2)"),
+        ("Out = {1: [1]}; _oh = Out", "Out[1].append(2)"),
+    ],
+    ids=lambda text: text if len(text) < 20 else "",
+)
+def test_what_is_reached_by_other_ways_than_variables_is_taken_back(setup: str, code: str) -> None:
+    change = changed(namespace(setup), code)
+    assert change.left_out == {}
+    assert change.found.in_place
+    change.undo()
+    assert change.touched() == frozenset()
+
+
+def test_a_cache_that_fills_is_no_change() -> None:
+    names = namespace("import functools\n@functools.cache\ndef twice(x): return 2 * x\ntwice(1)")
+    assert changed(names, "twice(2)").is_empty
+
+
+def test_variables_of_modules_are_compared_where_they_are_given() -> None:
+    module = types.ModuleType("settings_of_mine")
+    exec("rows = [1]\nclass Kind: all = []\ndef seen(x, known=[]): known.append(x)", vars(module))
+    names: dict[str, Any] = {"__name__": "__main__", "settings_of_mine": module, "free": iter([1])}
+    code = "settings_of_mine.rows.append(2); settings_of_mine.Kind.all.append(1); settings_of_mine.seen(1)"
+    checkpoint = take(names, code, Budget(30), beside={"settings_of_mine": module})
+    exec(code, names)
+    change = checkpoint.close()
+    wanted = {"settings_of_mine.rows", "settings_of_mine.Kind", "settings_of_mine.seen"}
+    assert wanted <= change.found.in_place
+    assert change.left_out == {}
 
 
 def test_code_of_the_users_classes_does_not_run() -> None:

@@ -38,6 +38,13 @@ _PRAGMAS = frozenset({"foreign_key_check", "foreign_key_list", "integrity_check"
     f"{what}_{form}" for what in ("table", "index") for form in ("info", "xinfo", "list")
 }
 """Those of SQLite whose argument is what they tell about; that of others is a new value."""
+_OF_SQLITE = ("in_transaction", "isolation_level", "row_factory", "text_factory", "total_changes", "autocommit")
+_ABOUT_SQLITE = tuple(
+    f"select * from pragma_{table}"  # noqa: S608 - one of these
+    for table in ("function_list", "collation_list", "database_list", "schema_version")
+)
+"""What of a connection of SQLite can be changed by other means than statements."""
+_MAX_SERIALIZED_BYTES = 32 << 20
 
 
 class Databases:
@@ -97,14 +104,12 @@ class _Sqlite:
         try:
             cursor = each.cursor(sqlite3.Cursor)
             cursor.row_factory = None
-            functions = sorted(map(repr, cursor.execute("select name, narg from pragma_function_list")))
+            tables = [_rows(cursor, question) for question in _ABOUT_SQLITE]
+            return [getattr(each, name, None) for name in _OF_SQLITE], tables, _content(each, cursor)
         except sqlite3.ProgrammingError:
             return "closed"
-        except sqlite3.Error:
-            functions = []
         finally:
             self._is_trusted = False
-        return functions, each.row_factory, each.text_factory, each.isolation_level, each.total_changes
 
     def is_changed(self) -> bool:
         """Whether the code has changed it, or what guards it."""
@@ -114,6 +119,22 @@ class _Sqlite:
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute(_CHANGES)
         return self._is_asked
+
+
+def _rows(cursor: sqlite3.Cursor, question: str) -> list[str] | None:
+    try:
+        return sorted(map(repr, cursor.execute(question).fetchall()))
+    except sqlite3.OperationalError:
+        return None  # of a SQLite that was made without
+
+
+def _content(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> Any:
+    """What is in it, if that is not too much, which another one may have been put in the place of."""
+    try:
+        (pages,), (size,) = (cursor.execute(f"pragma {name}").fetchone() for name in ("page_count", "page_size"))
+        return hash(connection.serialize()) if 0 < pages * size <= _MAX_SERIALIZED_BYTES else pages
+    except (sqlite3.OperationalError, AttributeError):
+        return None
 
 
 class _Duckdb:

@@ -299,6 +299,7 @@ class Execution(Shown):
             for widget in self._within:  # of code that was ended where nothing can be ended in order
                 widget.send()
             sys.stdout, sys.stderr = streams  # the user's cells print there
+        result.result = value = None  # whose end may change something, and belongs to the run
         if self.error is not None and self.how != "interrupted":
             self.write(traceback_of(self.error, shell))
         self.after = self._names()

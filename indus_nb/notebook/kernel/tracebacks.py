@@ -85,4 +85,4 @@ def _directory_of(module: str) -> str:
 
 
 _LIBRARIES = (f"{Path(os.__file__).parent}{os.sep}", *(f"{path}{os.sep}" for path in sys.path if "-packages" in path))
-_HIDDEN_FRAMES = (_directory_of("IPython"), _directory_of("ipykernel"), f"{Path(__file__).parents[1]}{os.sep}")
+_HIDDEN_FRAMES = (_directory_of("IPython"), _directory_of("ipykernel"), f"{Path(__file__).parents[2]}{os.sep}")

@@ -19,7 +19,6 @@ import os
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
-from types import FunctionType, MethodType
 from typing import Any, NoReturn, cast
 
 from indus_nb import textcut
@@ -31,6 +30,7 @@ from indus_nb.notebook.kernel.execution import Execution, Routes
 from indus_nb.notebook.kernel.inert import inert
 from indus_nb.notebook.kernel.main_thread import Job
 from indus_nb.notebook.kernel.outputs import sent
+from indus_nb.notebook.kernel.surroundings import Surroundings
 from indus_nb.preview import Report, Send, Stop
 from indus_nb.preview.forgetting import FILLER, forget
 from indus_nb.preview.values import dumped
@@ -38,15 +38,16 @@ from indus_nb.preview.watching import set_by_imports
 from indus_nb.preview.world import World
 from indus_nb.redaction import is_distinct, labelled_secrets
 from indus_nb.undo import Budget, Change, Checkpoint, take
+from indus_nb.undo.outside import settings
 from indus_nb.undo.reach import names_in_source
 
 RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
 """What generators of random numbers are called among the values of variables, none of which has a blank in its name."""
+_OF_SHELL = ("In", "Out")
+"""What the shell keeps in variables of its own, which are not compared by name."""
 _DRAWING = frozenset({"plot", "hist", "boxplot"})
 """Methods of pandas that import matplotlib when they are first used."""
 _BUDGET = (2.0, 512 << 20)
-_MODULE_BUDGET = (0.2, 64 << 20)
-"""Of each module of the project's."""
 _REFUSED_BY_SQLITE = (8, 10, 14)
 """SQLITE_READONLY, SQLITE_IOERR, SQLITE_CANTOPEN."""
 _REFUSED = (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.EMFILE, errno.ENOSYS)
@@ -77,12 +78,11 @@ class Task:
         self._stand_ins: tuple[bytes, ...] = ()
         self._run: _Run | None = None
         self._checkpoint: Checkpoint | None = None
-        self._modules: list[tuple[str, Checkpoint]] = []
-        self._held: dict[str, Any] = {}
         self._world: World | None = None
         self._environment: dict[str, str] = {}
         self._databases: Databases | None = None
         self._found: tuple[Change, list[Effect]] | None = None
+        self._surroundings = Surroundings(shell)
         self._send: Send = _nothing
 
     def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
@@ -101,7 +101,9 @@ class Task:
         self._import()
         _settle()
         effects[:] = [each for each in effects if each.kind != "writes_file"]
-        asyncio.new_event_loop().run_until_complete(self._whole())
+        loop = asyncio.new_event_loop()
+        self._surroundings.watch(loop, effects)
+        loop.run_until_complete(self._whole())
 
     def _import(self) -> None:
         """Import what the code will: what installed modules do when they are imported is no effect of the code's."""
@@ -140,31 +142,18 @@ class Task:
         reached = names_in_source(execution.code, shell.transform_cell)
         names = shell.user_ns.keys() if reached.everything else reached.names
         self._databases = Databases(shell.user_ns, names, self._stop)
-        self._checkpoint = take(shell.user_ns, execution.code, Budget(*_BUDGET), transform=shell.transform_cell)
-        self._modules = [
-            (name, take(vars(module), "globals()", Budget(*_MODULE_BUDGET))) for name, module in modules_of_project()
-        ]
-        self._world = World(lambda: _shell_state(shell))  # when modules have been asked where they are
-        self._held = {name: _as_held(shell.user_ns[name]) for name in names & shell.user_ns.keys()}
+        beside = dict(modules_of_project())
+        self._checkpoint = take(
+            shell.user_ns, execution.code, Budget(*_BUDGET), transform=shell.transform_cell, beside=beside
+        )
+        self._world = World(self._surroundings.state, beside)  # when modules have been asked where they are
         self._environment = dict(os.environ)
 
     def _compare(self, _: Execution) -> None:
         """Find what differs, when the code has ended."""
         if self._checkpoint is not None and self._world is not None and self._databases is not None:
-            around = [*self._world.changes(), *self._databases.changes(), *self._changed_modules(), *self._now_held()]
+            around = [*self._world.changes(), *self._databases.changes()]
             self._found = self._checkpoint.close(), around
-
-    def _changed_modules(self) -> Iterator[Effect]:
-        """What the project's modules hold that was changed in place; which names they have is compared elsewhere."""
-        for module, checkpoint in self._modules:
-            for name in sorted(checkpoint.close().found.in_place):
-                yield Effect("changes_setting", f"{module}.{name}", f"changes {module}.{name}")
-
-    def _now_held(self) -> Iterator[Effect]:
-        space = self._shell.user_ns
-        for name, before in self._held.items():
-            if before is not None and name in space and _as_held(space[name]) != before:
-                yield Effect("changes_variable", name, f"changes {name}")
 
     def report(self) -> Report:
         """Return what came of it; of code that was stopped, what it had changed by then."""
@@ -241,8 +230,11 @@ class Task:
         return differing <= set_by_imports
 
     def _send_values(self, report: Report, new: dict[str, Any], draws: dict[str, Any], change: Change) -> None:
-        functions = definitions(self._shell.transform_cell(self._code))
-        data, refused = dumped(new | draws, change.known, functions.keys(), self._shell.user_ns)
+        functions, space = definitions(self._shell.transform_cell(self._code)), self._shell.user_ns
+        apart = [id(space[name]) for name in _OF_SHELL if name in space]
+        apart += self._world.held() if self._world is not None else ()
+        known = {**dict.fromkeys(apart, ""), **change.known}
+        data, refused = dumped(new | draws, known, functions.keys(), space)
         if any(each in data for each in self._stand_ins):
             report.effects.append(Effect("unknown", "", "uses a key, which a copy of the kernel does not have"))
             return
@@ -375,6 +367,8 @@ def _settle() -> None:
     import pydoc
 
     pydoc.pager = pydoc.plainpager
+    for setting in settings():
+        setting.get()  # which imports what a library reads it with
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         with contextlib.suppress(Exception):
@@ -408,47 +402,7 @@ def _detach(shell: Any, stop: Stop) -> None:
     scripts: Any = sys.modules.get("IPython.core.magics.script")
     if scripts is not None:
         scripts.ScriptMagics.shebang = run_script
-    logging.raiseExceptions = False  # a handler whose file is not here
-
-
-def _as_held(value: Any) -> Any:
-    """Whether a lock is held or an event set, which no copy of it tells."""
-    kind = cast("Any", type(value))
-    if kind.__module__ not in ("_thread", "threading"):
-        return None
-    return kind, repr(value), getattr(value, "_flag", None), getattr(value, "_value", None)
-
-
-def _shell_state(shell: Any) -> dict[str, Any]:
-    """What of IPython's shell code can change: magics, formatters, transformers, callbacks, settings."""
-    formatter = shell.display_formatter
-    formatters = [*formatter.formatters.values(), getattr(formatter, "mimebundle_formatter", None)]
-    return {
-        "magics": {
-            kind: {name: _identity(magic) for name, magic in held.items()}
-            for kind, held in shell.magics_manager.magics.items()
-        },
-        "how values are displayed": [
-            {name: id(value) for name, value in held.items()}
-            for each in formatters
-            for held in (getattr(each, "type_printers", {}), getattr(each, "deferred_printers", {}))
-            if each is not None
-        ],
-        "which formats are displayed": [getattr(each, "enabled", None) for each in formatters],
-        "what runs around cells": {
-            name: [each for each in held if not isinstance(getattr(each, "__self__", None), Execution)]
-            for name, held in shell.events.callbacks.items()
-        },
-        "how code is read": [*map(id, shell.ast_transformers), *map(id, shell.input_transformers_post)],
-        "the shell's settings": {name: getattr(shell, name) for name in shell.trait_names(config=True)},
-    }
-
-
-def _identity(magic: Any) -> object:
-    """What tells a magic from another. IPython's own are one: it loads some when they are used."""
-    made = magic.__func__ if isinstance(magic, MethodType) else magic
-    home = made.__module__ if isinstance(made, FunctionType) else type(made).__module__
-    return "IPython" if str(home).startswith("IPython.") else id(made)
+    cast("Any", logging.Handler).handleError = _nothing  # of one whose file is not here
 
 
 def _ended_by(error: BaseException) -> tuple[Any, str]:

@@ -102,18 +102,11 @@ class Trials:
             return Trial.without(code, str(error))
         problem = ""
         for pause in _PAUSES:
-            copy = await Copy.made(seconds, rules)
-            fork = _Fork(Task(self._shell, self._routes, code, own, keys), copy)
             try:
-                async with asyncio.timeout(_FORK_SECONDS):  # `wait_for` of Python 3.11 may swallow that it is cancelled
-                    await self._main.do(fork)
-            except TimeoutError:
-                fork.problem = "the kernel is busy"
-            except ToolError as error:
-                fork.problem = str(error)
-            except BaseException:
-                fork.abandon()
-                raise
+                copy = await Copy.made(seconds, rules)
+            except OSError as error:
+                return Trial.without(code, f"there is no place for its files ({error.strerror})")
+            fork = await self._forked(Task(self._shell, self._routes, code, own, keys), copy)
             if copy.begun and not fork.problem:
                 return Trial(code, copy, on_text)
             fork.abandon()
@@ -122,6 +115,20 @@ class Trials:
                 break
             await asyncio.sleep(pause)
         return Trial.without(code, problem)
+
+    async def _forked(self, task: Task, copy: Copy) -> _Fork:
+        fork = _Fork(task, copy)
+        try:
+            async with asyncio.timeout(_FORK_SECONDS):  # `wait_for` of Python 3.11 may swallow that it is cancelled
+                await self._main.do(fork)
+        except TimeoutError:
+            fork.problem = "the kernel is busy"
+        except ToolError as error:
+            fork.problem = str(error)
+        except BaseException:
+            fork.abandon()
+            raise
+        return fork
 
     async def _obstacle(self, code: str) -> str:
         """Why there can be no copy now; empty if there can."""
