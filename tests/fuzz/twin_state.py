@@ -507,7 +507,7 @@ class Twin:
 
         async def work() -> dict[str, Any]:
             trial = await self._trials.begin(
-                code, seconds, cwd=self._work, readable=[], own=self._own, on_text=lambda: None
+                code, seconds, cwd=self._work, readable=[], own=self._own, keys={}, on_text=lambda: None
             )
             await trial.follow()
             trial.discard()
@@ -522,7 +522,7 @@ class Twin:
         """Take over what the last trial made; what it was refused for, if it was."""
         before = self._names()
         try:
-            self._trial.take_over(self._shell)
+            self._trial.take_over(self._shell, self._own)
         except Exception as error:
             return f"{type(error).__name__}: {error}"
         self._note(before)

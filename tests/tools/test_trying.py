@@ -314,7 +314,7 @@ async def test_keys_below_what_the_user_has_opened_are_asked_about(place: Place)
     for name in (".env", "sub/id_rsa"):
         (other / name).parent.mkdir(exist_ok=True)
         (other / name).write_text(KEY)
-        ran = await place.run(f"base64 {other / name}", RecordingGate(readable=[other]))
+        ran = await place.run(f"base64 '{other / name}'", RecordingGate(readable=[other]))
         assert ran.words == [f"reads {other / name}"]
 
 

@@ -87,6 +87,11 @@ def _of_shell(shell: Any) -> dict[str, Any]:
             _ids(shell.user_ns.get("In")),
             {name: id(value) for name, value in own.items() if not name.startswith("_")},
         ],
+        "names of Python's own": {
+            name: id(value)
+            for name, value in shell.user_ns.items()
+            if name.startswith("__") and name.endswith("__") and "annot" not in name
+        },
         "which formats are displayed": [getattr(each, "enabled", None) for each in formatters],
         "what runs around cells": {
             name: [each for each in held if not isinstance(getattr(each, "__self__", None), Execution)]
