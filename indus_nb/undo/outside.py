@@ -91,8 +91,8 @@ def settings() -> Iterator[Setting]:
         )
     if (learning := modules.get("sklearn")) is not None and hasattr(learning, "set_config"):
         yield Setting("sklearn's settings", learning.get_config, lambda state: learning.set_config(**state))
-    if (plots := modules.get("plotly.io")) is not None and hasattr(plots, "renderers"):
-        yield Setting("plotly's settings", lambda: _of_plotly(plots), lambda state: _put_of_plotly(plots, state))
+    if "plotly.io" in modules:
+        yield Setting("plotly's settings", _of_plotly, _put_of_plotly)
     if (config := getattr(modules.get("pandas._config.config"), "_global_config", None)) is not None:
         yield Setting("pandas' options", lambda: _copied(config), lambda state: _put_tree(config, state))
 
@@ -145,16 +145,33 @@ def _put_of_numpy(numpy: Any, state: tuple[Any, ...]) -> None:
     numpy.setbufsize(state[2])
 
 
-def _of_plotly(plots: Any) -> tuple[Any, ...]:
-    given: Any = getattr(sys.modules.get("plotly.express"), "defaults", None)
-    names: Any = getattr(given, "__slots__", ())
-    return plots.templates.default, plots.renderers.default, {name: getattr(given, name) for name in names}
+def _of_plotly() -> dict[tuple[str, str], Any]:
+    """What of plotly was set otherwise than it is by itself; its modules are loaded when they are used."""
+    return {
+        (module, name): getattr(owner, name)
+        for module, owner, begun in _owners_of_plotly()
+        for name, value in begun.items()
+        if getattr(owner, name) != value
+    }
 
 
-def _put_of_plotly(plots: Any, state: tuple[Any, ...]) -> None:
-    plots.templates.default, plots.renderers.default = state[:2]
-    for name, value in state[2].items():
-        setattr(sys.modules["plotly.express"].defaults, name, value)
+def _put_of_plotly(state: dict[tuple[str, str], Any]) -> None:
+    for module, owner, begun in _owners_of_plotly():
+        for name, value in begun.items():
+            if getattr(owner, name) != (wanted := state.get((module, name), value)):
+                setattr(owner, name, wanted)
+
+
+def _owners_of_plotly() -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Modules of plotly's that are loaded, what they hold its settings in, and how these are in the beginning."""
+    module: Any
+    if (module := sys.modules.get("plotly.io._templates")) is not None:
+        yield "templates", module.templates, {"default": "plotly"}
+    if (module := sys.modules.get("plotly.io._renderers")) is not None:
+        yield "renderers", module.renderers, {"default": module.default_renderer or ""}
+    if (module := sys.modules.get("plotly.express")) is not None:
+        fresh = type(module.defaults)()
+        yield "defaults", module.defaults, {name: getattr(fresh, name) for name in fresh.__slots__}
 
 
 def _put_dict(settings: dict[str, Any], state: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import contextlib
 import contextvars
+import functools
 import hashlib
 import io
 import json
@@ -72,19 +73,22 @@ SETTINGS = {
     "matplotlib": "rcParams",
     "matplotlib.colormaps": "_cmaps",
     "pandas._config.config": "_global_config",
-    "plotly.io": "templates.default renderers.default",
+    "plotly.io._templates": "templates.default",
     "plotly.express": "defaults",
 }
 """Of modules that are imported: functions to call, with whole numbers as arguments, and what to read."""
+
+
+PLACES = tuple(os.path.realpath(sysconfig.get_paths()[each]) for each in ("purelib", "platlib", "stdlib"))
+REAL = functools.cache(os.path.realpath)
 
 
 def of_environment(name: str) -> bool:
     """Whether a module is Python's or an installed one."""
     module = sys.modules.get(name.partition(".")[0])
     file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
-    places = tuple(os.path.realpath(sysconfig.get_paths()[each]) for each in ("purelib", "platlib", "stdlib"))
     apart = name in ("twin_state", "__main__") or name.startswith("indus_nb")
-    return apart or (module is not None and (not file or os.path.realpath(file).startswith(places)) and own(module))
+    return apart or (module is not None and (not file or REAL(file).startswith(PLACES)) and own(module))
 
 
 def own(module: Any) -> bool:
@@ -446,6 +450,9 @@ def settings() -> dict[str, Any]:
         used = getattr(logger, "level", 0) or getattr(logger, "handlers", ()) or not getattr(logger, "propagate", True)
         if used and (not of_environment(name) or name == "root" or name not in sys.modules):
             found[f"logger {name}"] = logger
+    renderers = sys.modules.get("plotly.io._renderers")
+    shown = renderers and renderers.renderers.default
+    found["how plotly shows"] = "" if not shown or shown == (renderers.default_renderer or "") else shown
     for name, wanted in SETTINGS.items():
         module = sys.modules.get(name) or getattr(sys.modules.get(name.partition(".")[0]), name.partition(".")[2], None)
         for each in wanted.split() if module is not None else ():
