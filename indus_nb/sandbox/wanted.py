@@ -181,8 +181,12 @@ class Wanted:
         if place.is_relative_to("/dev") and not place.is_relative_to("/dev/shm"):  # noqa: S108
             self.add("unknown", str(place), f"uses the device {shown}")
         else:
-            self.add("writes_file", str(place), f"writes {shown}")
+            self._adds_write(place, "writes", shown)
         return errno.EROFS
+
+    def _adds_write(self, place: Path, verb: str, shown: str) -> None:
+        in_repository = ".git" in place.parts[:-1]
+        self.add("writes_file", str(place), f"changes the repository ({shown})" if in_repository else f"{verb} {shown}")
 
     def _runs(self, call: Call, arguments: Arguments) -> int | None:
         place = resolved(arguments.path(*((None, 0) if call.name == "execve" else (0, 1))), follows=True)
@@ -215,7 +219,10 @@ class Wanted:
             return None
         self.only_opens = self.only_opens and call.name in _OPEN_TO_WRITE
         for place in places:
-            self.add(kind, str(place), f"{verb} {self._shown(place)}")
+            if kind == "writes_file":
+                self._adds_write(place, verb, self._shown(place))
+            else:
+                self.add(kind, str(place), f"{verb} {self._shown(place)}")
             verb = "writes"
         return errno.EROFS
 
