@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import site
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -57,6 +58,7 @@ def lies_installed(path: str) -> bool:
 def _places() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     found = [paths[each] for each in ("purelib", "platlib", "stdlib", "platstdlib")]
+    found += [*site.getsitepackages(), site.getusersitepackages()]
     return tuple(f"{place}/" for place in {*found, *map(os.path.realpath, found)})
 
 

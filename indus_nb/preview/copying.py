@@ -43,8 +43,13 @@ class Copy:
         """
         self._seconds = seconds
         self._readable = readable
-        self._directory = Temporary()
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._directory = Temporary()
+        except OSError:
+            os.close(self._reading)
+            os.close(self._writing)
+            raise
         os.set_blocking(self._reading, False)
         self._allowed_bytes = _allowed_bytes()
         self._process = -1  # a descriptor: its number may be another process's by now, where SIGCHLD is ignored

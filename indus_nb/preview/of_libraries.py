@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
 _FREE = "biufcSUV"
 """Kinds of numpy's types whose bytes are all that there is to them; dates are sent as numbers."""
@@ -17,6 +17,8 @@ _FREE = "biufcSUV"
 
 _MAX_HASHED = 100_000
 """How many values pandas is given for a table of hashes: a copy can choose them so that all collide."""
+_MAX_WORK = 10_000
+"""To find out whether two arrays share memory; how they lie in it can make that any effort."""
 _MAX_MOMENTS = 1_000_000
 _MAX_PARTS_OF_FIGURE = 20_000
 """How many moments pandas is to compare with a frequency, and parts plotly is to look at, each in Python."""
@@ -35,13 +37,26 @@ class Plain:
         self.values = values
 
 
+class Before(NamedTuple):
+    """What was there before, and is referred to where it is a part of a new value.
+
+    Attributes:
+        known: The ids of objects that can change, with the variables that are bound to them.
+        labels: The ids of labels of frames and columns, with the variable and the attributes that lead to them.
+    """
+
+    known: Mapping[int, str]
+    labels: Mapping[int, tuple[str, ...]]
+
+
+_NOTHING = Before({}, {})
 _Sent = tuple[Any, ...]
 
 
-def _array(obj: Any, known: Mapping[int, str]) -> _Sent:
+def _array(obj: Any, before: Before) -> _Sent:
     base = obj.base
     while base is not None:
-        if id(base) in known:
+        if id(base) in before.known:
             raise RefusedValueError("it shares its memory with another variable")
         base = getattr(base, "base", None)
     if type(obj).__module__ != "numpy" or obj.dtype.metadata:
@@ -63,6 +78,11 @@ def is_array(value: Any) -> bool:
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
+def share_memory(one: Any, other: Any) -> bool:
+    """Return whether two arrays have a byte in common."""
+    return cast("Any", sys.modules["numpy"]).shares_memory(one, other, max_work=_MAX_WORK)
+
+
 def owner_of(value: Any) -> Any:
     """Return what has the memory that an array is in."""
     while (base := getattr(value, "base", None)) is not None:
@@ -81,8 +101,8 @@ def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes, 
     kind = numpy.dtype(short_text(dtype))
     if kind.kind not in _FREE or kind.names:
         raise RefusedValueError(f"an array of {kind}")
-    flat = numpy.frombuffer(bytearray(data), dtype=kind)
-    return _fixed(flat.reshape(_shape(shape), order="F" if fortran else "C"), writable)
+    flat = numpy.frombuffer(data, dtype=kind)
+    return _fixed(flat.reshape(_shape(shape), order="F" if fortran else "C").copy(order="K"), writable)
 
 
 def view_of(value: Any, held: Any) -> _Sent | None:
@@ -126,17 +146,20 @@ def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes, writable: bool)
     kind = numpy.dtype(short_text(dtype))
     if kind.kind not in "mM":
         raise RefusedValueError(f"dates of {kind}")
-    return _fixed(numpy.frombuffer(bytearray(data), dtype="i8").reshape(_shape(shape)).view(kind), writable)
+    return _fixed(numpy.frombuffer(data, dtype=kind).reshape(_shape(shape)).copy(), writable)
 
 
 def _made_objects(shape: tuple[int, ...], values: list[Any], writable: bool) -> Any:  # noqa: FBT001
     numpy: Any = sys.modules["numpy"]
     if type(values) is not list:
         raise RefusedValueError("the values cannot be read")
-    made = numpy.empty(len(values), dtype=object)
+    made = numpy.empty(_shape(shape), dtype=object)
+    flat = made.reshape(-1)
+    if len(flat) != len(values):
+        raise RefusedValueError("the values cannot be read")
     for at, value in enumerate(values):
-        made[at] = value
-    return _fixed(made.reshape(_shape(shape)), writable)
+        flat[at] = value
+    return _fixed(made, writable)
 
 
 def short_text(value: Any) -> str:
@@ -152,7 +175,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return cast("tuple[int, ...]", value)
 
 
-def _scalar(obj: Any, _: Mapping[int, str]) -> _Sent:
+def _scalar(obj: Any, _: Before) -> _Sent:
     numpy: Any = sys.modules["numpy"]
     return "scalar", numpy.asarray(obj)
 
@@ -164,7 +187,7 @@ def _made_scalar(array: Any) -> Any:
     return array[()]
 
 
-def _column(obj: Any) -> Any:
+def _column(obj: Any, before: Before = _NOTHING) -> Any:
     """What is sent of the values of a column, or of labels."""
     pandas: Any = sys.modules["pandas"]
     column = pandas.Series(obj)
@@ -172,7 +195,7 @@ def _column(obj: Any) -> Any:
     if not isinstance(dtype, pandas.api.extensions.ExtensionDtype):
         return "whole", column.to_numpy(copy=True)
     if isinstance(dtype, pandas.CategoricalDtype):
-        return "category", obj.codes.copy(), obj.categories.copy(), bool(obj.ordered)
+        return "category", obj.codes.copy(), _own_or_held(obj.categories, before), bool(obj.ordered)
     if isinstance(dtype, pandas.DatetimeTZDtype):
         return "zoned", column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(copy=True), str(dtype.tz)
     if isinstance(dtype, _others(pandas)):
@@ -229,7 +252,7 @@ def _made_column(sent: Any) -> Any:
             raise RefusedValueError("the values cannot be read")
 
 
-def _index(obj: Any, _: Mapping[int, str]) -> _Sent:
+def _index(obj: Any, _: Before) -> _Sent:
     pandas: Any = sys.modules["pandas"]
     if isinstance(obj, pandas.RangeIndex):
         return "labels", int(obj.start), int(obj.stop), int(obj.step), obj.name
@@ -266,9 +289,52 @@ def _check_moments(index: Any, frequency: str | None) -> None:
         raise RefusedValueError(f"more than {_MAX_MOMENTS:,} moments with a frequency")
 
 
-def _series(obj: Any, _: Mapping[int, str]) -> _Sent:
+def labels_of(held: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the labels that a frame or column holds, which pandas hands on to what is made of it.
+
+    Args:
+        held: What a variable is bound to.
+
+    Yields:
+        The attributes that lead to them, and the labels.
+    """
+    pandas: Any = sys.modules.get("pandas")
+    if pandas is None or type(held) not in (pandas.DataFrame, pandas.Series):
+        return
+    yield ("index",), held.index
+    if type(held) is pandas.DataFrame:
+        yield ("columns",), held.columns
+    elif isinstance(held.dtype, pandas.CategoricalDtype):
+        yield ("dtype", "categories"), held.dtype.categories
+
+
+def labels_at(held: Any, path: Any) -> Any:
+    """Return the labels of a frame or column that such attributes lead to.
+
+    Args:
+        held: What a variable is bound to.
+        path: The attributes; hostile.
+
+    Returns:
+        The labels.
+
+    Raises:
+        RefusedValueError: It has none there.
+    """
+    found = dict(labels_of(held)).get(tuple(path))
+    if found is None:
+        raise RefusedValueError("the values cannot be read")
+    return found
+
+
+def _own_or_held(labels: Any, before: Before) -> Any:
+    """Labels as they are if a variable's are the same object, else a copy, which is no part of what was there."""
+    return labels if id(labels) in before.labels else labels.copy()
+
+
+def _series(obj: Any, before: Before) -> _Sent:
     _check_plain(obj)
-    sent = "series", _column(obj.array), obj.index.copy(), obj.name
+    sent = "series", _column(obj.array, before), _own_or_held(obj.index, before), obj.name
     return _checked(obj, sent, _made_series)
 
 
@@ -283,10 +349,10 @@ def _as_long(column: Any, index: Any) -> Any:
     return column
 
 
-def _frame(obj: Any, _: Mapping[int, str]) -> _Sent:
+def _frame(obj: Any, before: Before) -> _Sent:
     _check_plain(obj)
-    columns = [_column(obj.iloc[:, at].array) for at in range(obj.shape[1])]
-    sent = "frame", columns, obj.index.copy(), obj.columns.copy()
+    columns = [_column(obj.iloc[:, at].array, before) for at in range(obj.shape[1])]
+    sent = "frame", columns, _own_or_held(obj.index, before), _own_or_held(obj.columns, before)
     return _checked(obj, sent, _made_frame)
 
 
@@ -318,7 +384,7 @@ def _checked(obj: Any, sent: _Sent, make: Callable[..., Any]) -> _Sent:
     return sent
 
 
-def _moment(obj: Any, _: Mapping[int, str]) -> _Sent:
+def _moment(obj: Any, _: Before) -> _Sent:
     text = obj.replace(tzinfo=None).isoformat()
     return type(obj).__name__, type(obj).__name__, text, obj.tzinfo, obj.fold
 
@@ -328,7 +394,7 @@ def _made_moment(kind: str, text: str, zone: Any, fold: int) -> Any:
     return made.replace(tzinfo=zone, fold=fold)
 
 
-def _zone(obj: Any, _: Mapping[int, str]) -> _Sent:
+def _zone(obj: Any, _: Before) -> _Sent:
     if obj.key is None:
         raise RefusedValueError("a time zone without a name")
     return "zone", obj.key
@@ -340,7 +406,7 @@ def _made_zone(key: str) -> Any:
     return ZoneInfo(short_text(key))
 
 
-def _stamp(obj: Any, _: Mapping[int, str]) -> _Sent:
+def _stamp(obj: Any, _: Before) -> _Sent:
     pandas: Any = sys.modules["pandas"]
     if obj is pandas.NaT:
         return ("nat",)
@@ -355,7 +421,7 @@ def _made_nat() -> Any:
     return cast("Any", sys.modules["pandas"]).NaT
 
 
-def _figure(obj: Any, _: Mapping[int, str]) -> _Sent:
+def _figure(obj: Any, _: Before) -> _Sent:
     sent = obj.to_dict()
     if _made_figure(sent) != obj:
         raise RefusedValueError("it does not come out equal")
@@ -391,7 +457,7 @@ _SCALARS = (
     *("bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32"),
     *("float64", "complex64", "complex128", "datetime64", "timedelta64", "str_", "bytes_", "longlong", "ulonglong"),
 )
-SENT: Mapping[tuple[str, str], Callable[[Any, Mapping[int, str]], _Sent]] = {
+SENT: Mapping[tuple[str, str], Callable[[Any, Before], _Sent]] = {
     ("numpy", "ndarray"): _array,
     **{("numpy", name): _scalar for name in _SCALARS},
     ("pandas", "Series"): _series,

@@ -32,10 +32,14 @@ from indus_nb.preview.of_libraries import (
     MADE,
     OF_OWN_PARTS,
     SENT,
+    Before,
     Plain,
     RefusedValueError,
     is_array,
+    labels_at,
+    labels_of,
     owner_of,
+    share_memory,
     short_text,
     view_of,
 )
@@ -46,6 +50,8 @@ MAX_BYTES = 48 << 20
 _MAX_TEXT_BYTES = 16 << 20
 _MAX_PARTS = 500_000
 _MAX_DEPTH = 60
+_MAX_ARRAYS = 64
+"""In the same memory, as each is compared with each."""
 _MAX_WEIGHT = 256 << 20
 _PART_WEIGHT = 8
 """Of a part: what a reference to it takes. Bytes weigh their length, and what is referred to weighs each time again."""
@@ -62,6 +68,7 @@ def dumped(
     known: Mapping[int, str],
     functions: Collection[str] = (),
     variables: Mapping[str, Any] | None = None,
+    places: Mapping[int, tuple[str, str] | None] | None = None,
 ) -> tuple[bytes, dict[str, str]]:
     """Return values as they are sent, in the copy.
 
@@ -71,12 +78,15 @@ def dumped(
             empty where only a part of a variable is such an object.
         functions: Those of the variables whose functions can be made again where they are to be.
         variables: What the variables are bound to of which values may be parts.
+        places: The ids of objects that modules hold, with the module and the name there; ``None`` for what no value
+            may refer to.
 
     Returns:
         The bytes, and why the others cannot be sent, by name.
     """
     refused: dict[str, str] = {}
-    sender = _Sender(known, {id(value): name for name, value in values.items() if name in functions}, variables or {})
+    named = {id(value): name for name, value in values.items() if name in functions}
+    sender = _Sender(known, named, variables or {}, places or {})
     found: dict[str, Any] = {}
     for name, value in values.items():
         mark = sender.mark()
@@ -130,14 +140,23 @@ class _Weight:
 class _Sender:
     """Makes of values what JSON can hold, and buffers beside it."""
 
-    def __init__(self, known: Mapping[int, str], names: Mapping[int, str], variables: Mapping[str, Any]) -> None:
-        self._variables = variables
+    def __init__(
+        self,
+        known: Mapping[int, str],
+        names: Mapping[int, str],
+        variables: Mapping[str, Any],
+        places: Mapping[int, tuple[str, str] | None],
+    ) -> None:
+        self._variables = {name: held for name, held in variables.items() if known.get(id(held)) == name}
+        self._places = places
+        labels = {id(found): (name, *path) for name, held in self._variables.items() for path, found in labels_of(held)}
+        self._before = Before(known, labels)
         self.buffers: list[bytes] = []
         self.size = 0
         self._known = known
         self._names = names
         self._numbers: dict[int, int] = {}
-        self._owners: set[int] = set()
+        self._owners: dict[int, list[Any]] = {}
         self._kept: list[Any] = []
         self._sizes: list[tuple[int, int]] = []
         self._weight = _Weight()
@@ -153,7 +172,8 @@ class _Sender:
         self.size = mark[1]
         for obj in self._kept[mark[2] :]:
             self._numbers.pop(id(obj), None)
-            self._owners.discard(id(owner_of(obj)))
+            if (others := self._owners.get(id(owner_of(obj)))) is not None:
+                others[:] = [other for other in others if other is not obj]
         del self._kept[mark[2] :], self._sizes[mark[2] :]
         self._weight, self._within = _Weight(), False
         self._weight.total = mark[3]
@@ -188,13 +208,28 @@ class _Sender:
                 raise RefusedValueError("a number of too many digits")
             self._weight.total += _PART_WEIGHT  # what it is a part of looks whether that is too much
             return value
-        if (name := self._known.get(id(value))) is not None:
+        return self._referred(value) or self._part(value, kind, depth)
+
+    def _referred(self, value: Any) -> dict[str, Any] | None:
+        """What is sent of a value that is somewhere already; ``None`` if it is not."""
+        key = id(value)
+        if (path := self._before.labels.get(key)) is not None:
+            return {"k": "labels of", "v": path}
+        if (name := self._known.get(key)) is not None:
             if name and not self._within:
                 return {"k": "variable", "v": name}
             raise RefusedValueError("it shares a part with another variable")
-        if (number := self._numbers.get(id(value))) is not None:
+        if key in self._places:
+            place = self._places[key]
+            if place is None or self._within:
+                raise RefusedValueError("it shares a part with a module")
+            return {"k": "attribute", "v": place}
+        if (number := self._numbers.get(key)) is not None:
             self._weight.add(*self._sizes[number])
             return {"k": "same", "v": number}
+        return None
+
+    def _part(self, value: Any, kind: Any, depth: int) -> dict[str, Any]:
         self._parts += 1
         if depth > _MAX_DEPTH or self._parts > _MAX_PARTS:
             raise RefusedValueError("it has too many parts")
@@ -213,9 +248,10 @@ class _Sender:
     def _owns(self, value: Any) -> None:
         """Refuse a second array in the same memory: each is sent with a copy of it."""
         if is_array(value):
-            if id(owner_of(value)) in self._owners:
+            others = self._owners.setdefault(id(owner_of(value)), [])
+            if len(others) > _MAX_ARRAYS or any(share_memory(value, other) for other in others):
                 raise RefusedValueError("it shares its memory with another new value")
-            self._owners.add(id(owner_of(value)))
+            others.append(value)
 
     def _parts_of(self, value: Any, kind: Any, depth: int) -> dict[str, Any]:
         if kind in (list, tuple, set, frozenset):
@@ -242,7 +278,7 @@ class _Sender:
         if send is None:
             name = kind.__name__
             raise RefusedValueError(f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}")
-        what, *arguments = self._view(value) or send(value, self._known)
+        what, *arguments = self._view(value) or send(value, self._before)
         outside, self._within = self._within, self._within or what in OF_OWN_PARTS
         sent = {"k": what, "v": [self.value(each, depth) for each in arguments]}
         self._within = outside
@@ -252,8 +288,8 @@ class _Sender:
         """What is sent of an array that is a part of a variable's."""
         if self._within or type(value).__name__ != "ndarray" or value.base is None:
             return None
-        for name, held in self._variables.items():
-            if self._known.get(id(held)) == name and (sent := view_of(value, held)) is not None:
+        for held in self._variables.values():
+            if (sent := view_of(value, held)) is not None:
                 return "view", held, *sent
         return None
 
@@ -333,6 +369,8 @@ class _Receiver:
         kind, content = fields["k"], fields["v"]
         if kind == "same":
             return self._again(content)
+        if kind == "labels of":
+            return labels_at(self._variables[content[0]], content[1:])
         if kind in _REFERENCES:
             if self._within:
                 raise RefusedValueError("the values cannot be read")

@@ -26,7 +26,6 @@ import threading
 import tracemalloc
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 from operator import is_not
 from threading import Thread
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -36,7 +35,7 @@ from indus_nb.effects import Effect
 from indus_nb.installed import is_installed, is_of_project
 from indus_nb.undo.found_once import is_private
 
-_OF_PYTHON = frozenset(
+SET_BY_PYTHON = frozenset(
     {"__warningregistry__", "__annotations__", "__annotate__", "__annotations_cache__", "__builtins__", "__path__"}
     | {
         "last_exc",
@@ -55,8 +54,8 @@ _OF_PYTHON = frozenset(
 _ABSENT = object()
 _CONTAINERS = (list, dict, set, deque, bytearray)
 _BY_MODULES = (
-    *("threads", "what runs at exit", "how objects are pickled", "abstract base classes", "open files"),
-    "new loggers",
+    *("threads", "what runs at exit", "how objects are pickled", "virtual subclasses", "open files"),
+    "loggers",
 )
 """What modules begin when they are imported, which they do again where they are used."""
 _BY_PYPLOT = ("how values are displayed", "which formats are displayed", "what runs around cells")
@@ -100,14 +99,22 @@ class World:
         """What is another module by its name than before; those that are installed are loaded where they are used."""
         for name in sorted(map(str, self._loaded.keys() | sys.modules.keys())):
             before, now = self._loaded.get(name, _ABSENT), sys.modules.get(name, _ABSENT)
-            if before is not now and (before is not _ABSENT or is_of_project(name, now)):
+            if before is not now and (before is not _ABSENT or _is_made(name, now)):
                 verb = "loads" if before is _ABSENT else "unloads" if now is _ABSENT else "replaces"
                 yield Effect("changes_setting", name, f"{verb} the module {name}")
 
-    def held(self) -> set[int]:
-        """Return the ids of the containers that modules hold, which no value may be a copy of."""
-        spaces = (space.values() for _, space in self._modules.values())
-        return {id(value) for value in chain.from_iterable(spaces) if issubclass(type(value), _CONTAINERS)}
+    def held(self) -> dict[int, tuple[str, str] | None]:
+        """Return where modules hold containers, by the id of each: copies of these would be others than they are.
+
+        Returns:
+            The module and the name there; ``None`` for a module that is not an installed one.
+        """
+        return {
+            id(value): None if module in self._own else (module, name)
+            for module, (_, space) in self._modules.items()
+            for name, value in space.items()
+            if issubclass(type(value), _CONTAINERS)
+        }
 
     def _changed_modules(self) -> Iterator[Effect]:
         for name, (module, before) in self._modules.items():
@@ -143,7 +150,7 @@ class World:
             "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
             "limits of the process": [resource.getrlimit(each) for each in _LIMITS],
             "open files": _open_files(),
-            "abstract base classes": abc.get_cache_token(),
+            "virtual subclasses": abc.get_cache_token(),
             "what runs at exit": atexit._ncallbacks(),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
             "import hooks": [*map(id, sys.meta_path), *map(id, sys.path_hooks)],
             "tracing": (
@@ -164,9 +171,16 @@ class World:
             "the field limit of csv": csv.field_size_limit(),
             "fault handlers": (faulthandler.is_enabled(), tracemalloc.is_tracing()),
             "figures": _figures(),
-            "new loggers": _loggers(),
+            "loggers": _loggers(),
             **self._apart(),
         }
+
+
+def _is_made(name: str, module: Any) -> bool:
+    """Whether a new module is the project's, or one that code has made itself."""
+    if isinstance(getattr(module, "__file__", None), str):
+        return is_of_project(name, module)
+    return not name.startswith("_cython_") and not is_installed(name)
 
 
 def _modules() -> Iterator[tuple[str, ModuleType]]:
@@ -201,7 +215,7 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         name
         for name in names
         if isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance] - whatever code has put there
-        and name not in _OF_PYTHON
+        and name not in SET_BY_PYTHON
         and before.get(name, _ABSENT) is not now.get(name, _ABSENT)
     )
 

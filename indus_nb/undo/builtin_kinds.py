@@ -20,7 +20,7 @@ from typing import Any, cast
 from indus_nb.undo.keeper import ABSENT, Keeper, State, class_of, identical
 
 _OWN_OF_CLASSES = frozenset(
-    {"__dict__", "__weakref__", "__annotate_func__", "__annotations_cache__", "_abc_impl"}
+    {"__dict__", "__weakref__", "__annotate_func__", "__annotations_cache__", "_abc_impl", "__slotnames__"}
     | {"__static_attributes__", "__firstlineno__"}
 )
 """Attributes of classes that Python keeps by itself."""
@@ -421,7 +421,7 @@ class DecimalContextKind(State):
 
 
 class LoggingKind(State):
-    """Loggers and handlers: what is attached to them, but not where handlers write to."""
+    """Loggers and handlers: what is attached to them, and which stream they write to, but not what is in that."""
 
     def remember(self, obj: Any) -> dict[str, Any]:
         own: dict[str, Any] = obj.__dict__
@@ -472,16 +472,33 @@ class FinalizerKind(State):
 
 
 class LockKind(State):
-    """Locks: whether they are taken, which stays as it is."""
+    """Locks, and what stands on one: how they are held, which stays as it is."""
+
+    def __init__(self, kind: type[Any]) -> None:
+        self._shown: Callable[[Any], str] = kind.__repr__
+
+    def remember(self, obj: Any) -> str:
+        shown = self._shown(obj)
+        return shown.rpartition(", ")[0] or shown  # without how many threads wait for a condition
+
+    def same(self, obj: Any, state: str) -> bool:
+        return self.remember(obj) == state
+
+    def lacks(self, obj: Any, state: str) -> str:
+        return "" if self.same(obj, state) else "a lock was taken or released"
+
+
+class EventKind(State):
+    """Events of threads: whether they are set."""
 
     def remember(self, obj: Any) -> bool:
-        return obj.locked()
+        return threading.Event.is_set(obj)
 
     def same(self, obj: Any, state: bool) -> bool:  # noqa: FBT001
-        return obj.locked() is state
+        return threading.Event.is_set(obj) is state
 
-    def lacks(self, obj: Any, state: bool) -> str:  # noqa: FBT001
-        return "" if obj.locked() is state else f"a lock is {'free' if state else 'taken'} since"
+    def put(self, obj: Any, state: bool) -> None:  # noqa: FBT001
+        (threading.Event.set if state else threading.Event.clear)(obj)
 
 
 class Through(Keeper):
@@ -547,20 +564,25 @@ def _in_context(obj: Any) -> Iterable[Any]:
     return (obj.get(None),)
 
 
+_CACHED: Any = type(functools.lru_cache(len))
+
+
 def _cached(obj: Any) -> Iterable[Any]:
-    """What a function with a cache calls, and the results that it has kept; but not which it has kept."""
+    """What a function with a cache calls, and the results that are in it; a result more or less is no change."""
     own = obj.__dict__
-    parameters = own.get("cache_parameters")
-    keeps_all = parameters is not None and parameters()["maxsize"] is None
+    info = _CACHED.cache_info(obj)
     for part in gc.get_referents(obj):
         if type(part) is not dict or part is own:
             yield part
-        else:
-            values = [*cast("dict[Any, Any]", part).values()]
-            if keeps_all:
-                yield from values
-            elif not any(type(value).__name__ == "_lru_list_elem" for value in values):
-                yield part
+        elif info.maxsize is None:  # the cache itself, and else one of its entries or results
+            yield from [*cast("dict[Any, Any]", part).values()]
+        elif info.currsize and not any(map(_is_entry, [*cast("dict[Any, Any]", part).values()])):
+            yield part
+
+
+def _is_entry(value: Any) -> bool:
+    """Whether it is what functions with a cache of a limited size keep a result in."""
+    return class_of(value).__name__ == "_lru_list_elem"
 
 
 def _behind(obj: Any) -> Iterable[Any]:
@@ -600,10 +622,10 @@ BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (staticmethod, Through(lambda obj: (obj.__func__,))),
     (classmethod, Through(lambda obj: (obj.__func__,))),
     (functools.cached_property, Through(lambda obj: (obj.func,))),
-    (type(functools.lru_cache(len)), Through(_cached)),
+    (_CACHED, Through(_cached)),
     (memoryview, ViewKind()),
     (weakref.ReferenceType, Through(lambda obj: (obj(),))),
-    (type(threading.Lock()), LockKind()),
+    *((kind, LockKind(kind)) for kind in (type(threading.Lock()), type(threading.RLock()))),
     (types.CellType, CellKind()),
     (ast.AST, Keeper()),
     *((kind, BEHIND) for kind in _VIEWS),
@@ -613,6 +635,9 @@ BY_NAME: dict[tuple[str, str], Keeper] = {
     ("_io", "BytesIO"): MemoryFileKind(io.BytesIO),
     ("_io", "StringIO"): MemoryFileKind(io.StringIO),
     ("decimal", "Context"): DecimalContextKind(),
+    ("threading", "Condition"): LockKind(threading.Condition),
+    ("threading", "Semaphore"): LockKind(threading.Semaphore),
+    ("threading", "Event"): EventKind(),
     ("weakref", "finalize"): FinalizerKind(),
     ("contextvars", "ContextVar"): Through(_in_context),
     ("_contextvars", "ContextVar"): Through(_in_context),

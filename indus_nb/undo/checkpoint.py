@@ -16,6 +16,7 @@ Code that runs at the same time in other threads is no part of it.
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 import time
@@ -35,7 +36,7 @@ from indus_nb.undo.found_once import is_found_once
 from indus_nb.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.undo.kinds import Kinds, kinds_of
 from indus_nb.undo.libraries import FrameKind, IndexKind, NotRestorableError, is_array, place_of
-from indus_nb.undo.reach import Names, names_in, names_in_source
+from indus_nb.undo.reach import Names, mentioned_with, names_in, names_in_source
 
 _FEW = 64
 """So many parts of an object are looked at without asking whether there is time."""
@@ -79,7 +80,7 @@ class _Walk:
         self._spaces = {id(namespace)}
         self._modules: set[Any] = set()
         self._beside: dict[str, Any] = {}
-        self._seen: dict[int, Any] = {id(namespace): namespace}
+        self._seen: dict[int, Any] = {id(space): space for space in (namespace, vars(builtins))}
         self._roots: dict[int, set[str]] = {}
         self._holders: dict[int, list[int]] = {}
         self._beneath: list[tuple[int, Any]] = []
@@ -116,7 +117,7 @@ class _Walk:
         return [value]
 
     def go_beside(self, modules: Mapping[str, ModuleType]) -> dict[str, Any]:
-        """Remember the variables of modules as well, as far as there is room; return them."""
+        """Remember the variables of modules as well, as far as there is room, and return them by their full names."""
         self._budget = Budget(_BESIDE.seconds, _BESIDE.room)
         self._budget.start()
         self._modules |= modules.keys()
@@ -127,10 +128,19 @@ class _Walk:
             for name, value in [*vars(held).items()]
             if not name.startswith("__")
         }
-        for name, value in self._beside.items():
+        for name, value in sorted(self._beside.items(), key=lambda each: _rough_size(each[1])):
             self.add([name], value)
-        self.go_beneath()
+        self.go()  # to what functions of the user's that modules hold reach
         return self._beside
+
+    def left_out_beside(self, mentioned: Collection[str]) -> dict[str, str]:
+        """Return the variables of modules that are not remembered, or not all, of those whose names are mentioned."""
+        found: dict[str, str] = {}
+        for key, (_, why) in self._problems.items():
+            for name in self.names_of(key) & self._beside.keys():
+                if name.rpartition(".")[2] in mentioned:
+                    found[name] = why
+        return found
 
     def add(self, names: Iterable[str], value: Any) -> None:
         """Remember what a variable, or a part of one, leads to; all of it, or nothing."""
@@ -174,7 +184,7 @@ class _Walk:
         for key, (obj, why) in self._problems.items():
             for name in () if self._is_own_counter(obj) else self.names_of(key):
                 found.setdefault(name, why)
-        return {name: why for name, why in found.items() if name not in self._beside}
+        return found
 
     def _is_own_counter(self, obj: Any) -> bool:
         """Whether something counts for a library's object, which only tells others apart by it."""
@@ -389,9 +399,9 @@ class Checkpoint:
         created = {name: now for name, (was, now) in bound.items() if was is ABSENT}
         deleted = [name for name, (_, now) in bound.items() if now is ABSENT]
         rebound = [name for name in bound if name not in created and name not in deleted]
+        now = {**self._beside, **after}
         described = {
             name: words.changed(name, self._extents.get(name, ()), words.extent(name, now[name]), lost.get(name, ""))
-            for now in ({**self._beside, **after},)
             for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
             if name in now and (is_users(name) or _is_output(name))
         }
@@ -451,7 +461,10 @@ def take(
     names = names_in_source(code, transform)
     walk.reach(names)
     walk.go(first)
-    held_beside = walk.go_beside(beside) if beside else {}
+    left_out, held_beside = walk.left_out(), dict[str, Any]()
+    if beside:
+        held_beside = walk.go_beside(beside)
+        left_out |= walk.left_out_beside(mentioned_with(names, beside.values()))
     named, remembered = walk.reached | names.rebound, {key for key, place in walk.nodes if place == 0}
     extents = {
         name: words.extent(name, value) for name, value in before.items() if name in named or id(value) in remembered
@@ -463,7 +476,7 @@ def take(
     held = {id(node.obj) for node in settings}
     for key in [key for key in walk.nodes if key[0] in held]:
         del walk.nodes[key]  # a variable names it too
-    return Checkpoint(walk.left_out(), namespace, walk, before, extents, settings, held_beside)
+    return Checkpoint(left_out, namespace, walk, before, extents, settings, held_beside)
 
 
 def forecast(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from enum import EnumType
 from types import FunctionType
 from typing import Any, cast
 
@@ -77,6 +78,8 @@ def _keeps(holder: Any, node: Held, holders: Holders) -> bool:
     """Whether something that holds a dictionary has it for what it found out."""
     was: dict[Any, Any] = node.kept
     now: dict[Any, Any] = node.obj
+    if issubclass(type(holder), EnumType):
+        return _are_members(holder, was, now)
     if _attributes(holder) is now:
         names = [
             name for name in was.keys() | _Dict.keys(now) if was.get(name, ABSENT) is not _Dict.get(now, name, ABSENT)
@@ -92,6 +95,16 @@ def _keeps(holder: Any, node: Held, holders: Holders) -> bool:
     return bool(owners) and all(
         is_private(name) and ("cache" in name.lower() or (added and _is_value(class_of(owner))))
         for owner, name in owners
+    )
+
+
+def _are_members(kind: Any, was: dict[Any, Any], now: dict[Any, Any]) -> bool:
+    """Whether an enumeration has got nothing but members that stand for several of its flags, which it makes once."""
+    kept = all(_Dict.get(now, key, ABSENT) is value for key, value in was.items())
+    return kept and all(
+        type(value) is kind and value._value_ == key  # pyright: ignore[reportPrivateUsage] - documented
+        for key, value in _Dict.items(now)
+        if key not in was
     )
 
 

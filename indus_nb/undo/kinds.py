@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-import threading
 import types
 from collections import defaultdict
 from collections.abc import Iterable
@@ -60,10 +59,8 @@ _OPEN_C_BASES = (
     *(base for base, _ in BY_BASE),
 )
 """Types in C that classes may stand on: they hold nothing more, or have a kind."""
-_WAITING = (threading.Condition, threading.Event, threading.Semaphore)
-"""Classes of Python's that hold nothing but a lock and what they say."""
-_MOVES_ON = frozenset({"SRE_Scanner", "Context", "ProxyType", "CallableProxyType", "weakproxy", "weakcallableproxy"})
-"""Of the packages above, what changes all the same, or stands for what does; iterators change too."""
+_CHANGES = frozenset({"SRE_Scanner", "Context", "ProxyType", "CallableProxyType", "weakproxy", "weakcallableproxy"})
+"""Classes of these packages whose objects do change, or stand for others that may; so do all iterators."""
 _NEVER_CHANGE = frozenset(
     {"NoneType", "NotImplementedType", "ellipsis", "bool", "range", "slice", "code", "object"}
     | {"wrapper_descriptor", "method_descriptor", "classmethod_descriptor"}
@@ -100,7 +97,6 @@ class Kinds(NamedTuple):
 
 
 _NOTHING = Kinds(())
-_RLOCK = type(threading.RLock())
 _DEFAULT = _DefaultKind()
 _known: WeakKeyDictionary[type, Kinds] = WeakKeyDictionary()
 
@@ -120,7 +116,7 @@ def _find(kind: type[Any]) -> Kinds:
         return Kinds((CLASS,))
     if kind is types.FunctionType:
         return Kinds((FUNCTION,))
-    if kind in _SCALARS or kind is _RLOCK or kind.__name__ in _NEVER_CHANGE:
+    if kind in _SCALARS or kind.__name__ in _NEVER_CHANGE:
         return _NOTHING
     bases: tuple[type[Any], ...] = type.__dict__["__mro__"].__get__(kind)
     if (found := _of_library(kind, bases)) is not None:
@@ -138,7 +134,7 @@ def _of_library(kind: type[Any], bases: tuple[type[Any], ...]) -> Kinds | None:
             if base.__name__ in WHOLE:
                 return Kinds((keeper,))
             return Kinds((keeper, *((COLUMN,) if package == "pandas" else _instance(kind))))
-        if package in _STATE_ELSEWHERE and base is not object and not issubclass(kind, _WAITING):
+        if package in _STATE_ELSEWHERE and base is not object:
             return Kinds((), _a(kind))
     return None
 
@@ -150,7 +146,7 @@ def _of_python(kind: type[Any], bases: tuple[type[Any], ...]) -> Kinds:
         if not is_python_class(base) and base not in _OPEN_C_BASES and not issubclass(base, BaseException)
     ]
     if in_c:
-        if _package(in_c[0]) in _NO_STATE and not (hasattr(kind, "__next__") or kind.__name__ in _MOVES_ON):
+        if _package(in_c[0]) in _NO_STATE and not (hasattr(kind, "__next__") or kind.__name__ in _CHANGES):
             return Kinds((LIVE,)) if any("__getstate__" in vars(base) for base in in_c) else _NOTHING
         return Kinds((BEHIND,) if _package(in_c[0]) in _LEADING else (), _a(kind))
     keepers = tuple(keeper for base, keeper in BY_BASE if issubclass(kind, base))[:1]

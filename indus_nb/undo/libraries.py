@@ -235,14 +235,17 @@ class BitGeneratorKind(State):
     def size(self, obj: Any) -> int:  # noqa: ARG002
         return 5000
 
-    def remember(self, obj: Any) -> Any:
-        return obj.state
+    def remember(self, obj: Any) -> tuple[Any, Any]:
+        return obj.state, getattr(obj, "seed_seq", None)
 
-    def put(self, obj: Any, state: Any) -> None:
-        obj.state = state
+    def put(self, obj: Any, state: tuple[Any, Any]) -> None:
+        obj.state = state[0]
 
-    def same(self, obj: Any, state: Any) -> bool:
-        return _frozen(obj.state) == _frozen(state)
+    def same(self, obj: Any, state: tuple[Any, Any]) -> bool:
+        return _frozen(obj.state) == _frozen(state[0])
+
+    def parts(self, state: tuple[Any, Any]) -> Iterable[Any]:
+        return state[1:]
 
 
 class SeedKind(State):
@@ -496,7 +499,7 @@ BY_NAME: dict[tuple[str, str], Keeper] = {
     ("numpy", "flatiter"): PlaceKind(),
     ("numpy", "BitGenerator"): BitGeneratorKind(),
     ("numpy", "SeedSequence"): SeedKind(),
-    ("numpy", "Generator"): Through(lambda obj: (obj.bit_generator, getattr(obj.bit_generator, "seed_seq", None))),
+    ("numpy", "Generator"): Through(lambda obj: (obj.bit_generator,)),
     ("numpy", "RandomState"): RandomStateKind(),
     ("pandas", "DataFrame"): _FRAME,
     ("pandas", "Series"): _FRAME,
@@ -508,5 +511,8 @@ BY_NAME: dict[tuple[str, str], Keeper] = {
     ("polars", "Series"): _POLARS_SERIES,
 }
 """Kinds by the package and the name of a class."""
-WHOLE = frozenset({"DataFrame", "Series", "Index", "ExtensionArray", "ExtensionDtype", "dtype", "Logger", "Handler"})
+WHOLE = frozenset(
+    {"DataFrame", "Series", "Index", "ExtensionArray", "ExtensionDtype", "dtype", "Logger", "Handler"}
+    | {"Condition", "Event", "Semaphore"}
+)
 """Those whose attributes are remembered too, or are caches."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from types import CodeType
-from typing import NamedTuple
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 _REACH_ALL = frozenset(
     {"globals", "locals", "vars", "dir", "exec", "eval", "get_ipython", "__main__", "user_ns", "user_global_ns"}
@@ -17,6 +17,8 @@ _REACH_ALL = frozenset(
 """Names by which code comes to variables that its text does not name."""
 _ONLY_RUN = frozenset({"system", "getoutput"})
 """Methods of the shell that run a program, which reaches no variable."""
+_THROWN_AWAY = "_"
+"""What loops bind values to that nobody needs; the shell binds it to what a cell has displayed."""
 _BINDS = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 
 
@@ -27,11 +29,13 @@ class Names(NamedTuple):
         names: Those that its text has, of variables or not.
         everything: Whether it may come to all others too.
         rebound: Those that it binds anew before it uses them, so that it does not come to what they name now.
+        mentioned: All names in it, of attributes too.
     """
 
     names: frozenset[str]
     everything: bool = False
     rebound: frozenset[str] = frozenset()
+    mentioned: frozenset[str] = frozenset()
 
 
 NOTHING = Names(frozenset())
@@ -133,9 +137,47 @@ def names_in(code: CodeType) -> Names:
     for part in _parts(code):
         mentioned.update(part.co_names)
         names.update(
-            str(step.argval) for step in dis.get_instructions(part) if "NAME" in step.opname or "GLOBAL" in step.opname
+            str(step.argval)
+            for step in dis.get_instructions(part)
+            if ("NAME" in step.opname or "GLOBAL" in step.opname)
+            and (step.argval != _THROWN_AWAY or step.opname.startswith("LOAD"))
         )
-    return Names(frozenset(names), not _REACH_ALL.isdisjoint(mentioned))
+    return Names(frozenset(names), not _REACH_ALL.isdisjoint(mentioned), mentioned=frozenset(mentioned))
+
+
+def mentioned_with(names: Names, modules: Iterable[ModuleType]) -> frozenset[str]:
+    """Return all names in code, and in the functions of modules that it may call by a name in it, and so on.
+
+    Args:
+        names: The names in the code.
+        modules: The modules.
+
+    Returns:
+        The names, of attributes too.
+    """
+    codes: dict[str, list[CodeType]] = {}
+    for module in modules:
+        for name, code in _functions(vars(module)):
+            codes.setdefault(name, []).append(code)
+    found, waiting = {*names.mentioned}, [*names.mentioned]
+    while waiting:
+        for code in codes.get(waiting.pop(), ()):
+            new = names_in(code).mentioned - found
+            found |= new
+            waiting += new
+    return frozenset(found)
+
+
+def _functions(space: Mapping[str, Any]) -> Iterator[tuple[str, CodeType]]:
+    """The functions of a module and of its classes; to name a class may run each of its methods."""
+    for name, value in [*space.items()]:
+        if type(value) is FunctionType:
+            yield name, value.__code__
+        elif issubclass(type(value), type):
+            for method in [*type.__dict__["__dict__"].__get__(value).values()]:
+                if type(method) is FunctionType and method.__module__ == space.get("__name__"):
+                    yield name, method.__code__
+                    yield method.__name__, method.__code__
 
 
 def _parts(code: CodeType) -> Iterator[CodeType]:

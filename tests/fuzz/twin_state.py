@@ -12,6 +12,7 @@ import contextlib
 import contextvars
 import functools
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -95,6 +96,13 @@ def own(module: Any) -> bool:
     return getattr(module, "__spec__", None) is not None or module.__name__.startswith(("pyparsing", "six"))
 
 
+def is_kept(kind: type, name: str) -> bool:
+    """Whether an object of a library's has an attribute for what it found out, to be quicker the next time."""
+    member = inspect.getattr_static(kind, name, None)
+    computed = hasattr(type(member), "__get__") and not hasattr(type(member), "__set__")
+    return "cache" in name or (computed and not isinstance(member, types.FunctionType))
+
+
 OF_THIS_RUN = re.compile(r"0[xX][0-9a-fA-F]{6,}|ipykernel_\d+\S*|\bid='?\d+|ROOT/tmp/[^'\" ]*")
 
 
@@ -174,6 +182,8 @@ class Reader:
                         held[name] = member.__get__(value)
         if isinstance(own := getattr(value, "__dict__", {}), dict):
             held |= {str(name): each for name, each in own.items()}
+        if kind.__module__ != "__main__" and of_environment(kind.__module__):
+            held = {name: each for name, each in held.items() if not is_kept(kind, name)}
         if not held and kind.__repr__ is not object.__repr__ and not isinstance(value, BUILT_IN):
             return self.words(repr(value))
         return f"{{{self._names(held, place)}}}" if held else ""

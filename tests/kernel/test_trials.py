@@ -32,6 +32,7 @@ numbers = (n for n in range(9)); held = open('there.txt'); number = held.fileno(
 class Record: items = []
 import functools, logging, sys, threading, own_state, settings_of_test as settings
 from own_state import add
+closed = sqlite3.connect(':memory:'); closed.close()
 pending = sqlite3.connect(':memory:'); pending.execute('create table t(a)'); pending.execute('insert into t values (1)')
 class Keeps(logging.Handler):
     def emit(self, record): pass
@@ -95,6 +96,11 @@ duckdb.sql('select carrier, avg(delay) d from flights group by 1').df()
 lite.execute('select count(*) from t').fetchall()
 lite.execute('pragma table_info(t)').fetchall()
 pending.execute('select count(*) from t').fetchall()
+palette = px.colors.qualitative.Set2
+path = sys.path
+np.zeros(3) / 0
+import json; json.load(open('there.txt'))
+for _, row in airlines.iterrows(): print(row['name'])
 len(options()), done.is_set(), len(own_state.items)
 with lock: print(1)
 logging.getLogger('silent').info('not shown')
@@ -138,6 +144,7 @@ EFFECTS = {
     "lite.set_authorizer(None); lite.execute('insert into t values (2)'); None": "changes the database lite",
     "lite.deserialize(pending.serialize())": "changes the database lite",
     "lite.execute('begin'); None": "changes the database lite",
+    "closed is None": "reaches closed (a Connection), whose changes cannot be seen",
     "pending.rollback()": "changes the database pending",
     "with pending: pending.execute('select 1')": "changes the database pending",
     "logging.getLogger('kept').warning('x')": "logs to a Keeps",
@@ -146,23 +153,25 @@ EFFECTS = {
     "add(2)": "changes own_state.items",
     "own_state.cached(); None": "changes own_state._kept",
     "mine = own_state.items": "shares a part",
-    "path = sys.path": "shares a part",
     "options()['debug'] = True": "changes options",
     "done.set()": "changes done",
     "lock.acquire()": "a lock is taken",
     "_.append(1)": "changes _",
-    "Out.clear()": "changes what the shell keeps",
+    "Out.clear()": "changes the history",
+    "__name__ = 'other'": "changes names with two underscores",
     "Ending()": "changes ends",
     "import logging; logging.raiseExceptions = False": "changes logging.raiseExceptions",
-    "logging.getLogger('fresh').setLevel(10)": "changes new loggers",
+    "logging.getLogger('fresh').setLevel(10)": "changes loggers",
     "import asyncio; asyncio.get_event_loop().call_later(1000, print); None": "changes the event loop",
+    "import asyncio; asyncio.get_event_loop().call_soon(rows.append, 4); None": "changes the event loop",
     "import asyncio; asyncio.get_event_loop().set_debug(True)": "changes the event loop",
     "import os; opened = os.open('there.txt', 0)": "changes open files",
     "import signal; signal.alarm(1000); None": "changes timers",
     "import sys; sys.addaudithook(print)": "adds an audit hook",
     "import own_module; del own_module": "loads the module own_module",
+    "import sys, types; sys.modules['own_made'] = types.ModuleType('own_made')": "loads the module own_made",
     "import sys; del sys.modules['json']": "unloads the module json",
-    "import collections.abc; collections.abc.Sized.register(Record); None": "changes abstract base classes",
+    "import collections.abc; collections.abc.Sized.register(Record); None": "changes virtual subclasses",
     "np.seterrcall(print)": "changes numpy's error handling",
     "import plotly.io; plotly.io.templates.default = 'plotly_dark'": "changes plotly's settings",
     "next(numbers)": "reaches numbers (a generator), whose changes cannot be seen",

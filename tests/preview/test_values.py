@@ -121,6 +121,54 @@ def test_arrays_that_share_their_memory_are_not_made_two_of() -> None:
     assert made["whole"] is made["same"]
 
 
+def test_arrays_that_lie_beside_each_other_are_sent_apart() -> None:
+    rows, columns = np.where(np.eye(3))
+    data, refused = dumped({"rows": rows, "columns": columns}, {})
+    assert refused == {}
+    made = loaded(data, {}, {})
+    assert [*made["rows"]] == [*made["columns"]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "datetime64[ns]", "object"])
+def test_arrays_own_their_memory_as_those_do_that_code_makes(dtype: str) -> None:
+    made = loaded(dumped({"made": np.zeros((2, 3), dtype)}, {})[0], {}, {})["made"]
+    assert made.flags.owndata
+    assert made.shape == (2, 3)
+
+
+def test_labels_that_pandas_hands_on_are_those_of_the_variable_still() -> None:
+    sales = pd.DataFrame({"a": [1, 2]}, index=["x", "y"])
+    kinds = pd.Series(["a", "b", "a"], dtype="category")
+    known = {id(sales): "sales", id(kinds): "kinds"}
+    variables = {"sales": sales, "kinds": kinds}
+    values = {"twice": sales * 2, "names": sales.columns, "codes": [kinds.cat.codes, kinds.cat.categories]}
+    data, refused = dumped(values, known, variables=variables)
+    assert refused == {}
+    made = loaded(data, variables, {})
+    assert made["twice"].index is sales.index
+    assert made["names"] is sales.columns
+    assert made["codes"][1] is kinds.cat.categories
+    assert made["twice"].equals(values["twice"])
+
+
+@pytest.mark.parametrize(
+    "path", [["sales", "values"], ["sales"], ["other", "index"], [], ["sales", "index", "name"], 3]
+)
+def test_nothing_but_labels_is_reached_by_what_a_copy_sends_of_them(path: Any) -> None:
+    data = struct.pack(">I", len(text := json.dumps({"x": {"k": "labels of", "v": path}}).encode())) + text
+    with pytest.raises(RefusedValueError):
+        loaded(data, {"sales": pd.DataFrame({"a": [1]}), "other": [1]}, {})
+
+
+def test_a_list_of_a_librarys_stays_that_list() -> None:
+    place = {id(sys.path): ("sys", "path"), id(json.__all__): None}
+    data, refused = dumped({"path": sys.path, "within": [sys.path], "held": json.__all__}, {}, places=place)
+    assert refused == {"held": "it shares a part with a module"}
+    made = loaded(data, {}, {})
+    assert made["path"] is sys.path
+    assert made["within"][0] is sys.path
+
+
 def test_attributes_of_a_container_are_not_lost() -> None:
     counted = collections.Counter("a")
     counted.unit = "letters"  # type: ignore[attr-defined]

@@ -358,6 +358,11 @@ def test_locks_in_an_object_are_no_obstacle() -> None:
     ("setup", "code"),
     [
         ("import threading; lock = threading.Lock()", "lock.acquire()"),
+        ("import threading; lock = threading.RLock()", "lock.acquire()"),
+        ("import threading; lock = threading.RLock(); lock.acquire()", "lock.acquire()"),
+        ("import threading; ready = threading.Condition()", "ready.acquire()"),
+        ("import threading; places = threading.Semaphore(2)", "places.acquire()"),
+        ("import numpy as np; bits = np.random.PCG64(1)", "bits.spawn(1)"),
         ("import numpy as np; seeds = np.random.SeedSequence(1)", "seeds.spawn(1)"),
         ("import numpy as np; rng = np.random.default_rng(1)", "rng.spawn(1)"),
         ("import numpy as np; place = np.arange(3).flat", "next(place)"),
@@ -378,7 +383,6 @@ def test_what_cannot_be_taken_back_is_named(setup: str, code: str) -> None:
     ("setup", "code"),
     [
         ("import threading; done = threading.Event()", "done.set()"),
-        ("import threading; places = threading.Semaphore(2)", "places.acquire()"),
         ("import functools\n@functools.cache\ndef options(): return {}\noptions()", "options()['debug'] = True"),
         ("import functools\n@functools.lru_cache(2)\ndef options(): return {}\noptions()", "options()['debug'] = True"),
         ("import types; module = types.ModuleType('module'); module.rows = []", "module.rows.append(1)"),
@@ -399,9 +403,52 @@ def test_what_is_reached_by_other_ways_than_variables_is_taken_back(setup: str, 
     assert change.touched() == frozenset()
 
 
-def test_a_cache_that_fills_is_no_change() -> None:
-    names = namespace("import functools\n@functools.cache\ndef twice(x): return 2 * x\ntwice(1)")
-    assert changed(names, "twice(2)").is_empty
+@pytest.mark.parametrize("begin", ["", "twice(1)"])
+@pytest.mark.parametrize("cache", ["cache", "lru_cache", "lru_cache(maxsize=2)"])
+def test_a_cache_that_fills_is_no_change(cache: str, begin: str) -> None:
+    names = namespace(f"import functools\n@functools.{cache}\ndef twice(x): return [2 * x]\n{begin}")
+    assert changed(names, "twice(2); twice(3); twice(4)").is_empty
+
+
+@pytest.mark.parametrize(
+    ("setup", "code"),
+    [
+        ("_ = [0]", "for _, number in [(1, 2)]: pass"),
+        ("import copy, enum\nclass Point: pass\npoint = Point()", "copy.deepcopy(point)"),
+        ("import enum\nclass Right(enum.Flag): READ = 1; WRITE = 2", "Right.READ | Right.WRITE"),
+    ],
+    ids=["loop", "copy", "flags"],
+)
+def test_what_python_does_by_itself_is_no_change(setup: str, code: str) -> None:
+    change = changed(namespace(setup), code)
+    assert (change.found.in_place, change.left_out) == (frozenset(), {})
+
+
+def test_an_enumeration_that_gets_a_member_is_changed() -> None:
+    change = changed(
+        namespace("import enum\nclass Color(enum.Enum): RED = 1"), "Color._value2member_map_[9] = Color.RED"
+    )
+    assert change.found.in_place == {"Color"}
+
+
+def test_builtins_are_not_emptied_when_a_module_of_ones_own_is_put_back() -> None:
+    names = namespace("import builtins, types\nown = types.ModuleType('own'); exec('n = 1', vars(own))")
+    change = changed(names, "builtins.of_this_test = 1; own.n = 2")
+    change.undo()
+    assert names["own"].n == 1
+    assert vars(names["builtins"]).pop("of_this_test") == 1
+
+
+def test_threads_that_wait_for_an_event_are_still_woken_once_it_is_put_back() -> None:
+    names = namespace("import threading\nevent = threading.Event()\nwaits = threading.Event()")
+    code = "thread = threading.Thread(target=lambda: event.wait(60)); thread.start()"
+    change = changed(names, f"{code}\nwhile not event._cond._waiters: pass\nwaits.set()")
+    thread = names["thread"]
+    change.undo()
+    names["event"].set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not names["waits"].is_set()
 
 
 def test_variables_of_modules_are_compared_where_they_are_given() -> None:
@@ -415,6 +462,39 @@ def test_variables_of_modules_are_compared_where_they_are_given() -> None:
     wanted = {"settings_of_mine.rows", "settings_of_mine.Kind", "settings_of_mine.seen"}
     assert wanted <= change.found.in_place
     assert change.left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "left_out"),
+    [
+        ("1 + 1", set[str]()),
+        ("module_of_mine.other()", set[str]()),
+        ("module_of_mine.engine", {"module_of_mine.engine"}),
+        ("module_of_mine.load()", {"module_of_mine.engine"}),
+        ("Loader().run()", {"module_of_mine.engine"}),
+    ],
+)
+def test_what_of_a_module_cannot_be_compared_is_named_where_code_may_reach_it(
+    code: str, left_out: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("module_of_mine")
+    monkeypatch.setitem(sys.modules, "module_of_mine", module)
+    program = "engine = iter([1])\ndef other(): return 1\ndef load(): return engine\nclass Loader:\n"
+    exec(f"{program}    def run(self): return load()", vars(module))
+    names: dict[str, Any] = {"__name__": "__main__", "module_of_mine": module, "engine": module.engine}
+    names["Loader"] = module.Loader
+    assert take(names, code, Budget(30), beside={"module_of_mine": module}).left_out.keys() == left_out
+
+
+def test_what_a_function_reaches_that_a_module_calls_is_compared() -> None:
+    module = types.ModuleType("module_of_mine")
+    exec("hooks = []\ndef run(): [hook() for hook in hooks]", vars(module))
+    names = namespace("rows = []\ndef hook(): rows.append(1)")
+    names["module_of_mine"] = module
+    module.hooks.append(names["hook"])
+    checkpoint = take(names, "module_of_mine.run()", Budget(30), beside={"module_of_mine": module})
+    exec("module_of_mine.run()", names)
+    assert "rows" in checkpoint.close().found.in_place
 
 
 def test_code_of_the_users_classes_does_not_run() -> None:

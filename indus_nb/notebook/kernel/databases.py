@@ -65,7 +65,8 @@ class Databases:
         self._guards: dict[str, _Sqlite | _Duckdb] = {}
         for name in names & held.keys():
             if type(held[name]) is sqlite3.Connection:
-                self._guards[name] = _Sqlite(held[name], lambda name=name: stop(_changed(name)))
+                with contextlib.suppress(sqlite3.Error):  # closed, or another thread's: it stays unknown
+                    self._guards[name] = _Sqlite(held[name], lambda name=name: stop(_changed(name)))
         for name, connection in _of_duckdb(held, names):
             with contextlib.suppress(Exception):  # in a transaction already, closed, or too old: it stays unknown
                 self._guards[name] = _Duckdb(connection)
@@ -100,22 +101,24 @@ class _Sqlite:
 
     def _state(self) -> Any:
         """What of it changes without a statement."""
-        each, self._is_trusted = self._connection, True
+        each = self._connection
+        given = [getattr(each, name, None) for name in _OF_SQLITE]
+        self._is_trusted = True
         try:
             cursor = each.cursor(sqlite3.Cursor)
-            cursor.row_factory = None
-            tables = [_rows(cursor, question) for question in _ABOUT_SQLITE]
-            return [getattr(each, name, None) for name in _OF_SQLITE], tables, _content(each, cursor)
+            cursor.row_factory, each.text_factory = None, bytes
+            return given, [_rows(cursor, question) for question in _ABOUT_SQLITE], _content(each, cursor)
         except sqlite3.ProgrammingError:
             return "closed"
         finally:
             self._is_trusted = False
+            each.text_factory = given[_OF_SQLITE.index("text_factory")]
 
     def is_changed(self) -> bool:
         """Whether the code has changed it, or what guards it."""
         if self._state() != self._before:
             return True
-        self._is_asked = self._before != "closed"
+        self._is_asked = True
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute(_CHANGES)
         return self._is_asked
@@ -124,7 +127,7 @@ class _Sqlite:
 def _rows(cursor: sqlite3.Cursor, question: str) -> list[str] | None:
     try:
         return sorted(map(repr, cursor.execute(question).fetchall()))
-    except sqlite3.OperationalError:
+    except sqlite3.DatabaseError:
         return None  # of a SQLite that was made without
 
 
@@ -133,7 +136,7 @@ def _content(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> Any:
     try:
         (pages,), (size,) = (cursor.execute(f"pragma {name}").fetchone() for name in ("page_count", "page_size"))
         return hash(connection.serialize()) if 0 < pages * size <= _MAX_SERIALIZED_BYTES else pages
-    except (sqlite3.OperationalError, AttributeError):
+    except (sqlite3.DatabaseError, AttributeError):
         return None
 
 

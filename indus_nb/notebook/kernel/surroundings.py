@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
 from types import FunctionType, MethodType
 from typing import Any, cast
 
 from indus_nb.effects import Effect
 from indus_nb.notebook.kernel.execution import Execution
+from indus_nb.preview.world import SET_BY_PYTHON
 
 
 class Surroundings:
@@ -22,37 +25,44 @@ class Surroundings:
             shell: The IPython shell.
         """
         self._shell = shell
-        self._timers: list[asyncio.TimerHandle] = []
 
-    def watch(self, loop: asyncio.AbstractEventLoop, effects: list[Effect]) -> None:
-        """Take note of what is to be called later, and of what is logged elsewhere than in prints.
+    def watch(self, effects: list[Effect]) -> None:
+        """Take note from now on of what is logged elsewhere than in prints: a file, a server, a list.
 
         Args:
-            loop: The loop on which the code will run.
-            effects: Where what is logged is added: the files of handlers are not here, and others keep what they get.
+            effects: Where that is added.
         """
-        plain, changeable = loop.call_at, cast("Any", loop)
-
-        def call_at(*args: Any, **kwargs: Any) -> asyncio.TimerHandle:
-            self._timers.append(plain(*args, **kwargs))
-            return self._timers[-1]
-
-        changeable.call_at = call_at
-        handlers, handle_here = cast("Any", logging.Handler), logging.Handler.handle
-
-        def handle(handler: Any, record: logging.LogRecord) -> bool:
-            if not (_prints(handler) or isinstance(handler, logging.NullHandler)):
-                what = type(handler).__name__
-                effects.append(Effect("unknown", what, f"logs to a {what}, whose effects cannot be seen"))
-            return handle_here(handler, record)
-
-        handlers.handle = handle
+        for kind in _handlers():
+            kind.handle = _noting(kind.handle, effects)
 
     def state(self) -> dict[str, Any]:
         """Return what there is of them to compare, by what it is called; called on the loop."""
-        loop = asyncio.get_running_loop()
-        late = [timer for timer in self._timers if not timer.cancelled() and timer.when() > loop.time()]
+        loop: Any = asyncio.get_running_loop()
+        waiting = [*getattr(loop, "_scheduled", ()), *getattr(loop, "_ready", ())]
+        late = [handle for handle in waiting if not handle.cancelled()]
         return {**_of_shell(self._shell), "the event loop": (late, loop.get_debug(), loop.get_exception_handler())}
+
+
+def _handlers() -> Iterator[Any]:
+    """The classes of handlers that say how they handle a record."""
+    waiting: list[Any] = [logging.Handler]
+    while waiting:
+        kind = waiting.pop()
+        waiting += type.__subclasses__(kind)
+        if "handle" in vars(kind) and kind is not logging.NullHandler:
+            yield kind
+
+
+def _noting(plain: Callable[..., Any], effects: list[Effect]) -> Callable[..., Any]:
+    @wraps(plain)
+    def handle(handler: Any, record: logging.LogRecord) -> Any:
+        is_handled = plain(handler, record)
+        if is_handled and not _prints(handler):
+            what = type(handler).__name__
+            effects.append(Effect("unknown", what, f"logs to a {what}, whose effects cannot be seen"))
+        return is_handled
+
+    return handle
 
 
 def _prints(handler: Any) -> bool:
@@ -82,15 +92,15 @@ def _of_shell(shell: Any) -> dict[str, Any]:
             for held in (getattr(each, "type_printers", {}), getattr(each, "deferred_printers", {}))
             if each is not None
         ],
-        "what the shell keeps": [
+        "the history": [
             _ids(shell.user_ns.get("Out")),
             _ids(shell.user_ns.get("In")),
             {name: id(value) for name, value in own.items() if not name.startswith("_")},
         ],
-        "names of Python's own": {
+        "names with two underscores": {
             name: id(value)
             for name, value in shell.user_ns.items()
-            if name.startswith("__") and name.endswith("__") and "annot" not in name
+            if name.startswith("__") and name.endswith("__") and name not in SET_BY_PYTHON
         },
         "which formats are displayed": [getattr(each, "enabled", None) for each in formatters],
         "what runs around cells": {

@@ -17,6 +17,7 @@ import io
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -101,9 +102,8 @@ class Task:
         self._import()
         _settle()
         effects[:] = [each for each in effects if each.kind != "writes_file"]
-        loop = asyncio.new_event_loop()
-        self._surroundings.watch(loop, effects)
-        loop.run_until_complete(self._whole())
+        self._surroundings.watch(effects)
+        asyncio.new_event_loop().run_until_complete(self._whole())
 
     def _import(self) -> None:
         """Import what the code will: what installed modules do when they are imported is no effect of the code's."""
@@ -149,9 +149,11 @@ class Task:
         self._world = World(self._surroundings.state, beside)  # when modules have been asked where they are
         self._environment = dict(os.environ)
 
-    def _compare(self, _: Execution) -> None:
+    def _compare(self, execution: Execution) -> None:
         """Find what differs, when the code has ended."""
         if self._checkpoint is not None and self._world is not None and self._databases is not None:
+            for error in _chain(execution.error):
+                traceback.clear_frames(error.__traceback__)  # with the files and other objects that they hold
             around = [*self._world.changes(), *self._databases.changes()]
             self._found = self._checkpoint.close(), around
 
@@ -181,11 +183,16 @@ class Task:
         report.effects += [
             Effect("unknown", name, f"reaches {name} ({why}), whose changes cannot be seen")
             for name, why in sorted(change.left_out.items())
-            if self._databases is None or name not in self._databases.names
+            if name not in found.in_place and (self._databases is None or name not in self._databases.names)
         ]
         report.effects += [Effect("changes_variable", name, f"deletes {name}") for name in sorted(found.deleted)]
         report.effects += [
-            Effect("changes_variable", name, f"changes {found.words[name]}") for name in sorted(found.in_place)
+            Effect(
+                "changes_setting" if "." in name else "changes_variable",
+                name,
+                f"changes {found.words[name]}",
+            )
+            for name in sorted(found.in_place)
         ]
         new: dict[str, Any] = {}
         for name in sorted(found.created | found.rebound):
@@ -231,10 +238,9 @@ class Task:
 
     def _send_values(self, report: Report, new: dict[str, Any], draws: dict[str, Any], change: Change) -> None:
         functions, space = definitions(self._shell.transform_cell(self._code)), self._shell.user_ns
-        apart = [id(space[name]) for name in _OF_SHELL if name in space]
-        apart += self._world.held() if self._world is not None else ()
-        known = {**dict.fromkeys(apart, ""), **change.known}
-        data, refused = dumped(new | draws, known, functions.keys(), space)
+        places = self._world.held() if self._world is not None else {}
+        places |= {id(space[name]): None for name in _OF_SHELL if name in space}
+        data, refused = dumped(new | draws, change.known, functions.keys(), space, places)
         if any(each in data for each in self._stand_ins):
             report.effects.append(Effect("unknown", "", "uses a key, which a copy of the kernel does not have"))
             return

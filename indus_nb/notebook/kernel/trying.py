@@ -105,7 +105,7 @@ class Trials:
             try:
                 copy = await Copy.made(seconds, rules)
             except OSError as error:
-                return Trial.without(code, f"there is no place for its files ({error.strerror})")
+                return Trial.without(code, f"it cannot be prepared ({error.strerror})")
             fork = await self._forked(Task(self._shell, self._routes, code, own, keys), copy)
             if copy.begun and not fork.problem:
                 return Trial(code, copy, on_text)
