@@ -136,7 +136,10 @@ def _form(forms: Sequence[str], words: str) -> tuple[str | None, list[str]]:
 def _detail(text: str, what: str) -> str:
     """What is said of a variable behind its name."""
     detail = text.removeprefix(what) if text.startswith(what) else f" {text}"
-    return detail if not detail or _DETAIL.fullmatch(detail) else f" ({_object(detail.strip())})"
+    if not detail or _DETAIL.fullmatch(detail):
+        return detail
+    said = detail.strip()
+    return f" ({_object(said[1:-1] if said.startswith('(') and said.endswith(')') else said)})"
 
 
 def _object(text: str) -> str:

@@ -155,7 +155,7 @@ EFFECTS = {
     "mine = own_state.items": "shares a part",
     "options()['debug'] = True": "changes options",
     "done.set()": "changes done",
-    "lock.acquire()": "a lock is taken",
+    "lock.acquire()": "changes lock (cannot be undone: a lock was taken or released)",
     "_.append(1)": "changes _",
     "Out.clear()": "changes the history",
     "__name__ = 'other'": "changes names with two underscores",

@@ -101,10 +101,10 @@ class _Sqlite:
 
     def _state(self) -> Any:
         """What of it changes without a statement."""
-        each = self._connection
-        given = [getattr(each, name, None) for name in _OF_SQLITE]
+        each, text_factory = self._connection, self._connection.text_factory
         self._is_trusted = True
         try:
+            given = [getattr(each, name, None) for name in _OF_SQLITE]
             cursor = each.cursor(sqlite3.Cursor)
             cursor.row_factory, each.text_factory = None, bytes
             return given, [_rows(cursor, question) for question in _ABOUT_SQLITE], _content(each, cursor)
@@ -112,7 +112,7 @@ class _Sqlite:
             return "closed"
         finally:
             self._is_trusted = False
-            each.text_factory = given[_OF_SQLITE.index("text_factory")]
+            each.text_factory = text_factory
 
     def is_changed(self) -> bool:
         """Whether the code has changed it, or what guards it."""
