@@ -31,7 +31,7 @@ from indus_nb.notebook.kernel.execution import Execution, Routes
 from indus_nb.notebook.kernel.inert import inert
 from indus_nb.notebook.kernel.main_thread import Job
 from indus_nb.notebook.kernel.outputs import sent
-from indus_nb.notebook.kernel.surroundings import Surroundings
+from indus_nb.notebook.kernel.shell_state import ShellState
 from indus_nb.preview import Report, Send, Stop
 from indus_nb.preview.forgetting import FILLER, forget
 from indus_nb.preview.values import dumped
@@ -83,7 +83,7 @@ class Task:
         self._environment: dict[str, str] = {}
         self._databases: Databases | None = None
         self._found: tuple[Change, list[Effect]] | None = None
-        self._surroundings = Surroundings(shell)
+        self._shell_state = ShellState(shell)
         self._send: Send = _nothing
 
     def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
@@ -102,7 +102,7 @@ class Task:
         self._import()
         _settle()
         effects[:] = [each for each in effects if each.kind != "writes_file"]
-        self._surroundings.watch(effects)
+        self._shell_state.watch(effects)
         asyncio.new_event_loop().run_until_complete(self._whole())
 
     def _import(self) -> None:
@@ -146,7 +146,7 @@ class Task:
         self._checkpoint = take(
             shell.user_ns, execution.code, Budget(*_BUDGET), transform=shell.transform_cell, beside=beside
         )
-        self._world = World(self._surroundings.state, beside)  # when modules have been asked where they are
+        self._world = World(self._shell_state.state, beside)  # when modules have been asked where they are
         self._environment = dict(os.environ)
 
     def _compare(self, execution: Execution) -> None:

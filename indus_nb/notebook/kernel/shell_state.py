@@ -15,7 +15,7 @@ from indus_nb.notebook.kernel.execution import Execution
 from indus_nb.preview.world import SET_BY_PYTHON
 
 
-class Surroundings:
+class ShellState:
     """The shell, the loop and the loggers, in a copy of the kernel."""
 
     def __init__(self, shell: Any) -> None:
