@@ -30,6 +30,9 @@ DATABASES = (".sqlite", ".sqlite3", ".db", ".duckdb", ".mdb")
 SETTLED_NS = 100_000_000
 """A file that was written so shortly before it was read may be written again within the same tick of the clock."""
 
+_PATIENCE = 5
+"""Times the processor's time, where others have it or a disk is slow."""
+
 
 class Sign(NamedTuple):
     """What tells that a file is still the one that it was, without reading it."""
@@ -67,7 +70,7 @@ class Bounds:
 
     Attributes:
         entries: How many entries are looked at.
-        seconds: Time of one look.
+        seconds: Time of one look, of the processor; on a busy machine or a slow disk it takes up to five times as long.
         file_bytes: The size up to which a file's content is kept ahead of a change.
         bytes: How much is kept of all files together.
     """
@@ -76,6 +79,15 @@ class Bounds:
     seconds: float = 0.1
     file_bytes: int = 1 << 20
     bytes: int = 64 << 20
+
+
+class _TimeLimit:
+    def __init__(self, seconds: float) -> None:
+        self._end = time.thread_time() + seconds
+        self._latest = time.monotonic() + _PATIENCE * seconds
+
+    def is_over(self) -> bool:
+        return time.thread_time() > self._end or time.monotonic() > self._latest
 
 
 class Directory:
@@ -104,11 +116,11 @@ class Directory:
         Returns:
             What was found.
         """
-        end = time.monotonic() + self._bounds.seconds
+        time_limit = _TimeLimit(self._bounds.seconds)
         files, directories, listed = dict[str, Sign](), set[str](), set[str]()
         waiting = deque([""])
         left = self._bounds.entries
-        while waiting and left > 0 and time.monotonic() < end:
+        while waiting and left > 0 and not time_limit.is_over():
             at = waiting.popleft()
             entries = self._entries(at, left)
             if entries is None or len(entries) > left:
@@ -130,7 +142,7 @@ class Directory:
         if keep:
             for path in self._kept.keys() - files.keys():
                 self._forget(path)
-            self._keep(files, end + self._bounds.seconds)
+            self._keep(files, _TimeLimit(self._bounds.seconds))
         return Look(files, directories, listed)
 
     def content(self, path: str, sign: Sign) -> bytes | None:
@@ -158,9 +170,9 @@ class Directory:
             return False
         return not os.path.lexists(f"{entry.path}/pyvenv.cfg")
 
-    def _keep(self, files: Mapping[str, Sign], end: float) -> None:
+    def _keep(self, files: Mapping[str, Sign], time_limit: _TimeLimit) -> None:
         for path, sign in files.items():
-            if time.monotonic() > end:
+            if time_limit.is_over():
                 return
             known = self._kept.get(path)
             if known is not None and known[0] == sign and time.time_ns() - sign.modified > SETTLED_NS:

@@ -113,6 +113,7 @@ class Reader:
         self.later: list[tuple[str, Any]] = []
         self._root = root
         self._places: dict[int, str] = {}
+        self._memories: dict[int, str] = {}
         self._kept: list[Any] = []
 
     def words(self, text: str) -> str:
@@ -318,7 +319,11 @@ class Reader:
         match value:
             case np.ndarray():
                 content = value.tolist() if value.dtype.hasobject else value.tobytes().hex()
-                around = f"{value.shape} {value.flags.writeable} {self.text(value.base, f'{place}.base')}"
+                owner = value
+                while (base := getattr(owner, "base", None)) is not None:
+                    owner = base
+                self._kept.append(owner)
+                around = f"{value.shape} {value.flags.writeable} {self._memories.setdefault(id(owner), place)}"
                 mask = self.text(getattr(value, "mask", None), f"{place}.mask")
                 return f"{value.dtype!r} {around} {self.text(content, f'{place}[]')} {mask}"
             case np.random.Generator() | np.random.RandomState():

@@ -101,7 +101,7 @@ def test_what_tools_and_commands_did_to_files_is_taken_back_by_prompt(kernel: Ke
 
 
 def test_a_file_the_user_changed_since_is_asked_about_and_both_can_be_had(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("Path('both.txt').write_text('old'); many = [1]")
+    kernel.run("from pathlib import Path; Path('both.txt').write_text('old'); many = [1]")
     changed_by_the_agent(kernel, api, "Path('both.txt').write_text('new'); many.append(2)")
     kernel.run("Path('both.txt').write_text('mine'); many.append(3)")
     refused = kernel.run("%agent undo")
