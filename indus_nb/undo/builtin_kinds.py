@@ -475,7 +475,7 @@ class LockKind(State):
     """Locks, and what stands on one: how they are held, which stays as it is."""
 
     def __init__(self, kind: type[Any]) -> None:
-        self._shown: Callable[[Any], str] = kind.__repr__
+        self._shown: Any = kind.__repr__
 
     def remember(self, obj: Any) -> str:
         shown = self._shown(obj)
