@@ -34,9 +34,8 @@ USED_UNSEEN = {
         "_clearing",  # a reference keeps a task alive
         *("should_exit", "force_exit"),  # uvicorn's server
         "monitor_interval",  # tqdm's bars
-        "freq",  # of an index of pandas
         # What the copy of a kernel replaces, so that it reaches nothing outside.
-        *("raw_input", "shebang", "raiseExceptions", "tempdir", "dont_write_bytecode", "io_open"),
+        *("raw_input", "shebang", "handleError", "tempdir", "dont_write_bytecode", "io_open"),
         "pager",
     ),
     "what extensions call and read, and what is accepted from those that come from elsewhere: docs/extensions.md": (
