@@ -43,13 +43,14 @@ class Before(NamedTuple):
     Attributes:
         known: The ids of objects that can change, with the variables that are bound to them.
         labels: The ids of labels of frames and columns, with the variable and the attributes that lead to them.
+        copies: The ids of other labels, with the copy that is sent for all that have them in common.
     """
 
     known: Mapping[int, str]
     labels: Mapping[int, tuple[str, ...]]
+    copies: dict[int, Any]
 
 
-_NOTHING = Before({}, {})
 _Sent = tuple[Any, ...]
 
 
@@ -187,7 +188,7 @@ def _made_scalar(array: Any) -> Any:
     return array[()]
 
 
-def _column(obj: Any, before: Before = _NOTHING) -> Any:
+def _column(obj: Any, before: Before | None = None) -> Any:
     """What is sent of the values of a column, or of labels."""
     pandas: Any = sys.modules["pandas"]
     column = pandas.Series(obj)
@@ -327,9 +328,11 @@ def labels_at(held: Any, path: Any) -> Any:
     return found
 
 
-def _own_or_held(labels: Any, before: Before) -> Any:
+def _own_or_held(labels: Any, before: Before | None) -> Any:
     """Labels as they are if a variable's are the same object, else a copy, which is no part of what was there."""
-    return labels if id(labels) in before.labels else labels.copy()
+    if before is None:
+        return labels.copy()
+    return labels if id(labels) in before.labels else before.copies.setdefault(id(labels), labels.copy())
 
 
 def _series(obj: Any, before: Before) -> _Sent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
@@ -85,7 +86,12 @@ def bound_in_source(code: str, transform: Callable[[str], str]) -> frozenset[str
 
 
 def _compiled(code: str, transform: Callable[[str], str]) -> tuple[ast.Module, CodeType]:
-    tree = ast.parse(transform(code))
+    with warnings.catch_warnings(action="ignore"):  # what Python warns about it says when the code is run
+        return _parsed(transform(code))
+
+
+def _parsed(code: str) -> tuple[ast.Module, CodeType]:
+    tree = ast.parse(code)
     programs = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _runs_program(node)]
     for node in programs:  # their lines are text
         node.func = ast.Name(

@@ -151,6 +151,14 @@ def test_labels_that_pandas_hands_on_are_those_of_the_variable_still() -> None:
     assert made["twice"].equals(values["twice"])
 
 
+def test_labels_that_new_values_have_in_common_are_made_once() -> None:
+    labels = pd.Index(["a", "b"], name="city")
+    values = {"one": pd.Series([1, 2], labels), "frame": pd.DataFrame({"n": [1, 2]}, labels), "apart": pd.Series([1])}
+    made = loaded(dumped(values, {})[0], {}, {})
+    assert made["one"].index is made["frame"].index
+    assert made["apart"].index is not made["one"].index
+
+
 @pytest.mark.parametrize(
     "path", [["sales", "values"], ["sales"], ["other", "index"], [], ["sales", "index", "name"], 3]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indus_nb.undo.reach import bound_in_source
+from indus_nb.undo.reach import bound_in_source, names_in_source
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,8 @@ def test_names_that_code_binds(code: str, bound: set[str] | None) -> None:
 
 def test_what_cannot_be_made_python_may_bind_any() -> None:
     assert bound_in_source("x", lambda _: str(1 / 0)) is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_python_warns_about_it_warns_about_when_the_code_is_run() -> None:
+    assert names_in_source("(1, 2)(x); '\\d'", str).names == {"x"}
