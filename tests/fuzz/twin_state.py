@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import contextvars
 import functools
+import gc
 import hashlib
 import inspect
 import io
@@ -584,10 +585,12 @@ class Twin:
                 self._own[name] = identity
 
     def _told(self, text: str) -> str:
-        return re.sub(r'File "ROOT/tmp/[^"]*', 'File "', Reader(self._root).words(text))
+        words = re.sub(r'File "ROOT/tmp/[^"]*', 'File "', Reader(self._root).words(text))
+        return re.sub(r"<Figure size \S+ with 0 Axes>", "↓ figure", words)
 
     def state(self) -> dict[str, str]:
         """Digests of all that there is, by what it is called."""
+        gc.collect()  # what waits to be freed has files open
         for value in [*self._shell.user_ns.values()]:
             with contextlib.suppress(ReferenceError):
                 if isinstance(value, io.IOBase) and not value.closed and value.writable():
