@@ -586,7 +586,8 @@ class Twin:
 
     def _told(self, text: str) -> str:
         words = re.sub(r'File "ROOT/tmp/[^"]*', 'File "', Reader(self._root).words(text))
-        return re.sub(r"<Figure size \S+ with 0 Axes>", "↓ figure", words)
+        words = re.sub(r"<Figure size \S+ with 0 Axes>", "↓ figure", words)
+        return re.sub(r"[\d.]+ [nuµm]?s ± .*", "so long", words)
 
     def state(self) -> dict[str, str]:
         """Digests of all that there is, by what it is called."""
