@@ -67,7 +67,7 @@ SETTINGS = {
     "copyreg": "dispatch_table",
     "mimetypes": "types_map",
     "tempfile": "tempdir",
-    "builtins": "print len open sum",
+    "builtins": "print len open ascii",
     "math": "pi sqrt",
     "json": "dumps loads",
     "numpy": "geterr geterrcall getbufsize get_printoptions",
