@@ -89,9 +89,9 @@ class Overlay:
             return self._open(file, mode, *args, **kwargs)
         place = self._places.get(path)
         if isinstance(mode, str) and not {*"wax+"}.isdisjoint(mode):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever the code gives
-            place = self._writable(path, mode) if place in (None, _GONE) or "x" in mode else place
+            place = self._writable(path, mode, file) if place in (None, _GONE) or "x" in mode else place
         if place == _GONE:
-            raise _error(errno.ENOENT, path)
+            raise _error(errno.ENOENT, file)
         if place is not None and isinstance(mode, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             mode = mode.replace("x", "w")  # it is new, and lies there already
         return self._open(file if place is None else place, mode, *args, **kwargs)
@@ -101,18 +101,18 @@ class Overlay:
         left = [path.removeprefix(f"{self._scratch}/") for path in self._temporary if os.path.lexists(path)]
         return [Effect("writes_file", path, f"leaves the temporary file {path}") for path in left]
 
-    def _writable(self, path: str, mode: str) -> str | None:
+    def _writable(self, path: str, mode: str, given: Any) -> str | None:
         """Where to write a file; ``None`` if it must be opened as it is, to fail as it does."""
         exists = self._places.get(path) != _GONE and (path in self._places or os.path.lexists(path))
         if "x" in mode and exists:
-            raise _error(errno.EEXIST, path)
+            raise _error(errno.EEXIST, given)
         if exists and not os.path.isfile(path):
             return None
         above = os.path.dirname(path)
         if ("r" in mode and not exists) or not os.path.isdir(above):
-            raise _error(errno.ENOENT, path)
+            raise _error(errno.ENOENT, given)
         if not os.access(path if exists else self._places.get(above, above), os.W_OK):
-            raise _error(errno.EACCES, path)
+            raise _error(errno.EACCES, given)
         data = b""
         if exists and "w" not in mode:
             if self._plain["stat"](path).st_size > _MAX_COPIED_BYTES:
@@ -192,5 +192,5 @@ def _path(path: Any) -> str | None:
         return None
 
 
-def _error(number: int, path: str) -> OSError:
-    return OSError(number, os.strerror(number), path)
+def _error(number: int, path: Any) -> OSError:
+    return OSError(number, os.strerror(number), os.fspath(path))

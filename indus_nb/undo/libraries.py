@@ -420,24 +420,29 @@ class _Index(NamedTuple):
     """What the labels are in: arrays, and for several levels lists of them."""
     made: dict[str, Any]
     """Arrays that were made of these, and are handed out from then on."""
+    freq: Any
+    """The distance of moments, if there is one."""
 
 
 class IndexKind(State):
-    """Labels of pandas: their names; the labels change only where their arrays are written to past them."""
+    """Labels of pandas: names and frequency; the labels change only where their arrays are written to past them."""
 
     def remember(self, obj: Any) -> _Index:
         own: dict[str, Any] = obj.__dict__
         made = {name: value for name, value in own.get("_cache", {}).items() if name in ("_data", "_values")}
-        return _Index([*obj.names], [own[name] for name in ("_data", "_levels", "_codes") if name in own], made)
+        held = [own[name] for name in ("_data", "_levels", "_codes") if name in own]
+        return _Index([*obj.names], held, made, getattr(_with_freq(obj), "_freq", None))
 
     def put(self, obj: Any, state: _Index) -> None:
         obj.names = state.names
         obj._reset_cache()  # noqa: SLF001 - where labels are was found in what they were meanwhile
         obj._cache.update(state.made)  # noqa: SLF001
+        if hasattr(holder := _with_freq(obj), "_freq"):
+            holder._freq = state.freq  # noqa: SLF001
 
     def same(self, obj: Any, state: _Index) -> bool:
         now = self.remember(obj)
-        if len(now.names) != len(state.names) or not identical(now.names, state.names):
+        if len(now.names) != len(state.names) or not identical(now.names, state.names) or now.freq != state.freq:
             return False
         fresh = now.made.keys() - state.made.keys() if len(obj) <= _FEW_LABELS else ()
         return all(_is_as_made(now.made[name], getattr(obj._view(), name)) for name in fresh)  # noqa: SLF001
@@ -446,6 +451,12 @@ class IndexKind(State):
         yield from state.made.values()
         for each in state.held:
             yield from each if isinstance(each, list) else [each]
+
+
+def _with_freq(obj: Any) -> Any:
+    """What has the frequency of labels: pandas 3.1 keeps it in these, before it was in their array."""
+    own: dict[str, Any] = obj.__dict__
+    return obj if "_freq" in own else own.get("_data")
 
 
 def _is_as_made(one: Any, other: Any) -> bool:

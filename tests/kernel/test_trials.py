@@ -545,6 +545,7 @@ def test_a_traceback_has_no_frames_of_the_copys_own(kernel: Kernel, api: Message
     found = outcome(kernel, api, "open('nothing.txt')")
     assert "FileNotFoundError" in found
     assert "indus_nb" not in found
+    assert "File exists: 'there.txt'" in outcome(kernel, api, "open('there.txt', 'x')")
 
 
 def test_without_a_place_for_a_copy_code_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:

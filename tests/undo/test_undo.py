@@ -391,6 +391,8 @@ def test_what_cannot_be_taken_back_is_named(setup: str, code: str) -> None:
         ("import logging, io; h = logging.StreamHandler(); h.n = io.StringIO()", "h.setStream(h.n)"),
         ("import contextvars; v = contextvars.ContextVar('v'); v.set([1])", "v.get().append(2)"),
         ("_ = [1]", "_.append(2)"),
+        ("import pandas as pd; days = pd.date_range('2024', periods=3)", "days.freq = None"),
+        ("import pandas as pd; s = pd.Series(1, pd.date_range('2024', periods=3))", "s.index.freq = None"),
         ("Out = {1: [1]}; _oh = Out", "Out[1].append(2)"),
     ],
     ids=lambda text: text if len(text) < 20 else "",
