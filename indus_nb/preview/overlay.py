@@ -192,5 +192,5 @@ def _path(path: Any) -> str | None:
         return None
 
 
-def _error(number: int, path: Any) -> OSError:
+def _error(number: int, path: str | os.PathLike[str]) -> OSError:
     return OSError(number, os.strerror(number), os.fspath(path))
