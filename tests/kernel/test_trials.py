@@ -139,6 +139,7 @@ EFFECTS = {
     "lite.execute('insert into t values (2)')": "changes the database lite",
     "try:\n    lite.execute('insert into t values (2)')\nexcept Exception:\n    pass": "changes the database lite",
     "lite.close()": "changes the database lite",
+    "lite.setlimit(0, 100)": "changes the database lite",
     "lite.row_factory = sqlite3.Row": "changes the database lite",
     "lite.create_function('f', 1, len)": "changes the database lite",
     "lite.set_authorizer(None); lite.execute('insert into t values (2)'); None": "changes the database lite",

@@ -105,6 +105,9 @@ class _Sqlite:
         self._is_trusted = True
         try:
             given = [getattr(each, name, None) for name in _OF_SQLITE]
+            for ask, about in (("getlimit", "SQLITE_LIMIT_"), ("getconfig", "SQLITE_DBCONFIG_")):
+                numbers = [number for name, number in vars(sqlite3).items() if name.startswith(about)]
+                given += [getattr(each, ask)(number) for number in numbers if hasattr(each, ask)]
             cursor = each.cursor(sqlite3.Cursor)
             cursor.row_factory, each.text_factory = None, bytes
             return given, [_rows(cursor, question) for question in _ABOUT_SQLITE], _content(each, cursor)
