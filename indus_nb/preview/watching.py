@@ -7,6 +7,7 @@ without.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import fcntl
 import os
@@ -104,6 +105,8 @@ def watch(end: Ending, scratch: str, readable: Sequence[tuple[str, bool | None]]
             looking.on = False
 
     _notice_refusals(end, own)
+    for name in ("register", "register_error"):
+        setattr(codecs, name, lambda *_, **__: end.stop(_effect("changes_setting", "codecs", "changes codecs")))
     sys.addaudithook(hook)
 
 

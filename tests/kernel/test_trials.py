@@ -226,6 +226,7 @@ EFFECTS = {
     "import tempfile, os; open(os.path.join(tempfile.mkdtemp(), 'f'), 'w').write('x')": "leaves the temporary file",
     "import sys; sys.modules['__main__'].rows.append(4)": "changes rows",
     "(lambda: 0).__globals__['rows'].append(4)": "changes rows",
+    "import codecs; codecs.register_error('of_test', lambda error: ('', 1))": "changes codecs",
     "import copyreg; copyreg.pickle(Record, str)": "changes how objects are pickled",
     "lite.row_factory = None; lite.row_factory = sqlite3.Row": "changes the database lite",
     "lite.create_function('f', 0, lambda: 1)": "changes the database lite",
