@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import BuiltinFunctionType, FrameType
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, NoReturn, Protocol, cast
 
 from indus_nb.effects import Effect, EffectKind
 from indus_nb.installed import lies_installed
@@ -105,8 +105,7 @@ def watch(end: Ending, scratch: str, readable: Sequence[tuple[str, bool | None]]
             looking.on = False
 
     _notice_refusals(end, own)
-    for name in ("register", "register_error"):
-        setattr(codecs, name, lambda *_, **__: end.stop(_effect("changes_setting", "codecs", "changes codecs")))
+    _notice_codecs(end)
     sys.addaudithook(hook)
 
 
@@ -129,6 +128,15 @@ def _notice_refusals(end: Ending, own: FrameType) -> None:
     for name, plain in [*vars(os).items()]:
         if isinstance(plain, BuiltinFunctionType) and (_SETS.match(name) or _OF_DESCRIPTORS.match(_signature(plain))):
             setattr(os, name, noticing(f"os.{name}", plain))
+
+
+def _notice_codecs(end: Ending) -> None:
+    """Have the registries of codecs, which nobody can read, end the copy."""
+
+    def register(*_: object) -> NoReturn:
+        end.stop(_effect("changes_setting", "codecs", "changes codecs"))
+
+    codecs.register = codecs.register_error = register
 
 
 def _signature(function: Any) -> str:
