@@ -43,6 +43,8 @@ def options(): return {}
 options(); done = threading.Event(); lock = threading.Lock(); ends = []
 class Ending:
     def __del__(self): ends.append(1)
+import weakref
+gone = weakref.proxy(Record())
 def clean(frame): return frame.dropna()
 plt.close(plt.figure())
 """
@@ -145,6 +147,7 @@ EFFECTS = {
     "lite.set_authorizer(None); lite.execute('insert into t values (2)'); None": "changes the database lite",
     "lite.deserialize(pending.serialize())": "changes the database lite",
     "lite.execute('begin'); None": "changes the database lite",
+    "__import__('math').pi": "reaches gone (a ProxyType), whose changes cannot be seen",
     "closed is None": "reaches closed (a Connection), whose changes cannot be seen",
     "pending.rollback()": "changes the database pending",
     "with pending: pending.execute('select 1')": "changes the database pending",

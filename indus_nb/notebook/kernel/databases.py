@@ -168,7 +168,7 @@ def _of_duckdb(held: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
     if library is None:
         return
     for name in names & held.keys():
-        if isinstance(held[name], library.DuckDBPyConnection):
+        if issubclass(type(held[name]), library.DuckDBPyConnection):  # what it says of its class may raise anything
             yield name, held[name]
     if _DUCKDB in names or any(held.get(name) is library for name in names):
         default = library.default_connection

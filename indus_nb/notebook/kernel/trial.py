@@ -83,6 +83,7 @@ class Task:
         self._environment: dict[str, str] = {}
         self._databases: Databases | None = None
         self._found: tuple[Change, list[Effect]] | None = None
+        self._begun = False
         self._shell_state = ShellState(shell)
         self._send: Send = _nothing
 
@@ -138,6 +139,7 @@ class Task:
         await job.done
 
     def _remember(self, execution: Execution) -> None:
+        self._begun = True
         shell = self._shell
         reached = names_in_source(execution.code, shell.transform_cell)
         names = shell.user_ns.keys() if reached.everything else reached.names
@@ -161,7 +163,7 @@ class Task:
         """Return what came of it; of code that was stopped, what it had changed by then."""
         report, run = Report(), self._run
         if run is None or self._checkpoint is None:
-            if run is not None and run.error is not None:  # it could not be compiled: nothing ran
+            if run is not None and run.error is not None and not self._begun:  # it could not be compiled
                 report.how, report.why = _ended_by(run.error)
             else:
                 report.effects.append(Effect("unknown", "", "could not be followed"))
