@@ -425,7 +425,9 @@ def _made_nat() -> Any:
 
 
 def _figure(obj: Any, _: Before) -> _Sent:
-    sent = obj.to_dict()
+    # ``to_dict`` would encode arrays as text.
+    sent: dict[str, Any] = {part: [each.to_plotly_json() for each in getattr(obj, part)] for part in ("data", "frames")}
+    sent["layout"] = obj.layout.to_plotly_json()
     if _made_figure(sent) != obj:
         raise RefusedValueError("it does not come out equal")
     return "plotly", sent

@@ -312,7 +312,10 @@ class Reader:
         return f"{self.words(str(said))} {data} [{self.items(value.get_children(), place)}]"
 
     def _plotly(self, value: Any, kind: type, place: str) -> str | None:
-        return self.words(value.to_json()) if hasattr(value, "to_json") else None
+        if not hasattr(value, "to_json"):
+            return None
+        kinds = [type(getattr(each, "y", None)).__name__ for each in getattr(value, "data", ())]
+        return self.words(f"{kinds} {json.dumps(json.loads(value.to_json()), sort_keys=True)}")
 
     def _numpy(self, value: Any, kind: type, place: str) -> str | None:
         import numpy as np

@@ -254,7 +254,7 @@ def test_code_that_goes_on_is_asked_about_and_a_no_leaves_no_process(kernel: Ker
         question = asked(kernel, api, "while True: pass")
     assert "It runs in a copy of the kernel, and had no effect so far." in question
     assert "4  Wait for its end" in question
-    assert kernel.children() == []
+    wait_until(lambda: kernel.children() == [])
 
 
 def test_a_wait_for_its_end_gives_what_the_copy_gives(kernel: Kernel, api: MessagesApi) -> None:

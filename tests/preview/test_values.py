@@ -151,6 +151,18 @@ def test_labels_that_pandas_hands_on_are_those_of_the_variable_still() -> None:
     assert made["twice"].equals(values["twice"])
 
 
+def test_a_figure_has_arrays_still() -> None:
+    import plotly.express as px
+
+    figure = px.scatter(x=["a", "b"], y=[1, 2], animation_frame=["p", "q"])
+    data, refused = dumped({"figure": figure}, {})
+    assert refused == {}
+    made = loaded(data, {}, {})["figure"]
+    assert made == figure
+    assert isinstance(made.data[0].y, np.ndarray)
+    assert len(made.frames) == 2
+
+
 def test_labels_that_new_values_have_in_common_are_made_once() -> None:
     labels = pd.Index(["a", "b"], name="city")
     values = {"one": pd.Series([1, 2], labels), "frame": pd.DataFrame({"n": [1, 2]}, labels), "apart": pd.Series([1])}
