@@ -144,7 +144,7 @@ class World:
     def _state(self) -> dict[str, Any]:
         return {
             "signal handlers": {number: signal.getsignal(number) for number in signal.valid_signals()},
-            "threads": ({*threading.enumerate()}, {*sys._current_frames()}),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
+            "threads": ({(each, each.name) for each in threading.enumerate()}, {*sys._current_frames()}),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
             "timers": [signal.getitimer(each)[0] > 0 for each in _TIMERS],
             "how objects are pickled": {kind: id(made) for kind, made in copyreg.dispatch_table.items()},
             "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),

@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import contextlib
 import contextvars
+import copyreg
 import functools
 import gc
 import hashlib
@@ -64,7 +65,6 @@ SETTINGS = {
     "multiprocessing": "get_start_method",
     "warnings": "filters showwarning",
     "logging": "raiseExceptions lastResort root",
-    "copyreg": "dispatch_table",
     "mimetypes": "types_map",
     "tempfile": "tempdir",
     "builtins": "print len open ascii",
@@ -104,7 +104,7 @@ def is_kept(kind: type, name: str) -> bool:
     return "cache" in name or (computed and not isinstance(member, types.FunctionType))
 
 
-OF_THIS_RUN = re.compile(r"0[xX][0-9a-fA-F]{6,}|ipykernel_\d+\S*|\bid='?\d+|ROOT/tmp/[^'\" ]*")
+OF_THIS_RUN = re.compile(r"\b\d{14,15}\b|0[xX][0-9a-fA-F]{6,}|ipykernel_\d+\S*|\bid='?\d+|ROOT/tmp/[^'\" ]*")
 
 
 class Reader:
@@ -469,6 +469,11 @@ def settings() -> dict[str, Any]:
         used = getattr(logger, "level", 0) or getattr(logger, "handlers", ()) or not getattr(logger, "propagate", True)
         if used and (not of_environment(name) or name == "root" or name not in sys.modules):
             found[f"logger {name}"] = logger
+    found["how objects are pickled"] = {
+        kind.__name__: made
+        for kind, made in sorted(copyreg.dispatch_table.items(), key=str)
+        if kind.__module__ == "__main__"
+    }
     renderers = sys.modules.get("plotly.io._renderers")
     shown = renderers and renderers.renderers.default
     found["how plotly shows"] = "" if not shown or shown == (renderers.default_renderer or "") else shown

@@ -195,6 +195,7 @@ EFFECTS = {
     "import sys; sys.path.append('x')": "changes the import path",
     "import sys; sys.meta_path.insert(0, object())": "changes import hooks",
     "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()": "changes threads",
+    "import threading; threading.current_thread().name = 'mine'": "changes threads",
     "import asyncio; asyncio.ensure_future(asyncio.sleep(60)); await asyncio.sleep(0)": "changes tasks",
     "import csv; csv.field_size_limit(10**6); None": "changes the field limit of csv",
     "import warnings; warnings.simplefilter('ignore')": "changes warning filters",
