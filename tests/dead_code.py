@@ -35,7 +35,7 @@ USED_UNSEEN = {
         *("should_exit", "force_exit"),  # uvicorn's server
         "monitor_interval",  # tqdm's bars
         # What the copy of a kernel replaces, so that it reaches nothing outside.
-        *("raw_input", "shebang", "handleError", "tempdir", "dont_write_bytecode", "io_open"),
+        *("raw_input", "shebang", "handleError", "register_error", "tempdir", "dont_write_bytecode", "io_open"),
         "pager",
     ),
     "what extensions call and read, and what is accepted from those that come from elsewhere: docs/extensions.md": (

@@ -80,7 +80,18 @@ def is_array(value: Any) -> bool:
 
 
 def share_memory(one: Any, other: Any) -> bool:
-    """Return whether two arrays have a byte in common."""
+    """Return whether two arrays have a byte in common.
+
+    Args:
+        one: An array of numpy's.
+        other: Another one.
+
+    Returns:
+        Whether they have.
+
+    Raises:
+        TooHardError: That takes too long to find out, as they lie in memory in steps that do not fit each other.
+    """
     return cast("Any", sys.modules["numpy"]).shares_memory(one, other, max_work=_MAX_WORK)
 
 
