@@ -162,7 +162,7 @@ class Reader:
         return f"{kind.__name__} {self._built_in(value, place)} {self._attributes(value, kind, place)}"
 
     def _names(self, held: Any, place: str) -> str:
-        names = [name for name in sorted(held) if name not in APART and name not in OF_SHELL]
+        names = [name for name in sorted(held) if name not in APART | OF_SHELL and not re.fullmatch(r"_+|_\d+", name)]
         return "; ".join(f"{name} = {self.text(held[name], f'{place}.{name}')}" for name in names)
 
     def _of_class(self, kind: type, place: str) -> str:
