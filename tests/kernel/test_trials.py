@@ -308,7 +308,7 @@ def test_looks_are_answered_unasked_and_leave_the_kernel_as_it_was(kernel: Kerne
     before = state(kernel)
     asked = {code: found for code in LOOKS if "approval" in (found := outcome(kernel, api, code))}
     assert asked == {}
-    kernel.run("del row, figure")  # which loops and assignments of looks have left
+    kernel.run("del row, figure, palette, path, json")  # which loops and assignments of looks have left
     assert state(kernel) == before
 
 
