@@ -145,7 +145,7 @@ def test_files_are_written_to_copies(kernel: Kernel, api: MessagesApi) -> None:
     assert [path.name for path in kernel.folder.iterdir()] == ["kept.txt"]
     assert Path(kernel.folder, "kept.txt").read_text() == "old"
     Path(kernel.folder, "kept.txt").unlink()
-    assert not [*(kernel.folder.parent / "tmp").glob("indusagi-*")]
+    wait_until(lambda: not [*(kernel.folder.parent / "tmp").glob("indusagi-*")])
 
 
 @pytest.mark.parametrize(
