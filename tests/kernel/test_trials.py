@@ -558,7 +558,7 @@ def test_a_traceback_has_no_frames_of_the_copys_own(kernel: Kernel, api: Message
 def test_without_a_place_for_a_copy_code_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("import tempfile; tempfile.tempdir = '/nowhere'")
     try:
-        assert "there is no place for its files" in question(kernel, api, "print(1)")
+        assert "it cannot be prepared" in question(kernel, api, "print(1)")
     finally:
         kernel.run("tempfile.tempdir = None; del tempfile")
 
