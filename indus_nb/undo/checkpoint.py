@@ -36,7 +36,7 @@ from indus_nb.undo.found_once import is_found_once
 from indus_nb.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.undo.kinds import Kinds, kinds_of
 from indus_nb.undo.libraries import FrameKind, IndexKind, NotRestorableError, is_array, place_of
-from indus_nb.undo.reach import Names, mentioned_with, names_in, names_in_source
+from indus_nb.undo.reach import Names, Reached, names_in, names_in_source
 
 _FEW = 64
 """So many parts of an object are looked at without asking whether there is time."""
@@ -133,14 +133,14 @@ class _Walk:
         self.go()  # to what functions of the user's that modules hold reach
         return self._beside
 
-    def left_out_beside(self, mentioned: Collection[str]) -> dict[str, str]:
-        """Return the variables of modules that are not remembered, or not all, of those whose names are mentioned."""
-        found: dict[str, str] = {}
-        for key, (_, why) in self._problems.items():
-            for name in self.names_of(key) & self._beside.keys():
-                if name.rpartition(".")[2] in mentioned:
-                    found[name] = why
-        return found
+    def left_out_beside(self, reached: Collection[str]) -> dict[str, str]:
+        """Return the variables of modules that are not remembered, or not all, of those that code comes to."""
+        return {
+            name: why
+            for key, (_, why) in self._problems.items()
+            for name in self.names_of(key) & self._beside.keys()
+            if name in reached
+        }
 
     def add(self, names: Iterable[str], value: Any) -> None:
         """Remember what a variable, or a part of one, leads to; all of it, or nothing."""
@@ -464,7 +464,9 @@ def take(
     left_out, held_beside = walk.left_out(), dict[str, Any]()
     if beside:
         held_beside = walk.go_beside(beside)
-        left_out |= walk.left_out_beside(mentioned_with(names, beside.values()))
+        reached = Reached(beside)
+        reached.follow(names.mentioned, namespace)
+        left_out |= walk.left_out_beside(reached.names)
     named, remembered = walk.reached | names.rebound, {key for key, place in walk.nodes if place == 0}
     extents = {
         name: words.extent(name, value) for name, value in before.items() if name in named or id(value) in remembered

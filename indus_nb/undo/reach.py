@@ -10,6 +10,8 @@ from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from indus_nb.undo.keeper import class_of
+
 _REACH_ALL = frozenset(
     {"globals", "locals", "vars", "dir", "exec", "eval", "get_ipython", "__main__", "user_ns", "user_global_ns"}
     | {"get_objects", "get_referrers", "_getframe", "currentframe", "run_module", "__import__"}
@@ -151,39 +153,58 @@ def names_in(code: CodeType) -> Names:
     return Names(frozenset(names), not _REACH_ALL.isdisjoint(mentioned), mentioned=frozenset(mentioned))
 
 
-def mentioned_with(names: Names, modules: Iterable[ModuleType]) -> frozenset[str]:
-    """Return all names in code, and in the functions of modules that it may call by a name in it, and so on.
+class Reached:
+    """The variables of modules that code comes to by the names in it, and in the functions that these lead to.
 
-    Args:
-        names: The names in the code.
-        modules: The modules.
-
-    Returns:
-        The names, of attributes too.
+    Attributes:
+        names: Their full names.
     """
-    codes: dict[str, list[CodeType]] = {}
-    for module in modules:
-        for name, code in _functions(vars(module)):
-            codes.setdefault(name, []).append(code)
-    found, waiting = {*names.mentioned}, [*names.mentioned]
-    while waiting:
-        for code in codes.get(waiting.pop(), ()):
-            new = names_in(code).mentioned - found
-            found |= new
-            waiting += new
-    return frozenset(found)
 
+    def __init__(self, modules: Mapping[str, ModuleType]) -> None:
+        """Come to nothing yet.
 
-def _functions(space: Mapping[str, Any]) -> Iterator[tuple[str, CodeType]]:
-    """The functions of a module and of its classes; to name a class may run each of its methods."""
-    for name, value in [*space.items()]:
-        if type(value) is FunctionType:
-            yield name, value.__code__
-        elif issubclass(type(value), type):
-            for method in [*type.__dict__["__dict__"].__get__(value).values()]:
-                if type(method) is FunctionType and method.__module__ == space.get("__name__"):
-                    yield name, method.__code__
-                    yield method.__name__, method.__code__
+        Args:
+            modules: The modules.
+        """
+        self.names: set[str] = set()
+        self._followed: set[int] = set()
+        self._modules = modules
+
+    def follow(self, mentioned: Iterable[str], space: Mapping[str, Any]) -> None:
+        """Come to what names lead to.
+
+        Args:
+            mentioned: The names in the code, of attributes too.
+            space: The variables that it runs on.
+        """
+        mentioned = {*mentioned}
+        for name in mentioned:
+            value = space.get(name, self._modules.get(name))
+            if issubclass(type(value), ModuleType):
+                self._come_to(value, mentioned)
+            else:
+                self._follow_value(value)
+        if (own := self._modules.get(str(space.get("__name__")))) is not None:
+            self._come_to(own, mentioned)
+
+    def _come_to(self, module: ModuleType, mentioned: Iterable[str]) -> None:
+        if (name := module.__name__) not in self._modules:
+            return
+        held: dict[str, Any] = vars(module)
+        for each in mentioned:
+            if each in held and (full := f"{name}.{each}") not in self.names:
+                self.names.add(full)
+                self._follow_value(held[each])
+
+    def _follow_value(self, value: Any) -> None:
+        """Follow a function, or the methods of a class or of an object's class."""
+        kind: Any = value if issubclass(type(value), type) else class_of(value)
+        held: list[Any] = [] if kind is FunctionType else [*type.__dict__["__dict__"].__get__(kind).values()]
+        for each in (value, *held):
+            is_own = type(each) is FunctionType and (each.__module__ in self._modules or each.__module__ == "__main__")
+            if is_own and id(each) not in self._followed:
+                self._followed.add(id(each))
+                self.follow(names_in(each.__code__).mentioned, each.__globals__)
 
 
 def _parts(code: CodeType) -> Iterator[CodeType]:

@@ -474,6 +474,8 @@ def test_variables_of_modules_are_compared_where_they_are_given() -> None:
         ("module_of_mine.engine", {"module_of_mine.engine"}),
         ("module_of_mine.load()", {"module_of_mine.engine"}),
         ("Loader().run()", {"module_of_mine.engine"}),
+        ("calls()", {"module_of_mine.engine"}),
+        ("mine.load()", set[str]()),
     ],
 )
 def test_what_of_a_module_cannot_be_compared_is_named_where_code_may_reach_it(
@@ -485,6 +487,7 @@ def test_what_of_a_module_cannot_be_compared_is_named_where_code_may_reach_it(
     exec(f"{program}    def run(self): return load()", vars(module))
     names: dict[str, Any] = {"__name__": "__main__", "module_of_mine": module, "engine": module.engine}
     names["Loader"] = module.Loader
+    exec("def calls(): return module_of_mine.load()\nclass Mine:\n    def load(self): pass\nmine = Mine()", names)
     assert take(names, code, Budget(30), beside={"module_of_mine": module}).left_out.keys() == left_out
 
 
