@@ -8,9 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple
-
-from indus_nb.undo.keeper import class_of
+from typing import Any, NamedTuple, cast
 
 _REACH_ALL = frozenset(
     {"globals", "locals", "vars", "dir", "exec", "eval", "get_ipython", "__main__", "user_ns", "user_global_ns"}
@@ -198,7 +196,7 @@ class Reached:
 
     def _follow_value(self, value: Any) -> None:
         """Follow a function, or the methods of a class or of an object's class."""
-        kind: Any = value if issubclass(type(value), type) else class_of(value)
+        kind: Any = value if issubclass(type(value), type) else cast("Any", type(value))
         held: list[Any] = [] if kind is FunctionType else [*type.__dict__["__dict__"].__get__(kind).values()]
         for each in (value, *held):
             is_own = type(each) is FunctionType and (each.__module__ in self._modules or each.__module__ == "__main__")
