@@ -154,13 +154,11 @@ class Copy:
             found = Report("none", f"it takes longer than {self._seconds:g} s")
         finally:
             loop.remove_reader(self._reading)
-            os.close(self._reading)
-            self._reading = -1
             self._state = "ended"
             self._kill()
             waited = loop.run_in_executor(None, self._wait)
-        # With its report nothing is left to do for it: that gigabytes of its memory are given back is not waited for.
-        return found or Report("none", _death(await asyncio.shield(waited)))
+            ended_by = await asyncio.shield(waited)
+        return found or Report("none", _death(ended_by))
 
     def _read(self, frames: Frames, on_frame: Callable[[JsonObject, bytes], None]) -> _Ending | None:
         """Take what has come; returns how it ended, if it did."""
