@@ -225,7 +225,7 @@ def _others(pandas: Any) -> tuple[Any, ...]:
     )
 
 
-def _is_array(value: Any) -> bool:
+def _is_one_dimensional(value: Any) -> bool:
     return type(value) is cast("Any", sys.modules["numpy"]).ndarray and value.ndim == 1
 
 
@@ -248,17 +248,21 @@ def _made_columns(sent: Any) -> list[Any]:
 def _made_column(sent: Any) -> Any:
     pandas: Any = sys.modules["pandas"]
     match sent:
-        case ("category", codes, categories, bool() as ordered) if _is_array(codes) and hasattr(categories, "array"):
+        case ("category", codes, categories, bool() as ordered) if _is_one_dimensional(codes) and hasattr(
+            categories, "array"
+        ):
             _check_hashed([categories])
             return pandas.Categorical.from_codes(codes, categories, ordered=ordered)
-        case ("zoned", values, str() as zone) if _is_array(values) and not zone.startswith("dateutil"):  # a file of it
+        case ("zoned", values, str() as zone) if _is_one_dimensional(values) and not zone.startswith(
+            "dateutil"
+        ):  # a file of it
             return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(short_text(zone)).array
         case ("listed", Plain() as listed, str() as name):
             dtype = pandas.api.types.pandas_dtype(short_text(name))
             if not isinstance(dtype, pandas.api.extensions.ExtensionDtype) or isinstance(dtype, _others(pandas)):
                 raise RefusedValueError(f"a column of {dtype}")
             return pandas.array(listed.values, dtype=dtype)
-        case ("whole", values) if _is_array(values):
+        case ("whole", values) if _is_one_dimensional(values):
             return values
         case _:
             raise RefusedValueError("the values cannot be read")
