@@ -640,5 +640,5 @@ class Twin:
         return found
 
 
-twin = Twin()
-del __file__  # a trial takes it for a module of the user's, and compares what it holds
+twin: Twin
+"""This kernel's, once it is one."""
