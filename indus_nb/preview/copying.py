@@ -52,6 +52,7 @@ class Copy:
             raise
         os.set_blocking(self._reading, False)
         self._allowed_bytes = _allowed_bytes()
+        self._probe = Probe()  # kept: its page would be the copy's alone once this process gives it back
         self._process = -1  # a descriptor: its number may be another process's by now, where SIGCHLD is ignored
         self._state: Literal["new", "forking", "begun", "ended"] = "new"
         self._given_up = False
@@ -107,8 +108,7 @@ class Copy:
                 self._wait()
 
     def _start(self, task: Task) -> None:
-        state = random.getstate()  # which Python sets anew in a copy
-        before_fork = Before(os.getpid(), state, Probe())
+        before_fork = Before(os.getpid(), random.getstate(), self._probe)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             process = _forked()

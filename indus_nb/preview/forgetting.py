@@ -14,7 +14,7 @@ from pathlib import Path
 
 FILLER = "x"
 _MAX_VALUES = 32
-_BUDGET = 2 << 30
+_BUDGET = 1 << 30
 """Bytes times values: each value is looked for by itself, at 10 to 20 GB in a second."""
 _Span = tuple[int, int]
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ 0 *(\[(?:heap|stack|anon).*|)")

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from operator import is_not
 from threading import Thread
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from indus_nb.effects import Effect
@@ -80,7 +80,7 @@ class World:
         self._own = own
         self._loaded = dict(sys.modules)
         self._modules = {name: (module, dict(vars(module))) for name, module in _modules()}
-        self._classes = {kind: dict(_names_of(kind)) for kind in _classes()}
+        self._classes = {kind: _names_of(kind).copy() for kind in _classes()}
         self._state()  # which imports what it asks
         self._rest = self._state()
         self._count = len(sys.modules)
@@ -203,7 +203,7 @@ def _classes() -> Iterator[type[Any]]:
                     yield kind
 
 
-def _names_of(kind: type[Any]) -> Mapping[str, Any]:
+def _names_of(kind: type[Any]) -> MappingProxyType[str, Any]:
     return type.__dict__["__dict__"].__get__(kind)
 
 

@@ -17,6 +17,7 @@ from waiting import until
 from indus_nb.effects import Effect
 from indus_nb.preview import Copy, Report, Send, Stop, copying
 from indus_nb.sandbox.launcher import can_filter, landlock_version
+from indus_nb.undo import libraries
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 
@@ -95,6 +96,25 @@ def test_a_copy_that_is_followed_reports_and_leaves_nothing(monkeypatch: pytest.
     assert asyncio.run(copy.follow(lambda _, __: None)).how in ("done", "none")
     assert (descriptors(), children()) == (before, processes)
     assert [*tmp_path.iterdir()] == []
+
+
+class Following:
+    """A task that tells whether the copy knows of large arrays by their pages whether it writes to them."""
+
+    def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
+        pass
+
+    def report(self) -> Report:
+        return Report(outcome=str(libraries._pages is not None))
+
+
+async def test_each_copy_knows_its_own_pages_however_soon_this_process_goes_on() -> None:
+    found: list[str] = []
+    for _ in range(10):
+        copy = Copy(20, [])
+        copy.fork(Following())
+        found.append((await copy.follow(lambda *_: None)).outcome)
+    assert found == ["True"] * 10
 
 
 async def test_nothing_is_left_of_one_whose_making_was_cancelled(
