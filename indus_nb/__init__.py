@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from indus_nb import _moved, own_imports
+from indus_nb import own_imports
 from indus_nb.version import __version__
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ if sys.platform == "win32":
         "indus_nb needs a POSIX system such as Linux or macOS, for it runs commands in process groups of their own. "
         "On Windows, use it inside the Windows Subsystem for Linux (WSL)."
     )
-
-_moved.install()
 
 _HOMES = {
     "AgentSession": "indus_nb.session",

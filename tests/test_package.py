@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
-
-import pytest
 
 
 def test_importing_the_package_loads_neither_ipython_nor_an_sdk_nor_widgets() -> None:
@@ -64,66 +61,3 @@ def test_no_module_stands_in_the_way_of_a_public_name() -> None:
         "print([name for name in indus_nb.__all__ if isinstance(getattr(indus_nb, name), ModuleType)])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_modules_that_have_moved_are_found_by_their_old_names_with_a_warning() -> None:
-    program = (
-        "import warnings\n"
-        "from importlib import import_module\n"
-        "from indus_nb._moved import MOVED\n"
-        "for old, new in MOVED.items():\n"
-        "    with warnings.catch_warnings(record=True) as caught:\n"
-        "        warnings.simplefilter('always')\n"
-        "        assert import_module(f'indus_nb.{old}') is import_module(f'indus_nb.{new}'), old\n"
-        "    assert f'is named indus_nb.{new} now' in str(caught[-1].message), (old, caught)\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_an_old_module_can_be_run_as_a_program() -> None:
-    ended = subprocess.run([sys.executable, "-m", "indus_nb.cli"], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-
-
-RENAMED = {
-    "hooks.Said": "session.hooks.UserPrompt",
-    "session.Listener": "session.publisher.Listener",
-    "store.StoredContext": "storage.format.StoredContext",
-    "storage.StoredContext": "storage.format.StoredContext",
-    "settings.PROJECT_FOLDER": "resources.settings.PROJECT_DIRECTORY",
-    "resources.Scope": "resources.search.Scope",
-    "notebook.open_door": "notebook.load",
-    "notebook.close_door": "notebook.unload",
-    "notebook.kernel.UserKernel": "notebook.kernel.tools.UserKernel",
-    "notebook.view.CellView": "notebook.view.cell.CellView",
-    "notebook.view.LiveDrawing": "notebook.view.growing.LiveDrawing",
-    "notebook.view.StaticDrawing": "notebook.view.cell.StaticDrawing",
-    "notebook.view.live_state": "notebook.view.growing.live_state",
-    "notebook.live.Live": "notebook.page.widget.AgentWidget",
-    "tools.read_image": "tools.read.read_image",
-}
-
-
-@pytest.mark.filterwarnings("ignore:indus_nb[.a-z_]* is named:DeprecationWarning")
-@pytest.mark.parametrize("old", RENAMED)
-def test_what_was_renamed_is_found_by_its_old_name_with_a_warning(old: str) -> None:
-    old_home, _, old_name = f"indus_nb.{old}".rpartition(".")
-    new_home, _, new_name = f"indus_nb.{RENAMED[old]}".rpartition(".")
-    module = import_module(old_home)
-    with pytest.warns(DeprecationWarning, match=rf"\.{old_name} is {new_home}\.{new_name} now") as caught:
-        found = getattr(module, old_name)
-    assert found is getattr(import_module(new_home), new_name)
-    assert caught[0].filename == __file__
-    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
-        module.nonsense  # noqa: B018
-
-
-def test_an_old_name_loads_what_it_names_only_when_it_is_asked_for() -> None:
-    program = (
-        "import sys, indus_nb.notebook.kernel, indus_nb.notebook.view\n"
-        "new = {'indus_nb.notebook.kernel.tools', 'indus_nb.notebook.view.cell'}\n"
-        "assert not new & set(sys.modules)\n"
-        "from indus_nb.notebook.kernel import UserKernel\n"
-        "assert new & set(sys.modules) == {'indus_nb.notebook.kernel.tools'}\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from indus_nb._moved import Renamed
 from indus_nb.errors import (
     CredentialsError,
     IndusError,
@@ -219,7 +218,3 @@ def _defaults() -> defaults.Defaults | None:
 
 
 defaults.provide(_defaults)
-
-
-if not TYPE_CHECKING:
-    __getattr__ = Renamed(__name__, {"open_door": "indus_nb.notebook:load", "close_door": "indus_nb.notebook:unload"})

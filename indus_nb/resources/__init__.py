@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from indus_nb._moved import Renamed
-
 if TYPE_CHECKING:
     from indus_nb.resources.loading import (
         ContextFile,
@@ -23,10 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ContextFile", "Diagnostic", "PromptTemplate", "Resources", "Skill", "expand", "load_resources"]
 
-_renamed = Renamed(__name__, {"Scope": "indus_nb.resources.search:Scope"}, stacklevel=3)
-
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("indus_nb.resources.loading"), name)
-    return _renamed(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,10 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from indus_nb import late_models
-from indus_nb._moved import Renamed
 from indus_nb.cassettes.environment import environment_cassette
 from indus_nb.effects import EffectKind
 from indus_nb.errors import SettingsError
@@ -454,7 +453,3 @@ def _merge(under: JsonObject, over: JsonObject) -> JsonObject:
         else:
             merged[key] = value
     return merged
-
-
-if not TYPE_CHECKING:
-    __getattr__ = Renamed(__name__, {"PROJECT_FOLDER": "indus_nb.resources.settings:PROJECT_DIRECTORY"})

@@ -1,8 +1,5 @@
 """A session: one agent with its messages, queues, file and observers, and the parts that it is made of."""
 
-from typing import TYPE_CHECKING
-
-from indus_nb._moved import Renamed
 from indus_nb.session.session import (
     MAX_NAME_CHARACTERS,
     AgentSession,
@@ -22,6 +19,3 @@ __all__ = [
     "SessionSettings",
     "StreamingBehavior",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = Renamed(__name__, {"Listener": "indus_nb.session.publisher:Listener"})

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from indus_nb._moved import Renamed
 from indus_nb.events import SessionEvent
 from indus_nb.loop import AbortSignal, RunHooks
 from indus_nb.messages import CustomMessage, ImageContent
@@ -280,7 +279,3 @@ class SessionHooks(RunHooks):
             Its result, or the shell that runs it; ``None`` for the session's own shell.
         """
         return None
-
-
-if not TYPE_CHECKING:
-    __getattr__ = Renamed(__name__, {"Said": "indus_nb.session.hooks:UserPrompt"})

@@ -1,8 +1,5 @@
 """Session files: the tree of entries, its lines, the file itself, and where such files are found."""
 
-from typing import TYPE_CHECKING
-
-from indus_nb._moved import Renamed
 from indus_nb.storage.entries import Entry
 from indus_nb.storage.listing import (
     SessionInfo,
@@ -31,6 +28,3 @@ __all__ = [
     "session_with_id",
     "user_text",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = Renamed(__name__, {"StoredContext": "indus_nb.storage.format:StoredContext"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indus_nb._moved import Renamed
 from indus_nb.tools.bash import Looks, bash_tool
 from indus_nb.tools.description import Approval, CallDescription, describe_call
 from indus_nb.tools.shell import Shell, ShellResult
@@ -97,7 +96,3 @@ def builtin_tools(
     from indus_nb.tools.confining import confined_tools
 
     return {**confined_tools(by_name, cwd, shell.sandbox)}
-
-
-if not TYPE_CHECKING:
-    __getattr__ = Renamed(__name__, {"read_image": "indus_nb.tools.read:read_image"})

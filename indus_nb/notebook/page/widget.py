@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pydantic import ValidationError
 
-from indus_nb._moved import Renamed
 from indus_nb.messages import ImageContent
 from indus_nb.notebook.cell_ids import ORIGIN, Origin
 from indus_nb.notebook.page import protocol
@@ -484,7 +483,3 @@ def _widget_class() -> type[Any]:
         client = traitlets.Unicode().tag(sync=True)
 
     return Agent
-
-
-if not TYPE_CHECKING:
-    __getattr__ = Renamed(__name__, {"Live": "indus_nb.notebook.page.widget:AgentWidget"})
