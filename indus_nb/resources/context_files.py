@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from indus_nb.files import others_can_write
+from indus_nb.resources.inputs import CONTEXT_NAMES
 from indus_nb.resources.search import Search
-from indus_nb.resources.trust import CONTEXT_NAMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 from indus_nb.errors import UsageError
 from indus_nb.files import expand_user
 from indus_nb.resources.context_files import ContextFile, find_context_files
+from indus_nb.resources.inputs import PROJECT_DIRECTORY
 from indus_nb.resources.search import Diagnostic, Place, Search, Source, kind_of, sign_of
 from indus_nb.resources.skills import Skill, find_skills, skill_prompt
 from indus_nb.resources.templates import PromptTemplate, fill, find_templates
-from indus_nb.resources.trust import PROJECT_DIRECTORY
 
 __all__ = ["ContextFile", "Diagnostic", "PromptTemplate", "Resources", "Skill", "expand", "load_resources"]
 

@@ -23,15 +23,15 @@ from indus_nb import textcut
 from indus_nb.errors import SettingsError
 from indus_nb.files import others_can_write, read_file
 from indus_nb.resources.extension_files import extension_files
-from indus_nb.resources.server_files import ServerFiles, TooManyFilesError
-from indus_nb.resources.settings import MAX_SETTINGS_BYTES, absolute_entry, parsed_settings, privileged
-from indus_nb.resources.trust import (
+from indus_nb.resources.inputs import (
     CONTEXT_NAMES,
     PROJECT_DIRECTORY,
     Decision,
     Input,
     may_be_trusted_whole,
 )
+from indus_nb.resources.server_files import ServerFiles, TooManyFilesError
+from indus_nb.resources.settings import MAX_SETTINGS_BYTES, absolute_entry, parsed_settings, privileged
 from indus_nb.visible import visible
 from indus_nb.wire import JsonObject
 
@@ -148,7 +148,7 @@ def examine(directory: Path, inputs: Sequence[Input]) -> Project | None:
 
     Args:
         directory: The real path of the sessions' working directory.
-        inputs: What there is, see ``indus_nb.resources.trust.project_inputs``.
+        inputs: What there is, see ``indus_nb.resources.inputs.project_inputs``.
 
     Returns:
         The project, about which nothing is decided yet; ``None`` if what there is has no effect.

@@ -20,7 +20,7 @@ from indus_nb.loop.retry import RetrySettings
 from indus_nb.messages import ThinkingLevel
 from indus_nb.policy import KINDS, MODES, ApproveMode, Decision, stricter
 from indus_nb.providers.registry import ModelRegistry
-from indus_nb.resources.trust import PROJECT_DIRECTORY, DefaultTrust
+from indus_nb.resources.inputs import PROJECT_DIRECTORY, DefaultTrust
 from indus_nb.wire import JsonObject, WireModel, first_problem, from_json, to_camel, usual
 
 MAX_SETTINGS_BYTES = 1 << 20

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from indus_nb.messages import AssistantMessage, CustomMessage, Message
 from indus_nb.resources.frontmatter import UnusableFileError, read_fields, read_text, split_frontmatter
+from indus_nb.resources.inputs import PROJECT_DIRECTORY, RULES_DIRECTORY
 from indus_nb.resources.settings import StreamRuleSettings
-from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY
 from indus_nb.streaming import (
     AssistantMessageEvent,
     StreamStart,

@@ -19,8 +19,9 @@ from indus_nb.session.state import SessionState
 from indus_nb.session.turns import Activity, Turns
 
 if TYPE_CHECKING:
+    from indus_nb.resources.inputs import Decision
     from indus_nb.resources.projects import Project
-    from indus_nb.resources.trust import Decision, Trust
+    from indus_nb.resources.trust import Trust
 
 
 async def _nothing() -> None:

@@ -17,13 +17,14 @@ from indus_nb.files import current_directory, expand_user
 from indus_nb.providers import Model
 from indus_nb.providers.keys import child_environment, key_variables
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
+from indus_nb.resources.inputs import PROJECT_DIRECTORY, RULES_DIRECTORY
 from indus_nb.resources.settings import (
     Settings,
     agent_directory,
     load_settings,
     model_registry,
 )
-from indus_nb.resources.trust import PROJECT_DIRECTORY, RULES_DIRECTORY, Trust
+from indus_nb.resources.trust import Trust
 from indus_nb.session.hooks import SessionHooks
 from indus_nb.session.session import AgentSession, Equipment, SessionSettings
 from indus_nb.start import models

@@ -20,8 +20,9 @@ from rpc_process import PROGRAM, RpcProcess, environment, indusagi
 import indus_nb
 from indus_nb.console.client import RpcClient
 from indus_nb.mcp import McpServers
+from indus_nb.resources.inputs import project_inputs
 from indus_nb.resources.settings import Settings, load_settings
-from indus_nb.resources.trust import Trust, project_inputs
+from indus_nb.resources.trust import Trust
 from indus_nb.session.dialogs import Select, UiFrame
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session

@@ -394,8 +394,10 @@ NOT_OF_USERS = re.compile(rf"history.sqlite|indusagi-|/fd$|^anon_inode|^socket|\
 
 def here() -> dict[str, Any]:
     """What a fork of this process does not have."""
-    places = [place for place in Path("/proc/self/fd").iterdir() if place.is_symlink()]
-    targets = [re.sub(r"\[\d+\]", "", str(place.readlink())) for place in places]
+    targets: list[str] = []
+    for place in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # other threads close theirs
+            targets.append(re.sub(r"\[\d+\]", "", str(place.readlink())))
     names = {thread.ident: re.sub(r"\d+", "", thread.name) for thread in threading.enumerate()}
     threads = [names.get(number, "a thread of its own") for number in sys._current_frames()]
     loop = asyncio.get_event_loop()

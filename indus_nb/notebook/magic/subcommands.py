@@ -32,7 +32,7 @@ from indus_nb.storage.entries import as_text
 from indus_nb.storage.text import subagent_of
 
 if TYPE_CHECKING:
-    from indus_nb.resources.trust import Decision
+    from indus_nb.resources.inputs import Decision
 
 _MAX_ROWS = 60
 _MAX_DEPTH = 12
