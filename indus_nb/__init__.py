@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from indus_nb.console.client import HostTool, RpcClient
     from indus_nb.fanout.agent import agent
     from indus_nb.notebook import serve
-    from indus_nb.notebook.page.panel import ChatPanel
+    from indus_nb.notebook.panel.chat_panel import ChatPanel
     from indus_nb.session.session import AgentSession
     from indus_nb.start import SessionOptions, open_session
 
@@ -41,7 +41,7 @@ if sys.platform == "win32":
 
 _HOMES = {
     "AgentSession": "indus_nb.session",
-    "ChatPanel": "indus_nb.notebook.page.panel",
+    "ChatPanel": "indus_nb.notebook.panel.chat_panel",
     "HostTool": "indus_nb.console.client",
     "agent": "indus_nb.fanout.agent",
     "RpcClient": "indus_nb.console.client",

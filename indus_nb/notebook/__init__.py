@@ -23,7 +23,7 @@ from indus_nb.notebook.cell_ids import CellIds
 from indus_nb.notebook.failed_cells import ErrorHint
 from indus_nb.notebook.kernel.watch import Watch
 from indus_nb.notebook.magic import QuietStatements, help_text, install_completion, literal_lines
-from indus_nb.notebook.page import defaults
+from indus_nb.notebook.panel import defaults
 from indus_nb.notebook.preloading import importing, preload_in_steps
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from indus_nb.notebook.kernel.namespace import UserNamespace
 from indus_nb.notebook.magic import Command
 from indus_nb.notebook.magic.options import COMMANDS
 from indus_nb.notebook.magic.subcommands import serve
-from indus_nb.notebook.page.surroundings import Filled
+from indus_nb.notebook.panel.surroundings import Filled
 from indus_nb.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.notebook.values.interpolation import interpolate, named_values
 from indus_nb.notebook.view import blocks

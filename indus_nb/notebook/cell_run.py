@@ -11,11 +11,11 @@ from indus_nb.events import EntryAdded, MessageEnd, SessionEvent
 from indus_nb.limits.budget import Budget, spending, spending_from
 from indus_nb.messages import ImageContent, UserMessage
 from indus_nb.notebook import actions
+from indus_nb.notebook.cell_dialogs import CellDialogs
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.kernel.long_code import CodeOfCell
 from indus_nb.notebook.kernel.outputs import OutputBoard
 from indus_nb.notebook.page.cell_outputs import CellOutputs
-from indus_nb.notebook.page.dialogs import CellDialogs
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.cell import CellView
 from indus_nb.notebook.view.output import NotebookScreen, Screen

@@ -45,9 +45,9 @@ from indus_nb.wire import JsonObject
 if TYPE_CHECKING:
     from indus_nb.answers import FinalAnswer
     from indus_nb.notebook.beside_panels import PanelKernel
-    from indus_nb.notebook.page.panel import ChatPanel
     from indus_nb.notebook.page.protocol import PanelRequest
     from indus_nb.notebook.page.widget import AgentWidget
+    from indus_nb.notebook.panel.chat_panel import ChatPanel
     from indus_nb.notebook.rows_in_cell import RowsInCell
     from indus_nb.notebook.served import Served
 
@@ -385,7 +385,7 @@ class Conversations:
         """The panel of a session; shown again it is another view of the same."""
         panel = self._panels.get(session)
         if panel is None:
-            from indus_nb.notebook.page.panel import ChatPanel
+            from indus_nb.notebook.panel.chat_panel import ChatPanel
 
             panel = self._panels[session] = ChatPanel(
                 session,

@@ -20,8 +20,8 @@ from indus_nb.extensions.rules import covered, offered
 from indus_nb.files import others_can_write, write_atomically
 from indus_nb.key_places import holds_keys
 from indus_nb.messages import ToolResultMessage, text_of
+from indus_nb.notebook.cell_dialogs import CellDialogs
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
-from indus_nb.notebook.page.dialogs import CellDialogs
 from indus_nb.session.dialogs import Notify, Select, Ui
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session

@@ -12,7 +12,7 @@ import pytest
 from fake_page import FakePage
 
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
-from indus_nb.notebook.page.panel import ChatPanel
+from indus_nb.notebook.panel.chat_panel import ChatPanel
 from indus_nb.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 

@@ -17,11 +17,11 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from indus_nb.notebook.cell_dialogs import CellDialogs
 from indus_nb.notebook.kernel import agent_thread as agent_thread_module
 from indus_nb.notebook.kernel import main_thread
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.kernel.interrupts import Interrupted
-from indus_nb.notebook.page.dialogs import CellDialogs
 from indus_nb.session.dialogs import Ui
 from indus_nb.tools import ToolError
 
@@ -252,7 +252,7 @@ def test_no_interrupt_is_lost_however_it_falls() -> None:
 import asyncio, os, random, signal, threading, time
 from indus_nb.notebook.kernel import main_thread
 from indus_nb.notebook.kernel import agent_thread
-from indus_nb.notebook.page.dialogs import CellDialogs
+from indus_nb.notebook.cell_dialogs import CellDialogs
 from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
 from indus_nb.notebook.kernel.interrupts import Interrupted
 from indus_nb.tools import ToolError

@@ -15,7 +15,7 @@ from indus_nb.notebook.kernel.agent_thread import AgentThread
 
 if TYPE_CHECKING:
     from indus_nb.notebook.page.comm_gate import CommGate
-    from indus_nb.notebook.page.surroundings import Surroundings
+    from indus_nb.notebook.panel.surroundings import Surroundings
     from indus_nb.notebook.taking_back import TakingBack
 
 

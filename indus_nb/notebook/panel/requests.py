@@ -17,9 +17,10 @@ from indus_nb.errors import CompactionError, IndusError, UsageError
 from indus_nb.messages import ImageContent, Message, TextContent, ThinkingLevel, UserMessage, text_of
 from indus_nb.notebook import actions
 from indus_nb.notebook.kernel.long_code import code_of, stop_code
-from indus_nb.notebook.page import composing, dropped_files, protocol, session_state, states
-from indus_nb.notebook.page.surroundings import Surroundings
+from indus_nb.notebook.page import protocol, states
 from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.notebook.panel import composing, dropped_files, session_state
+from indus_nb.notebook.panel.surroundings import Surroundings
 from indus_nb.notebook.taking_back import TakingBack
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.blocks import MimeBundle

@@ -11,8 +11,9 @@ from pathlib import Path, PurePath
 
 from indus_nb.key_places import holds_keys
 from indus_nb.messages import Attachment
-from indus_nb.notebook.page import session_state, states
-from indus_nb.notebook.page.surroundings import Filled, Surroundings
+from indus_nb.notebook.page import states
+from indus_nb.notebook.panel import session_state
+from indus_nb.notebook.panel.surroundings import Filled, Surroundings
 from indus_nb.session.session import AgentSession
 from indus_nb.tools.walk import walk
 

@@ -36,10 +36,11 @@ from indus_nb.notebook.cell_ids import Origin
 from indus_nb.notebook.kernel.agent_thread import AgentThread
 from indus_nb.notebook.kernel.long_code import code_of
 from indus_nb.notebook.kernel.outputs import OutputBoard
-from indus_nb.notebook.page import composing, defaults, protocol, session_state
-from indus_nb.notebook.page.panel_requests import CLOSED, PanelRequests
-from indus_nb.notebook.page.surroundings import Surroundings
+from indus_nb.notebook.page import protocol
 from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.notebook.panel import composing, defaults, session_state
+from indus_nb.notebook.panel.requests import CLOSED, PanelRequests
+from indus_nb.notebook.panel.surroundings import Surroundings
 from indus_nb.notebook.taking_back import TakingBack
 from indus_nb.notebook.view import blocks
 from indus_nb.notebook.view.growing import LiveDrawing, live_state

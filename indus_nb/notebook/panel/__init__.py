@@ -1,0 +1,1 @@
+"""The chat panel: what it shows of a session, and what its pages ask for."""
