@@ -40,7 +40,6 @@ class Effect:
     """One thing that a call does.
 
     Attributes:
-        kind: Its kind.
         what: The object, as a rule names it: a variable, the absolute path of a file, ``host:port``, a program, a
             setting; empty where it has no name.
         words: A sentence without subject for the user, such as ``writes out.csv``.

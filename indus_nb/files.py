@@ -43,11 +43,7 @@ def read_file(path: Path, *, most: int = -1) -> bytes:
     """Read a regular file, without a byte order mark.
 
     Args:
-        path: The file.
         most: How many bytes it may have, whatever size the system says that it has; negative: any number.
-
-    Returns:
-        What it holds.
 
     Raises:
         OSError: It cannot be read, is larger, or is a pipe or device, which may be waited for without end.
@@ -82,7 +78,6 @@ def write_atomically(  # noqa: PLR0913 - ways to write, each of few callers
 
     Args:
         path: The file; its directory must be there. The target of a symbolic link is written.
-        data: All that it will hold.
         mode: The permissions of a new file, less those that the umask removes.
         sync: Wait until the disk has the content, so that it also survives a power cut.
         exclusive: The caller holds a lock, so the temporary file has a fixed name (``.NAME.new``), and what a process
@@ -279,7 +274,6 @@ def write_export(path: Path, data: bytes, is_ours: Callable[[bytes], bool]) -> N
 
     Args:
         path: The file; its directory must be there.
-        data: All that it will hold.
         is_ours: Whether the first bytes of a file that is there are those of such a file.
 
     Raises:

@@ -40,7 +40,6 @@ def fits(tests: Sequence[NameTest | None], names: Sequence[str]) -> bool:
 
     Args:
         tests: A test for each name; ``None`` stands for any number of names.
-        names: The names of the path.
 
     Returns:
         Whether all pass, and no name is left.
@@ -80,10 +79,6 @@ class PathGlob:
 
     def __init__(self, glob: str, *, ignore_case: bool = False) -> None:
         """Understand ``glob``.
-
-        Args:
-            glob: The glob.
-            ignore_case: Whether capital and small letters are the same.
 
         Raises:
             ValueError: A bracket is not closed, or nothing follows a backslash.

@@ -76,8 +76,6 @@ def fit(
     """Make an image small enough for every API.
 
     Args:
-        data: the file's bytes
-        name: what a sentence about the image calls it
         resize: whether it may be scaled; otherwise it stays as it is, or is rejected
         stop: set when nobody waits for it any more
 
@@ -319,10 +317,6 @@ async def admit_blocks(
 ) -> list[TextContent | ImageContent]:
     """The blocks with their images as an admission accepts them.
 
-    Args:
-        admission: What scales and checks images.
-        blocks: Blocks of a message.
-
     Returns:
         The blocks in their order.
 
@@ -335,10 +329,6 @@ async def admit_blocks(
 
 async def admit_attachments(admission: Admission, attachments: Sequence[Attachment]) -> list[Attachment]:
     """The attachments with their images as an admission accepts them.
-
-    Args:
-        admission: What scales and checks images.
-        attachments: Attachments of a message.
 
     Returns:
         The attachments in their order.
@@ -368,8 +358,6 @@ async def fit_output(
     """A tool's output with images that a model can be shown, and a note in place of each other one.
 
     Args:
-        admission: What scales and checks images.
-        blocks: What the tool returned.
         name: What the notes call the tool.
 
     Returns:

@@ -18,9 +18,6 @@ _STARTS_SOMETHING = frozenset({"__main__", "antigravity", "this", "idlelib", "tu
 def is_installed(name: str) -> bool:
     """Return whether a module belongs to Python or to an installed package, and not to the project.
 
-    Args:
-        name: Its full name.
-
     Returns:
         Whether it is found where packages are installed; ``False`` for those that start something when imported.
 

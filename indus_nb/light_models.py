@@ -65,7 +65,6 @@ class LightField:
     """A field of a model.
 
     Attributes:
-        name: Its name in the class.
         key: Its name in JSON.
         is_hidden: Whether it is left out of JSON.
         is_checked: Whether a value must be more than of its type.
@@ -219,7 +218,6 @@ def taken(value: object, kind: Any) -> Any:
     """Return what pydantic makes of a value.
 
     Args:
-        value: The value.
         kind: A type, as in the annotation of a field.
 
     Returns:
@@ -251,7 +249,6 @@ def copied(original: Any, update: Mapping[str, Any]) -> Any:
     """Copy an object of a class that is not completed, as ``model_copy`` does.
 
     Args:
-        original: The object.
         update: Values that the copy has instead, by the names of fields; they are not checked.
 
     Returns:

@@ -158,9 +158,6 @@ class Cost(WireModel):
         Args:
             share: What each amount is multiplied by.
             more: US dollars that are in the total alone.
-
-        Returns:
-            The cost.
         """
         if share == 1 and not more:
             return self

@@ -58,7 +58,6 @@ class _InstalledOnly:
         """Find a module that the working directory would provide otherwise.
 
         Args:
-            name: The module's full name.
             path: Where to look; ``None`` for modules that are in no package.
             target: See ``importlib.abc.MetaPathFinder``.
 

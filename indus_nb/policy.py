@@ -31,12 +31,7 @@ def decision(kind: EffectKind, mode: ApproveMode, chosen: Mapping[EffectKind, De
     """Decide about a kind of effect.
 
     Args:
-        kind: The kind.
-        mode: Which calls the user is asked about.
         chosen: The setting ``effects``, which counts more than the mode.
-
-    Returns:
-        The decision.
 
     >>> decision("new_names", "effects", {}), decision("new_names", "writes", {}), decision("deletes", "effects", {})
     ('allow', 'ask', 'ask')
@@ -48,8 +43,6 @@ def denied(effects: Iterable[Effect], mode: ApproveMode, chosen: Mapping[EffectK
     """Find out why a call with these effects must not run.
 
     Args:
-        effects: The effects.
-        mode: Which calls the user is asked about.
         chosen: The setting ``effects``.
 
     Returns:
@@ -70,11 +63,7 @@ def stricter(wanted: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str
     """Choose those decisions that are stricter than the user's own.
 
     Args:
-        wanted: What a project sets, by kind.
         own: What the user sets; where that is nothing, all but to allow is stricter.
-
-    Returns:
-        What counts of the project's.
 
     >>> stricter({"deletes": "deny", "new_names": "allow", "unknown": "ask"}, {"unknown": "deny"})
     {'deletes': 'deny'}

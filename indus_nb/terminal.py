@@ -40,7 +40,6 @@ def read_through(text: str, ask: Callable[[str], str]) -> str | None:
     """Show a text page by page, each line of it marked, so that none can pass for one of ours.
 
     Args:
-        text: The text.
         ask: Shows a prompt, and returns the line that the user types; called for each page but the last.
 
     Returns:

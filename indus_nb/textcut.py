@@ -24,9 +24,7 @@ def head(text: str, characters: int, mark: str = ELLIPSIS) -> str:
     ('a long…', 'short', 'a long [5 more]')
 
     Args:
-        text: The text to shorten.
         characters: How many characters of the text are kept; the mark comes on top of them.
-        mark: What stands for the rest.
 
     Returns:
         The text itself, or its first ``characters`` characters and the mark.
@@ -41,7 +39,6 @@ def fit(text: str, characters: int, mark: str = ELLIPSIS) -> str:
     ('a lon…', 'a l...')
 
     Args:
-        text: The text to shorten.
         characters: How many characters the result has at most, the mark included.
         mark: What stands for the rest; it must be shorter than the limit, and holds no ``{left}``.
 
@@ -58,9 +55,7 @@ def tail(text: str, characters: int, mark: str = ELLIPSIS) -> str:
     ('…text', 'text')
 
     Args:
-        text: The text to shorten.
         characters: How many characters of the text are kept; the mark comes on top of them.
-        mark: What stands for the rest.
 
     Returns:
         The text itself, or the mark and its last ``characters`` characters.
@@ -75,7 +70,6 @@ def middle(text: str, characters: int, mark: str = ELLIPSIS) -> str:
     ('a ve…text', 'a ve [8] text')
 
     Args:
-        text: The text to shorten.
         characters: How many characters of the text are kept, half of them from each end.
         mark: What stands for the part that is left out.
 
@@ -97,7 +91,6 @@ def middle_lines(text: str, lines: int, mark: str = ELLIPSIS) -> str:
     '1\n2\n[2 more]\n5\n6'
 
     Args:
-        text: The text to shorten.
         lines: How many lines are kept, half of them from each end.
         mark: What stands on the line between them.
 
@@ -120,7 +113,6 @@ def one_line(text: str, characters: int, mark: str = ELLIPSIS) -> str:
     Args:
         text: The text to shorten; what stands behind ten times the limit is not looked at.
         characters: How many characters are kept; the mark comes on top of them.
-        mark: What stands for the rest.
 
     Returns:
         A line without line ends, and without blanks at its ends.
@@ -137,7 +129,6 @@ def one_line_fit(text: str, characters: int, mark: str = ELLIPSIS) -> str:
     Args:
         text: The text to shorten; what stands behind ten times the limit is not looked at.
         characters: How many characters the line has at most, the mark included.
-        mark: What stands for the rest.
 
     Returns:
         A line without line ends, and without blanks at its ends.
@@ -152,7 +143,6 @@ def head_bytes(text: str, size: int) -> str:
     'grö'
 
     Args:
-        text: The text to shorten.
         size: How many bytes are kept at most.
 
     Returns:
@@ -168,7 +158,6 @@ def tail_bytes(text: str, size: int) -> str:
     'ße'
 
     Args:
-        text: The text to shorten.
         size: How many bytes are kept at most.
 
     Returns:
@@ -195,7 +184,6 @@ def counted(count: int, noun: str) -> str:
     ('1 message', '1,200 messages')
 
     Args:
-        count: How many there are.
         noun: What one of them is called.
 
     Returns:

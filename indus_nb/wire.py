@@ -282,9 +282,6 @@ def from_json(text: str | bytes, *, allow_inf_nan: bool = True, allow_partial: b
         allow_inf_nan: Whether the numbers that JSON does not know are read.
         allow_partial: Whether the text may end early, in a string too.
 
-    Returns:
-        The value.
-
     Raises:
         ValueError: It is no JSON.
     """
@@ -399,7 +396,6 @@ def field_problems(error: ValidationError, *, where: str = "") -> list[FieldProb
     """Everything that is wrong with a value, in the order of its fields.
 
     Args:
-        error: What pydantic raised.
         where: The path of the value itself, in front of the fields' paths.
 
     Returns:
@@ -429,7 +425,6 @@ def first_problem(error: ValidationError, *, where: str = "") -> FieldProblem:
     `xPlace` is wrong: Input should be a valid integer, unable to parse string as an integer
 
     Args:
-        error: What pydantic raised.
         where: The path of the value itself, in front of the field's path.
 
     Returns:

@@ -49,9 +49,6 @@ def kind_in(text: str, namespace: Mapping[str, Any], option: str) -> AnswerKind:
         namespace: The user's variables; what is in none of them is looked for among the plain types.
         option: The option that it was given with, for errors.
 
-    Returns:
-        The kind of answer.
-
     Raises:
         UsageError: There is no such type, or it cannot be that of an answer.
     """
@@ -84,10 +81,6 @@ def kind_of_option(text: str, option: str = "--schema") -> AnswerKind:
 
     Args:
         text: The path of a JSON schema, ``MODULE:NAME``, ``FILE.py:NAME``, or a plain type such as ``list[str]``.
-        option: The option, for errors.
-
-    Returns:
-        The kind of answer.
 
     Raises:
         UsageError: There is nothing of the kind, or it cannot be the type of an answer.

@@ -44,8 +44,6 @@ class Request:
     """What was asked of the kernel.
 
     Attributes:
-        id: The id of its message.
-        reply: Its answer.
         begun: Set when the kernel has begun with it.
         idle: Set when the kernel has said all that belongs to it.
     """
@@ -69,11 +67,7 @@ class Connection:
     """
 
     def __init__(self, kernel: Found) -> None:
-        """Open the channels; nothing is asked yet.
-
-        Args:
-            kernel: The kernel.
-        """
+        """Open the channels; nothing is asked yet."""
         import zmq
         from jupyter_client.asynchronous.client import AsyncKernelClient
 
@@ -141,14 +135,7 @@ class Connection:
         """Ask something that leaves nothing, also when nobody waits for the answer any more.
 
         Args:
-            kind: The type of the message.
             channel: Where it is sent; what is sent to ``control`` is answered while a cell runs.
-
-        Returns:
-            The answer's content.
-
-        Raises:
-            KernelGoneError: The kernel ended.
         """
         with self._sent(channel, kind, {}, _nothing) as request:
             return await self.unless_gone(request.reply)
@@ -158,11 +145,7 @@ class Connection:
         """Send code that leaves nothing in the history and asks nobody.
 
         Args:
-            code: The code.
             on_message: Called with what it prints and displays.
-
-        Yields:
-            The request.
         """
         content: JsonObject = {
             "code": code,
@@ -176,17 +159,7 @@ class Connection:
             yield request
 
     async def all_of(self, request: Request) -> JsonObject:
-        """Wait for the reply to a request, and for all that belongs to it.
-
-        Args:
-            request: The request.
-
-        Returns:
-            The reply's content.
-
-        Raises:
-            KernelGoneError: The kernel ended.
-        """
+        """Wait for the reply to a request, and for all that belongs to it."""
         content = await self.unless_gone(request.reply)
         with contextlib.suppress(TimeoutError):  # what a slow reader has missed does not come any more
             await asyncio.wait_for(request.idle.wait(), _IDLE_SECONDS)
@@ -195,17 +168,7 @@ class Connection:
     # Whether it lives
 
     async def unless_gone(self, wanted: asyncio.Future[T]) -> T:
-        """Wait for something that the kernel is going to say.
-
-        Args:
-            wanted: What is waited for.
-
-        Returns:
-            Its result.
-
-        Raises:
-            KernelGoneError: The kernel ended.
-        """
+        """Wait for something that the kernel is going to say."""
         while not wanted.done():
             await asyncio.wait([wanted], timeout=_LOOK_SECONDS)
             if not wanted.done() and await asyncio.to_thread(self._is_gone):
@@ -238,7 +201,6 @@ def is_process(pid: int, started: str | None) -> bool:
     """Say whether a process lives.
 
     Args:
-        pid: Its id.
         started: When it was started, in the words of ``/proc``; ``None`` where there is none.
 
     Returns:
@@ -285,10 +247,6 @@ def language_in(info: Mapping[str, Any]) -> str:
 
 def payload_of(reply: Mapping[str, Any], request: str) -> JsonObject | None:
     """Return what the helper answered to a request.
-
-    Args:
-        reply: The reply's content.
-        request: The id that the helper was given.
 
     Returns:
         The answer, ``None`` if it gave none.

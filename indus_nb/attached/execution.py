@@ -17,7 +17,6 @@ class Execution:
 
     Attributes:
         tail: What was printed, and what the model is told among it of what was displayed.
-        displays: What was displayed.
         waiting: Whether it waits for a cell of the user's.
         prompt: What is the same for the calls of one prompt.
         sent: Set when it was sent to the kernel.
@@ -54,12 +53,7 @@ class Execution:
         self._on_change()
 
     def message(self, kind: str, content: JsonObject) -> None:
-        """Store what it prints or displays.
-
-        Args:
-            kind: The type of the message.
-            content: Its content, as the kernel sent it.
-        """
+        """Store what it prints or displays."""
         match kind:
             case "stream":
                 self._clear_now()

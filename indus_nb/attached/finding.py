@@ -37,7 +37,6 @@ class Server:
 
     Attributes:
         url: Where its API is.
-        token: What it wants to be asked with.
     """
 
     url: str
@@ -49,10 +48,7 @@ class Found:
     """A kernel.
 
     Attributes:
-        connection: Its connection file.
-        id: Its id, as servers name it.
         notebook: The notebook that it works for, if a server says so.
-        server: That server.
     """
 
     connection: Path
@@ -79,9 +75,6 @@ def find(spec: str, cwd: Path, *, how: str = "--kernel ID") -> Found:
         spec: A connection file, a kernel's id or the beginning of it, a notebook, or ``auto``.
         cwd: Where relative paths start, and where the notebook of ``auto`` lies.
         how: What names one of several.
-
-    Returns:
-        The kernel.
 
     Raises:
         UsageError: There is none, or more than one; the message lists those that there are.
@@ -179,11 +172,7 @@ def _id_of(path: Path) -> str:
 
 
 def described(path: Path) -> JsonObject:
-    """Read a connection file.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Read a connection file."""
     try:
         value = _json(path)
     except (OSError, ValueError) as error:

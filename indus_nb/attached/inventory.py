@@ -17,7 +17,6 @@ def variables(shell, given):
     """Describe one variable closely, or list those that match: what is shown of them is decided by who asks.
 
     Args:
-        shell: The IPython shell.
         given: The request, with the ``pattern``.
     """
     import fnmatch

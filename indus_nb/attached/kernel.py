@@ -43,8 +43,6 @@ class About:
     """What a kernel says of itself.
 
     Attributes:
-        leases: Whether it sees files that are locked here.
-        has_extension: Whether the extension is loaded in it.
         secrets: Values of its environment that are secret, with their names.
     """
 
@@ -59,9 +57,7 @@ class Ended:
 
     Attributes:
         error: The traceback of what it raised; ``None`` if it raised nothing, empty if it was interrupted.
-        kind: The class of that.
         changed: What it changed, as a line.
-        not_undoable: Why that cannot be taken back.
         pages: Help texts that a front end would show beside the cell.
     """
 
@@ -92,12 +88,7 @@ class Watcher(Protocol):
         ...
 
     def message(self, kind: str, content: JsonObject) -> None:
-        """Learn what it prints or displays.
-
-        Args:
-            kind: The type of the message.
-            content: Its content.
-        """
+        """Learn what it prints or displays."""
         ...
 
 
@@ -129,11 +120,7 @@ class RunningKernel:
     """Asks one kernel, one thing at a time."""
 
     def __init__(self, found: Found) -> None:
-        """Take note of a kernel; the first question opens the channels.
-
-        Args:
-            found: The kernel.
-        """
+        """Take note of a kernel; the first question opens the channels."""
         self.found = found
         self._connection: Connection | None = None
         self._about: About | None = None
@@ -213,11 +200,7 @@ class RunningKernel:
         """Ask the helper something short, once no cell runs.
 
         Args:
-            given: The question.
             on_busy: Called if a cell runs.
-
-        Returns:
-            The answer.
 
         Raises:
             ToolError: The kernel is gone, or cannot be asked.
@@ -227,15 +210,6 @@ class RunningKernel:
 
     async def run(self, code: str, call: str, name: str, watcher: Watcher) -> Ended:
         """Run code of the model's; when the task is cancelled, the code is interrupted.
-
-        Args:
-            code: The code.
-            call: The id of the call.
-            name: What tracebacks call it.
-            watcher: Is told how it goes.
-
-        Returns:
-            How it ended.
 
         Raises:
             ToolError: The kernel is gone, or cannot run it.
@@ -301,15 +275,7 @@ async def _interrupt(connection: Connection, request: Request, found: Found) -> 
 
 
 def refusal(language: str, found: Found) -> str | None:
-    """Say why a kernel cannot be worked in; ``None`` if it can.
-
-    Args:
-        language: What it runs, in its own words.
-        found: The kernel.
-
-    Returns:
-        A sentence.
-    """
+    """Say why a kernel cannot be worked in; ``None`` if it can."""
     if language.casefold() in ("python", "ipython"):
         return None
     what = f"runs {plain(language[:40])}" if language else "does not say what it runs"

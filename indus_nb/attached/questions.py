@@ -14,16 +14,7 @@ from indus_nb.wire import JsonObject
 
 
 def by_extension(code: str, said: JsonObject, where: str) -> Approval:
-    """Ask about code as the extension in the kernel does.
-
-    Args:
-        code: The code.
-        said: What that says of it.
-        where: The kernel, for the question.
-
-    Returns:
-        The question.
-    """
+    """Ask about code as the extension in the kernel does."""
     names: Any = said.get("names")
     warning = said.get("warning")
     return _approval(
@@ -38,12 +29,7 @@ def unknown(code: str, where: str, problem: str | None) -> Approval:
     """Ask about code of which nothing could be found out.
 
     Args:
-        code: The code.
-        where: The kernel, for the question.
         problem: Why not, as a sentence, if the user is to know.
-
-    Returns:
-        The question.
     """
     return _approval(code, where, warning=problem, names=[])
 

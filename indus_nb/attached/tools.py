@@ -58,11 +58,7 @@ class AttachedKernel:
     names = ("python", "variables", "notebook")
 
     def __init__(self, kernel: RunningKernel) -> None:
-        """Make the tools of a kernel.
-
-        Args:
-            kernel: The kernel.
-        """
+        """Make the tools of a kernel."""
         self._kernel = kernel
         self._settings = Settings()
         self._long = LongCode()
@@ -387,10 +383,6 @@ def working_in(spec: str, options: SessionOptions) -> SessionOptions:
 
     Args:
         spec: The kernel, as for ``open_kernel``; with ``any`` it is looked for when a tool needs it.
-        options: The options of the session.
-
-    Returns:
-        Options with the tools of the kernel.
 
     Raises:
         UsageError: No kernel is meant, or more than one.

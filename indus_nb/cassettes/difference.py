@@ -20,10 +20,6 @@ def difference(expected: JsonObject, asked: JsonObject) -> str:
 
     Its length and the time for it are bounded.
 
-    Args:
-        expected: The request that was recorded.
-        asked: The request that was made.
-
     Returns:
         The lines of the diff, the two lines of its head first.
     """

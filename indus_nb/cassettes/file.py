@@ -69,9 +69,6 @@ def map_texts(value: Any, change: Callable[[Any], Any]) -> Any:
     Args:
         value: A JSON value. What tools and arguments hold of lists of texts is theirs and stays.
         change: Called with the value of each key that holds text.
-
-    Returns:
-        A copy with the changed texts.
     """
     if isinstance(value, list):
         return [map_texts(item, change) for item in cast("list[Any]", value)]
@@ -144,7 +141,6 @@ def exchange_text(request: JsonObject, answer: JsonObject | None) -> str:
 
     Args:
         request: The normal form of the request, without what repeats the exchange before.
-        answer: The portable answer.
 
     Returns:
         Its JSON, indented for its place in the list of exchanges.

@@ -81,8 +81,6 @@ class Surroundings:
     ``normal`` is for requests. ``portable`` is for answers, and ``local`` undoes it, secrets aside.
 
     Args:
-        cwd: The working directory of the session.
-        home: The user's home directory.
         secrets: Texts to replace wherever they occur.
         rules: What else does not count in requests.
     """
@@ -158,11 +156,7 @@ class Observer:
 
         Args:
             model: The model that is asked; its headers are secrets.
-            context: What it is shown.
             options: How it is asked; the key is a secret.
-
-        Returns:
-            The surroundings of this request.
         """
         named = re.findall(r"(?m)^Current working directory: (.+)$", context.system_prompt)
         self._cwd = named[-1].strip() if named else self._cwd
@@ -195,11 +189,7 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     """Change all strings of a JSON value, keys of objects included.
 
     Args:
-        value: A JSON value.
         change: Called with each string.
-
-    Returns:
-        A copy with the changed strings.
     """
     match value:
         case str():
@@ -217,11 +207,6 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
 
 def normal_request(model: Model, context: Context, around: Surroundings) -> JsonObject:
     """Return the normal form of a request.
-
-    Args:
-        model: The model that is asked.
-        context: What it is shown.
-        around: The surroundings of the request.
 
     Returns:
         ``model``, ``system``, ``tools`` (schemas by name) and ``messages``. Calls have the ids ``call-1``, ``call-2``.
@@ -280,8 +265,6 @@ def conversation(request: JsonObject, answer: Sequence[AssistantBlock], around: 
 
     Args:
         request: The normal form of the request.
-        answer: The portable blocks of the answer.
-        around: The surroundings of the request.
 
     Returns:
         The messages of the request, and the answer as another one.
@@ -303,10 +286,6 @@ def _numbers_in(message: JsonObject) -> Iterator[object]:
 def share_parts(request: JsonObject, earlier: JsonObject) -> JsonObject:
     """Make a request share equal objects with an earlier one, to save memory.
 
-    Args:
-        request: A normal form.
-        earlier: That of an earlier request.
-
     Returns:
         A normal form equal to ``request``.
     """
@@ -316,15 +295,7 @@ def share_parts(request: JsonObject, earlier: JsonObject) -> JsonObject:
 
 
 def common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int:
-    """Count the items at the beginning of two lists that are equal.
-
-    Args:
-        one: A list.
-        other: Another list.
-
-    Returns:
-        Their number.
-    """
+    """Count the items at the beginning of two lists that are equal."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
@@ -332,11 +303,7 @@ def map_block(block: AssistantBlock, change: Callable[[str], str]) -> AssistantB
     """Copy a block of an answer with its texts and arguments changed.
 
     Args:
-        block: Text, thinking or a tool call.
         change: Called with each text; ids and names of calls are only made encodable.
-
-    Returns:
-        The copy.
     """
     match block:
         case TextContent():

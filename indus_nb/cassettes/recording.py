@@ -42,7 +42,6 @@ class Exchange:
 
     Attributes:
         request: The normal form of the request.
-        around: The surroundings in which it was made.
         content: The portable blocks of the answer; empty until ``finish``.
         answer: The answer as it is stored; ``None`` until ``finish``.
     """
@@ -111,8 +110,6 @@ class Recording:
         """Begin to record a request, and lock the file if that was not done.
 
         Args:
-            model: The model that is asked.
-            context: What it is shown.
             options: How it is asked; the key is a secret.
 
         Returns:
@@ -139,7 +136,6 @@ class Recording:
 
         Args:
             exchange: What ``begin`` returned.
-            message: The answer.
 
         Raises:
             OSError: It cannot be written; the file is then as it was, and the exchange is dropped.

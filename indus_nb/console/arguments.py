@@ -30,9 +30,6 @@ exit status: 0 the answer ended well, 1 it failed or a limit ended it, 2 wrong u
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the options of the command line.
 
-    Args:
-        arguments: What follows the program's name.
-
     Returns:
         The options; ``flags`` are those that only an extension could know.
 

@@ -24,10 +24,6 @@ SubagentLevel = Literal["off", "progress", "events"]
 def explain(name: str, error: ValidationError) -> str:
     """Say what is wrong with the fields of a command.
 
-    Args:
-        name: The command.
-        error: What its model found.
-
     Returns:
         A sentence that names each field.
     """

@@ -70,12 +70,7 @@ class HostTools:
         """Have the client run a tool. Cancelling sends the client a cancellation.
 
         Args:
-            name: The tool's name.
-            arguments: What the model gave.
             context: The call, and where to report progress.
-
-        Returns:
-            The client's result.
 
         Raises:
             ToolError: The client reported a failure, or its answer is not a result.
@@ -120,11 +115,7 @@ class HostTool:
         """Have the client run the tool, see ``HostTools.call``.
 
         Args:
-            arguments: What the model gave.
             context: The call, and where to report progress.
-
-        Returns:
-            The client's result.
 
         Raises:
             ToolError: The client reported a failure, or its answer is not a result.

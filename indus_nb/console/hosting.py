@@ -56,10 +56,8 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     """Serve a session until standard input closes or a signal ends the process.
 
     Args:
-        session: The session; it is ended here.
         descriptor_in: Where commands are read, see ``stdio.claim``.
         descriptor_out: Where responses and events are written.
-        wire: The shape of events.
 
     Returns:
         The exit status: 0, 1 when the session could not be saved, 128 and more after a signal.

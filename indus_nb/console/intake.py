@@ -32,7 +32,6 @@ async def carry_out(server: Server, writer: FrameWriter, descriptor: int) -> int
     """Hand lines on until there are no more, or nobody wants more answers.
 
     Args:
-        server: Who carries them out.
         writer: Where its answers go.
         descriptor: Where the lines come from.
 

@@ -59,10 +59,7 @@ async def answer_all(
     """Answer the prompts of the command line, one after another, and end the session.
 
     Args:
-        session: The session; it is ended here.
-        prompts: What to ask.
         mode: ``json`` writes the session's header and every event, ``text`` the last answer's text.
-        descriptor_out: Where to write.
         wire: The shape of events in JSON mode.
         answer: The typed answer that the last prompt asks for; it is written in the place of the text, and in JSON
             mode in a line of its own behind the events.
@@ -186,7 +183,6 @@ def read_prompts(arguments: Sequence[str], flags: Iterable[str] = ()) -> list[Pr
     """The prompts of the command line, with files named ``@path`` and piped input before the first of them.
 
     Args:
-        arguments: Prompts and files.
         flags: The names of options that only an extension could know.
 
     Returns:

@@ -96,9 +96,6 @@ def ask_rows(arguments: Sequence[str]) -> int:
     Args:
         arguments: What stands behind ``map`` on the command line.
 
-    Returns:
-        The exit status.
-
     Raises:
         IndusError: Nothing could be asked, or the answers could not be written.
     """
@@ -245,10 +242,8 @@ def write_table(path: Path, columns: Sequence[str], added: Sequence[str], record
     """Write rows with their answers.
 
     Args:
-        path: The file, whose name says what is written.
         columns: Those of the data, which are written as they are.
         added: Those of the answers, of which spreadsheets get no formula.
-        records: The rows.
     """
     if path.suffix.lower() in _JSON_LINES:
         content = b"".join(dump(record) + b"\n" for record in records)

@@ -40,10 +40,6 @@ def fields(names: str, **shapes: Shape) -> dict[str, Shape]:
 
     Args:
         names: The fields that are kept as they are, with blanks between them.
-        **shapes: Those that have a shape of their own.
-
-    Returns:
-        The shape.
     """
     return {**dict.fromkeys(names.split()), **shapes}
 
@@ -58,16 +54,7 @@ def updates(block: Shape) -> dict[str, Shape]:
 
 
 def run_events(message: Shape, update: Shape, output: Shape) -> dict[str, Shape]:
-    """Make the shapes of the events of a run, which all dialects share.
-
-    Args:
-        message: The shape of a message.
-        update: The shape of what is new in one.
-        output: The shape of a tool's result.
-
-    Returns:
-        The shapes by the events' names.
-    """
+    """Make the shapes of the events of a run, which all dialects share."""
     call = "type toolCallId toolName"
     return {
         "agent_start": fields("type"),
@@ -126,8 +113,6 @@ class Dialect:
     Attributes:
         events: The events by name; others are not sent.
         answers: What commands are answered. One that is not listed is answered as always.
-        message: A message.
-        block: A block of an answer.
         update: What ``message_update`` tells, by type; other types are not sent.
         newer_compaction: Whether compactions have the names without ``auto_``.
         written: What is done to each object before.

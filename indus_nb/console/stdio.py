@@ -105,8 +105,6 @@ class FrameWriter:
     event loop, as those of one piece from the network are.
 
     Args:
-        descriptor: Where to write.
-        wire: The shape of events.
         on_broken: Called on the event loop when nothing can be written any more; what is sent then is dropped.
     """
 

@@ -24,11 +24,7 @@ _MAX_BYTES = 4_000_000
 
 
 class SubagentFrames:
-    """What a client can learn about the sub-agents of its session.
-
-    Args:
-        send: Writes a line.
-    """
+    """What a client can learn about the sub-agents of its session."""
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
@@ -77,9 +73,6 @@ class SubagentFrames:
 
     def answer(self, command: commands.Command) -> JsonObject | Coroutine[Any, Any, JsonObject]:
         """Carry out a command about sub-agents.
-
-        Args:
-            command: One of the three.
 
         Returns:
             The data of its response; for messages what returns them, and raises ``UsageError`` if there are none.

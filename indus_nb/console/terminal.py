@@ -20,7 +20,6 @@ def choose(question: str, options: Sequence[str]) -> str | None:
 
     Args:
         question: The question, of one line or several.
-        options: What there is to choose from.
 
     Returns:
         The chosen option; ``None`` if the user chose none.

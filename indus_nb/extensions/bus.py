@@ -20,11 +20,7 @@ class EventBus:
         """Call a listener with what is emitted on a channel.
 
         Args:
-            channel: Any name that the extensions agree on.
             listener: Called with the data; plain, not async.
-
-        Returns:
-            A function that removes the listener.
         """
         listeners = self._listeners.setdefault(channel, [])
         listeners.append(listener)

@@ -59,15 +59,10 @@ class Calls:
         """Await ``work`` with a timeout; time in which it asks the user does not count.
 
         Args:
-            work: What to await.
             seconds: How long it may take.
 
         Returns:
             What ``work`` returns.
-
-        Raises:
-            TimeoutError: It took longer.
-            Exception: Whatever ``work`` raises.
         """
         limit = asyncio.timeout(seconds)
         running = _Clock(limit)

@@ -168,15 +168,7 @@ class Extensions(SessionHooks):
             self.session.equipment.look_again(skills, prompts)
 
     def origin(self, name: str, tool: Tool | None) -> str | None:
-        """Whose tool that is, if it is a user's extension that offers it.
-
-        Args:
-            name: The tool's name.
-            tool: The tool.
-
-        Returns:
-            The extension in words.
-        """
+        """Whose tool that is, if it is a user's extension that offers it."""
         for extension in self._extensions:
             if extension.tools.get(name) is tool and extension.source.is_foreign:
                 return f"the extension {extension.source.path}"
@@ -192,7 +184,6 @@ class Extensions(SessionHooks):
 
         Args:
             extension: Which one asks for it; a configuration that is wrong is reported as its defect.
-            name: The provider's name.
             config: The keys of a provider in ``models.json``.
         """
         try:
@@ -295,7 +286,6 @@ class Extensions(SessionHooks):
         Args:
             extension: Which one, if that is known.
             event: What it was called for.
-            error: What it raised.
         """
         await self.session.emit(self._noted(extension, event, error))
 
@@ -304,7 +294,6 @@ class Extensions(SessionHooks):
 
         Args:
             event: What the extension was called for.
-            error: What it raised.
             extension: Which one, if that is known.
         """
         self.background(self.session.emit(self._noted(extension, event, error)), event)
@@ -322,8 +311,6 @@ class Extensions(SessionHooks):
         """Run work in the background, from any thread.
 
         Args:
-            work: What to await. Its failure is reported.
-            event: The name under which that is reported.
             extension: Whose work it is, if that is known.
         """
 

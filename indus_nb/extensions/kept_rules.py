@@ -30,11 +30,7 @@ class KeptRules:
         """Read what is allowed in a directory; a problem with the file is shown once.
 
         Args:
-            directory: The session's working directory.
             ui: Where to show the problem.
-
-        Returns:
-            The rules, oldest first.
         """
         rules, self.problem = await asyncio.to_thread(self._read)
         if self.problem:
@@ -42,12 +38,7 @@ class KeptRules:
         return rules.get(str(directory), ())
 
     async def add(self, directory: Path, rules: Sequence[str]) -> None:
-        """Keep rules for ``directory``; where that is not possible they count for this once.
-
-        Args:
-            directory: the session's working directory
-            rules: what to allow there
-        """
+        """Keep rules for ``directory``; where that is not possible they count for this once."""
         await asyncio.to_thread(self._add, str(directory), rules)
 
     def _report(self, problem: str, ui: Ui) -> None:

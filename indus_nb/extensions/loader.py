@@ -125,11 +125,7 @@ def load(source: Source, *, afresh: bool = False) -> Callable[[Any], Any]:
     """Import an extension's module and return its setup function.
 
     Args:
-        source: Which extension.
         afresh: Whether to import the module again if it is imported already.
-
-    Returns:
-        What to call with the API.
 
     Raises:
         ImportError: There is no such module, it has no function ``setup``, or it is not what the user trusts.

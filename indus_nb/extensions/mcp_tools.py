@@ -26,9 +26,6 @@ def mcp_extension(
     Args:
         configs: The servers; see ``McpServers``.
         sandboxes: Returns what confines their processes in a session that works in a directory.
-
-    Returns:
-        The extension.
     """
 
     def setup(api: ExtensionApi) -> None:

@@ -64,9 +64,6 @@ def permission_gate(
     Args:
         agent_dir: The user's own directory, of which nothing is read unasked.
         open_to: Returns the files and directories outside the working directory that may be read all the same.
-
-    Returns:
-        The extension.
     """
     gate = _Gate(agent_dir, open_to)
 

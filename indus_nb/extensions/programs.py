@@ -27,8 +27,6 @@ async def run_program(
     """Run a program to its end. Never raises but ``CancelledError``, which kills the program.
 
     Args:
-        arguments: The program and its arguments.
-        cwd: The directory that it runs in.
         seconds: How long it may run before it is killed; ``None`` for no limit.
         environment: Its variables; without them those that ``child_environment`` chooses.
 

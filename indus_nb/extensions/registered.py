@@ -113,9 +113,6 @@ class BoundTool:
             arguments: The arguments as ``check`` returned them.
             context: The call's id, and where partial output goes.
 
-        Returns:
-            What the model reads.
-
         Raises:
             Exception: Whatever the extension raises; the model reads that as a failure.
         """

@@ -50,13 +50,7 @@ def covered(effects: Iterable[Effect], rules: Collection[str], cwd: Path, privat
     """Find out whether rules cover all of these effects; looks at files.
 
     Args:
-        effects: The effects.
-        rules: The rules.
-        cwd: The session's working directory.
         private: Directories of which no rule covers anything.
-
-    Returns:
-        Whether they do.
     """
     return all(any(rule.text in rules for rule in _rules(effect, cwd, private)) for effect in effects)
 
@@ -65,8 +59,6 @@ def can_be_allowed(effect: Effect, cwd: Path, private: Sequence[Path] = ()) -> b
     """Find out whether a setting that allows all effects of a kind may allow this one; looks at files.
 
     Args:
-        effect: The effect.
-        cwd: The session's working directory.
         private: Directories of which no rule covers anything.
 
     Returns:
@@ -79,8 +71,6 @@ def offered(effects: Iterable[Effect], cwd: Path, private: Sequence[Path] = ()) 
     """Find the rules that would cover all of these effects; looks at files.
 
     Args:
-        effects: The effects.
-        cwd: The session's working directory.
         private: Directories of which no rule covers anything.
 
     Returns:

@@ -23,9 +23,7 @@ class Standby(SessionHooks):
     """Leaves everything as it is until there is something to load, and is replaced then.
 
     Args:
-        session: whose hooks these are.
         needed: whether there is anything to load by now.
-        make: makes the hooks that load it.
     """
 
     def __init__(self, session: AgentSession, needed: Callable[[], bool], make: Callable[[], SessionHooks]) -> None:

@@ -81,8 +81,6 @@ class Subagents:
 
     Args:
         session: Returns the session; ``None`` as long as it is not open.
-        settings: Returns the settings in force.
-        open_subagent: Opens the session of one.
     """
 
     def __init__(
@@ -382,7 +380,6 @@ class _CallersHooks(SessionHooks):
     """Lets the tool calls of a sub-agent take the way of its caller's: extensions, and the permission gate.
 
     Args:
-        caller: The session that the sub-agent works for.
         name: What the sub-agent is called in questions.
     """
 

@@ -52,7 +52,6 @@ class RowRetry(RetrySettings):
         """Return how long to wait before a failed answer is asked for again; see ``RetrySettings``.
 
         Args:
-            answer: The failed answer.
             attempt: The number of the retry, counted from 1.
 
         Returns:
@@ -75,7 +74,6 @@ class Asked:
         kind: The type of the answers; ``None`` for texts.
         limiter: When a request may begin.
         budget: What requests may cost.
-        max_tokens: The longest answer.
         definable: Whether rows have tools that this process has defined.
         on_failure: Called with what is wrong when a request has failed, which may be asked for again.
         engine: What runs the functions of tools; ``None`` for this process.
@@ -155,11 +153,7 @@ class Asked:
         """Return what a row is found by in a journal.
 
         Args:
-            prompt: Its prompt.
             number: How many rows with the same prompt come before it.
-
-        Returns:
-            The key.
         """
         return key_of(prompt=prompt, number=number, **self.identity)
 
@@ -167,8 +161,6 @@ class Asked:
         """Ask for one row.
 
         Args:
-            prompt: What is asked.
-            key: What it is found by in a journal.
             paid: Is charged with each request, also if this is cancelled.
 
         Returns:

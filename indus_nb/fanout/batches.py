@@ -118,12 +118,6 @@ class Batches:
         """Return what gives the requests of a row their names, the same ones in the next process.
 
         A row that failed is asked anew, so its requests have other names then.
-
-        Args:
-            key: The row's key.
-
-        Returns:
-            Gives the next name.
         """
         attempt = 0 if self._journal is None else self._journal.times(key)
         row = f"{key[:_KEY_CHARACTERS]}-{attempt}"
@@ -145,11 +139,6 @@ class Batches:
 
         Args:
             name: What it is called.
-            body: What is asked.
-            opened: Opens a client.
-
-        Returns:
-            The result, in the API's words.
 
         Raises:
             IndusError: It was stopped, or nothing could be sent.

@@ -73,10 +73,6 @@ def load(_number: str, pickled: Sequence[bytes]) -> int:
 
     Args:
         _number: Different for each call, for some engines run equal calls only once.
-        pickled: The functions.
-
-    Returns:
-        How many there are.
     """
     _ignore_interruptions()
     return len([*map(_function, pickled)])
@@ -87,11 +83,6 @@ def call(_number: str, pickled: bytes, arguments: bytes) -> Outcome:
 
     Args:
         _number: Different for each call, for some engines run equal calls only once.
-        pickled: The function.
-        arguments: Its arguments, by name.
-
-    Returns:
-        What came of it.
     """
     _ignore_interruptions()
     function = _function(pickled)
@@ -176,12 +167,6 @@ class Engine:
     def lend_to(self, session: AgentSession) -> RowCalls:
         """Let a session call the functions here.
 
-        Args:
-            session: The session of a row.
-
-        Returns:
-            What went wrong with the engine in it.
-
         Raises:
             UsageError: A function has the name of a tool of the session's own.
         """
@@ -191,13 +176,6 @@ class Engine:
 
     async def call(self, name: str, values: Mapping[str, Any]) -> ToolOutput:
         """Call a function in a worker.
-
-        Args:
-            name: The tool's name.
-            values: The function's arguments.
-
-        Returns:
-            What it returned, as content.
 
         Raises:
             ToolError: The function raised, which the model reads.
@@ -284,15 +262,7 @@ class RowCalls:
         self.problem: str | None = None
 
     def tool(self, name: str, tool: Tool) -> Tool:
-        """Let the function of a tool run in the engine.
-
-        Args:
-            name: The tool's name.
-            tool: The tool.
-
-        Returns:
-            The tool of this row.
-        """
+        """Let the function of a tool run in the engine."""
 
         async def run(arguments: BaseModel, _context: ToolContext) -> ToolOutput:
             try:

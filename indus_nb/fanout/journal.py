@@ -43,9 +43,6 @@ def key_of(**parts: Any) -> str:
 
     Args:
         **parts: JSON values that the answer depends on.
-
-    Returns:
-        A digest.
     """
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -83,7 +80,6 @@ class PlannedBatch:
         planned: When, in seconds since 1970.
         names: What its requests are called; none when it was never made, or its results are gone.
         id: By what the server knows it; ``None`` as long as nobody has heard that.
-        token: By what the journal knows it.
     """
 
     planned: float
@@ -159,10 +155,6 @@ class Journal:
 
     def add(self, key: str, done: Done) -> None:
         """Write down what came of a row; it is on the disk when this returns.
-
-        Args:
-            key: What it is found by.
-            done: What came of it.
 
         Raises:
             OSError: It could not be written; nothing of it is in the file then, or what is torn is cut off later.

@@ -77,8 +77,6 @@ class Map:
     """One question about certain data, which may be asked again for rows without an answer.
 
     Args:
-        data: What the rows came from.
-        asked: The question.
         known: What came of the rows before.
         spent: What that has cost, in US dollars.
         unconfirmed: What it may have cost besides.
@@ -102,12 +100,6 @@ class Map:
         """Ask from plain synchronous code, also where an event loop runs: in a thread with a loop of its own.
 
         An interruption stops it, another one cuts off the rows that are asked; see ``Work``.
-
-        Args:
-            reporter: Shows how far it is.
-
-        Returns:
-            The answers.
 
         Raises:
             IndusError: Nothing could be asked.

@@ -21,7 +21,6 @@ class Partitions:
     """A frame in partitions, and how many rows each had when they were asked.
 
     Attributes:
-        frame: The frame.
         lengths: The number of rows of each partition.
     """
 
@@ -53,11 +52,7 @@ def add_columns(part: Any, columns: Mapping[str, Any]) -> Any:
     """Add columns to one partition; called where it lives.
 
     Args:
-        part: A frame of pandas.
         columns: A series of the same length for each column, by its name.
-
-    Returns:
-        A new frame.
 
     Raises:
         ValueError: The partition has not as many rows as it had.
@@ -81,10 +76,6 @@ def is_partitioned(data: object) -> bool:
 
 def bring(data: Any, template: Template) -> tuple[Partitions, Table]:
     """Bring columns here, one partition after the other.
-
-    Args:
-        data: The frame.
-        template: The prompt, which names the columns.
 
     Returns:
         The frame, and its rows: with the names of all columns, and values of those that were brought.

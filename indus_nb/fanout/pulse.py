@@ -26,9 +26,6 @@ Probe: TypeAlias = Callable[[], int]
 def probe_of(executor: Executor) -> Probe | None:
     """Return what finds out how many workers an engine has.
 
-    Args:
-        executor: The engine.
-
     Returns:
         The probe; ``None`` for engines that let calls fail themselves, as those of the standard library do.
     """
@@ -55,16 +52,7 @@ def _ipyparallel_workers(client: Any) -> int:
 
 
 async def lost(probe: Probe, waited_for: Callable[[], bool], has_worked: Callable[[], bool]) -> str:
-    """Return why an engine is gone, as soon as it is.
-
-    Args:
-        probe: Finds out how many workers it has.
-        waited_for: Whether a call waits for it.
-        has_worked: Whether a call has come to its end.
-
-    Returns:
-        The reason, in words that follow a colon.
-    """
+    """Return why an engine is gone, as soon as it is."""
     seen = time.monotonic()
     while True:
         if waited_for():

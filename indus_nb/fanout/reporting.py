@@ -34,12 +34,7 @@ class Reporter:
 
 
 class Lines(Reporter):
-    """A line now and then, for what is no terminal.
-
-    Args:
-        out: Where to write.
-        seconds: How often.
-    """
+    """A line now and then, for what is no terminal."""
 
     def __init__(self, out: TextIO, seconds: float = _PLAIN_SECONDS) -> None:
         self._out = out
@@ -64,11 +59,7 @@ class Lines(Reporter):
 
 
 class Bar(Lines):
-    """A bar of tqdm on a terminal, within its width, and a line at the end.
-
-    Args:
-        out: The terminal.
-    """
+    """A bar of tqdm on a terminal, within its width, and a line at the end."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)
@@ -116,11 +107,7 @@ def _bar(out: TextIO, progress: Progress) -> Any:
 
 
 class Displayed(Reporter):
-    """A display of a notebook that is updated; the saved notebook has its last state.
-
-    Args:
-        display: ``IPython.display.display``.
-    """
+    """A display of a notebook that is updated; the saved notebook has its last state."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display

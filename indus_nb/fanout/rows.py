@@ -40,9 +40,6 @@ def table_of(data: object) -> Table:
     Args:
         data: The data. It is iterated over once.
 
-    Returns:
-        The table.
-
     Raises:
         UsageError: There are no rows in it, or two columns have the same name.
     """
@@ -110,10 +107,6 @@ def plain_value(value: object, depth: int = 0) -> Any:
 
     What is missing in a frame is ``None``, and so are infinite numbers; dates are texts in ISO format, and what JSON
     does not know is the text that it prints as.
-
-    Args:
-        value: Any value.
-        depth: How deep it lies in another.
 
     Returns:
         ``None``, a boolean, number, text, list or dictionary.

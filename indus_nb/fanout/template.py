@@ -26,9 +26,6 @@ class Template:
 
     ``{{`` and ``}}`` stand for single braces, as in Python's formats.
 
-    Args:
-        text: The prompt with its placeholders.
-
     Raises:
         UsageError: A brace is left open, or a placeholder names no column.
     """
@@ -74,9 +71,6 @@ class Template:
 
         Args:
             row: The values by column: those of ``Table.rows``.
-
-        Returns:
-            The text.
 
         Raises:
             UsageError: The row lacks a column that is named.

@@ -98,7 +98,6 @@ def question(  # noqa: PLR0913 - each is an option of its own
 
     Args:
         template: The prompt, with ``{column}`` for values of the row.
-        table: The rows.
         result: What is answered with; see ``answer_kind``. ``None`` for texts.
         directory: Where the files of their sessions lie.
         session: What is requested of each session; without tools it also has no instructions of the project.
@@ -106,13 +105,9 @@ def question(  # noqa: PLR0913 - each is an option of its own
         rpm: How many requests may begin in a minute.
         max_cost: US dollars for all of it, what a journal says of earlier processes included.
         max_tokens: The longest answer; ``None`` for the model's own limit.
-        journal: The file of what is done.
         batch: Whether requests are collected and sent together, for half the price.
         over: What runs the functions of tools; ``None`` for this process.
         functions: Those that it may run.
-
-    Returns:
-        The question.
 
     Raises:
         UsageError: The prompt does not fit the data, or a limit or a type cannot be used.
@@ -223,7 +218,6 @@ class Work:
     """Asks one question, once; everything but ``stop``, ``cancel`` and ``progress`` belongs to its event loop.
 
     Args:
-        question: What is asked.
         known: What came of the rows before; those with an answer are not asked.
         spent: What they have cost, in US dollars, if no journal says it.
         unconfirmed: What they may have cost besides.

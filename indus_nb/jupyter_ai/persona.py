@@ -27,12 +27,7 @@ class IndusPersona(BaseAcpPersona):
     """That of this environment: what is first on PATH may be another's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make the persona of a chat.
-
-        Args:
-            args: As Jupyter AI gives them.
-            kwargs: As Jupyter AI gives them.
-        """
+        """Make the persona of a chat."""
         super().__init__(*args, executable=[*self.program], **kwargs)
 
     @property
@@ -46,11 +41,7 @@ class IndusPersona(BaseAcpPersona):
         )
 
     async def process_message(self, message: Message) -> None:
-        """Answer a message; without a key of any provider say where to put one.
-
-        Args:
-            message: The user's message.
-        """
+        """Answer a message; without a key of any provider say where to put one."""
         try:
             await super().process_message(message)
         except RequestError as error:

@@ -252,7 +252,6 @@ class Budget:
         """Count what was spent before, by an earlier process.
 
         Args:
-            dollars: What was spent.
             unconfirmed: What may have been spent besides.
         """
         with _lock:

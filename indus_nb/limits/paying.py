@@ -35,15 +35,7 @@ _SHORTEST_ANSWER = 1024
 
 
 def price_problem(model: Model, budget: Budget | None) -> str | None:
-    """Return why a model cannot be asked within a budget: its price is unknown. ``None`` if it can.
-
-    Args:
-        model: The model.
-        budget: What its requests are charged to.
-
-    Returns:
-        A sentence that says what to do.
-    """
+    """Return why a model cannot be asked within a budget: its price is unknown. ``None`` if it can."""
     if model.cost.known or budget is None or not budget.is_limited:
         return None
     return (
@@ -54,10 +46,6 @@ def price_problem(model: Model, budget: Budget | None) -> str | None:
 
 def check_price(model: Model, budget: Budget | None) -> None:
     """Check that a model can be asked within a budget.
-
-    Args:
-        model: The model.
-        budget: What its requests are charged to.
 
     Raises:
         UsageError: Its price is unknown, and the budget has a limit.
@@ -71,7 +59,6 @@ class Payer:
     """Lets the requests of one session be paid for.
 
     Attributes:
-        budget: That of the session.
         max_tokens: The longest answer, thinking included; ``None`` for the model's own limit.
     """
 
@@ -88,13 +75,6 @@ class Payer:
         """Find how many tokens a model reads of a context at most: a token is a byte at least.
 
         What went before unchanged was counted by the server, if it was read by the same model.
-
-        Args:
-            model: The model.
-            context: What it is to read.
-
-        Returns:
-            The number.
         """
         head, messages, counted = self._asked or (None, (), 0)
         same = head == _head(model, context) and list(context.messages[: len(messages)]) == list(messages)
@@ -103,13 +83,7 @@ class Payer:
         return known + sum(len(dump(message)) for message in new)
 
     def note(self, model: Model, context: Context, usage: Usage) -> None:
-        """Remember what a server has counted.
-
-        Args:
-            model: The model that has read.
-            context: What it has read.
-            usage: What the server says of it.
-        """
+        """Remember what a server has counted."""
         if read := usage.input + usage.cache_read + usage.cache_write:
             self._asked = _head(model, context), list(context.messages), read
 
@@ -288,25 +262,13 @@ def longest_answer_cost(model: Model, most: int | None) -> float:
     """Return what the longest answer costs: no request reserves less.
 
     Args:
-        model: The model that is asked.
         most: The longest answer that is allowed, in tokens; ``None`` for the model's own limit.
-
-    Returns:
-        US dollars.
     """
     return answer_cost(model, model.max_tokens if most is None else min(most, model.max_tokens))
 
 
 def answer_cost(model: Model, tokens: int) -> float:
-    """Return what an answer costs at most.
-
-    Args:
-        model: The model that gives it.
-        tokens: How long it is.
-
-    Returns:
-        US dollars.
-    """
+    """Return what an answer costs at most."""
     return tokens * max(prices.output for prices in (model.cost, model.cost.long_prompt) if prices is not None) / 1e6
 
 

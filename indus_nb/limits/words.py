@@ -15,9 +15,6 @@ def cost_in_words(dollars: float, unconfirmed: float = 0.0, *, unpriced: bool = 
         dollars: What is known of it, in US dollars.
         unconfirmed: What may come on top.
         unpriced: Whether a price is unknown, so that some of it is not in ``dollars``.
-
-    Returns:
-        The words.
     """
     if unpriced:
         # Of requests of other models, or what servers have said themselves.

@@ -104,7 +104,6 @@ class RunHooks:
         """Decide whether a tool call is carried out.
 
         Args:
-            call: The call.
             arguments: Its arguments, validated; they may be changed in place.
 
         Returns:
@@ -116,7 +115,6 @@ class RunHooks:
         """Handle that a tool call was allowed, right before the tool runs.
 
         Args:
-            call: The call.
             target: The file that it was allowed for, if it was asked about one.
         """
 
@@ -124,9 +122,7 @@ class RunHooks:
         """Decide what counts as the outcome of a tool call.
 
         Args:
-            call: The call.
             output: What the tool returned, or the message of its failure.
-            is_error: Whether the call failed.
 
         Returns:
             The output that counts, and whether that is a failure.
@@ -179,7 +175,6 @@ async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[
     ``run.abort``.
 
     Args:
-        run: what it needs.
         prompts: the messages to answer; without any it answers what is queued.
 
     Returns:
@@ -382,10 +377,6 @@ def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
 
 async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
     """Carry out a tool call: ask the hooks, run the tool, publish how it goes.
-
-    Args:
-        run: What it needs.
-        call: The call.
 
     Returns:
         What it gave, and whether that is a failure; nothing but cancelling the task raises.

@@ -61,7 +61,6 @@ class RetrySettings(WireModel):
         [2000, 4000, 8000, None]
 
         Args:
-            answer: The failed answer.
             attempt: The number of the retry, counted from 1.
 
         Returns:
@@ -116,9 +115,6 @@ def is_overflow(answer: AssistantMessage, context_window: int) -> bool:
     Args:
         answer: The answer; it may report the failure in words or by being empty.
         context_window: The model's context window in tokens.
-
-    Returns:
-        Whether that is why it failed.
     """
     if answer.stop_reason == "error":
         return _says_too_long(_reason(answer))

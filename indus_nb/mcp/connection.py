@@ -64,7 +64,6 @@ class Connection:
     """One connection; making it begins to connect, on the running event loop.
 
     Args:
-        spec: The server.
         log: Where its standard error goes; its last words begin anew.
         on_tools: Called with all tools when it is ready and whenever they changed.
         on_end: Called with the connection when it has been ready and is over.
@@ -136,8 +135,6 @@ class Connection:
         """Have the server run a tool, within the configured time limit.
 
         Args:
-            tool: The tool's name at the server.
-            arguments: Its arguments, which the server checks.
             report: Called with the progress that the server announces.
 
         Returns:

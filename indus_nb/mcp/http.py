@@ -54,12 +54,7 @@ def watch_http() -> HttpOutcome:
 
 
 def add_status(error: BaseException, outcome: HttpOutcome) -> None:
-    """Add the status of a refusal to an error, as a note.
-
-    Args:
-        error: What the SDK raised.
-        outcome: How HTTP answered the requests of the task.
-    """
+    """Add the status of a refusal to an error, as a note."""
     if outcome.status is not None:
         phrase = HTTPStatus(outcome.status).phrase if outcome.status in set(HTTPStatus) else ""
         error.add_note(f"HTTP {outcome.status} {phrase}".strip())

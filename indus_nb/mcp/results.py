@@ -29,12 +29,7 @@ def output_of(result: mcp_types.CallToolResult, tool: str, stop: threading.Event
     Reads images, so call it in a thread.
 
     Args:
-        result: The server's result.
-        tool: The tool's name, for sentences about its images.
         stop: Set when nobody waits for it any more.
-
-    Returns:
-        Text and images.
     """
     parts: list[str | ImageContent] = []
     images = _Images(tool, stop)

@@ -38,7 +38,6 @@ class Server:
     """One server.
 
     Args:
-        spec: The server as it is configured.
         on_tools: Called when ``tools`` has been listed, first or anew.
     """
 
@@ -70,14 +69,6 @@ class Server:
 
     async def call(self, tool: str, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Run a tool.
-
-        Args:
-            tool: The tool's name at the server.
-            arguments: Its arguments.
-            context: What progress is reported to.
-
-        Returns:
-            The result as a model reads it.
 
         Raises:
             ToolError: The tool failed, or could not be run; the text is for the model.

@@ -63,13 +63,6 @@ class McpTool:
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Have the server run the tool.
 
-        Args:
-            arguments: The arguments of the call.
-            context: What progress is reported to.
-
-        Returns:
-            What the model is shown of the result.
-
         Raises:
             ToolError: It failed, or the server is unavailable.
         """

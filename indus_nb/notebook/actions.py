@@ -37,9 +37,7 @@ async def change_model(session: AgentSession, model: str | None, provider: str |
     """Have a session talk to another model, or think more or less.
 
     Args:
-        session: The session.
         model: What is asked for, with ``:LEVEL`` behind it if wanted; ``None`` for the provider's usual one.
-        provider: Whose model.
         thinking: The level; ``None`` for that of ``model``.
 
     Raises:
@@ -77,10 +75,6 @@ async def navigate(session: AgentSession, entry_id: str) -> Moved:
 
     That is before it, when it is a message of the user.
 
-    Args:
-        session: The session.
-        entry_id: The entry.
-
     Returns:
         Whether it went there, and the text of that message.
 
@@ -100,7 +94,6 @@ async def fork(session: AgentSession, entry_id: str) -> Moved:
 
     Args:
         session: The session, which is the new one afterwards.
-        entry_id: The entry.
 
     Returns:
         Whether it was done, and the text of that message.
@@ -158,13 +151,7 @@ def notebook_names() -> dict[str, str]:
 
 
 async def name_by_prompt(session: AgentSession, written: str, sent: str) -> None:
-    """Name a conversation by its first prompt as that was written, where what is sent holds values.
-
-    Args:
-        session: The session.
-        written: What the user wrote.
-        sent: What the model is shown of it.
-    """
+    """Name a conversation by its first prompt as that was written, where what is sent holds values."""
     if written not in ("", sent) and not session.messages and session.store.name is None:
         await session.set_name(one_line(written, _MAX_TITLE_CHARACTERS))
 
@@ -184,7 +171,6 @@ def export(store: SessionStore, wanted: str = "") -> Exported:
     It is an HTML page, or a copy of the session file where the name ends otherwise.
 
     Args:
-        store: The session's entries.
         wanted: The path, relative to the session's directory; by default a name of its own.
 
     Returns:

@@ -39,14 +39,7 @@ class PanelKernel:
         notebook: NotebookTools,
         taking_back: TakingBack,
     ) -> None:
-        """Make what panels may use.
-
-        Args:
-            namespace: The user's variables.
-            journal: The cells that ran.
-            notebook: The notebook.
-            taking_back: Takes back what the agent's calls changed.
-        """
+        """Make what panels may use."""
         self._namespace = namespace
         self._journal = journal
         self._notebook = notebook
@@ -66,11 +59,7 @@ class PanelKernel:
         """Put values into a prompt, as ``%agent`` does.
 
         Args:
-            text: The prompt.
             literal: Whether nothing in it stands for a value.
-
-        Returns:
-            The prompt to send.
 
         Raises:
             UsageError: A value cannot be looked up, or a cell of the user's runs.
@@ -107,19 +96,7 @@ class PanelKernel:
         return Attachment(file_name=f"cell In [{number}]", mime_type="text/plain", size=size, extracted_text=text)
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
-        """Carry out one of ``commands``.
-
-        Args:
-            session: The panel's session.
-            name: The command.
-            argument: What stands behind it.
-
-        Returns:
-            What the panel shows, as HTML.
-
-        Raises:
-            IndusError: It failed.
-        """
+        """Carry out one of ``commands``."""
         given = COMMANDS[name].argument(argument)
         if given is None:
             raise UsageError(f"/{name} {COMMANDS[name].usage}: {COMMANDS[name].help}.")

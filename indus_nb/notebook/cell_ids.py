@@ -15,7 +15,6 @@ class Origin(NamedTuple):
     """Where a request to the notebook comes from: several notebooks may use one kernel.
 
     Attributes:
-        cell: The id of the cell that asks.
         client: The id that the page that ran the cell has for its connection to the kernel; each notebook has its own.
         widget: The comm of the widget in which the user asks, in the place of a cell.
     """
@@ -30,15 +29,7 @@ ORIGIN: ContextVar[Origin | None] = ContextVar("indus_nb origin", default=None)
 
 
 async def asked_from(origin: Origin, work: Callable[[], Awaitable[T]]) -> T:
-    """Do work whose requests to the notebook come from a place.
-
-    Args:
-        origin: The place.
-        work: The work.
-
-    Returns:
-        What it returns.
-    """
+    """Do work whose requests to the notebook come from a place."""
     ORIGIN.set(origin)
     return await work()
 

@@ -103,11 +103,6 @@ class CellRun:
         Code that goes on as a job keeps the kernel, and so the cell: it is followed to its end.
 
         Raises what ``AgentSession.prompt`` raises.
-
-        Args:
-            text: The prompt.
-            images: Images that go with it.
-            answer: The typed answer that is asked for.
         """
         session = self._session
         self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
@@ -300,12 +295,7 @@ class CellRun:
 
 
 async def in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
-    """Run work that nothing waits for, and show what it raises in its cell.
-
-    Args:
-        work: The work.
-        screen: The output of the cell.
-    """
+    """Run work that nothing waits for, and show what it raises in its cell."""
     try:
         await work()
     except IndusError as error:

@@ -61,7 +61,6 @@ class CellTurn:
         """Begin before the prompt.
 
         Args:
-            session: The session.
             execution: What asks, if it is a cell.
             goes_on: What the same execution has asked before.
         """
@@ -112,8 +111,6 @@ class CellTurns:
         If nothing is asked after all, the session is where it was.
 
         Args:
-            session: The session.
-            execution: What asks.
             replaces: Whether to go back before the last turns if an earlier execution of that cell asked for them.
 
         Yields:

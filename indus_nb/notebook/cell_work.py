@@ -50,11 +50,9 @@ class CellWork:
         """Show the widget, or nothing yet.
 
         Args:
-            screen: The output of the cell.
             live: Makes the widget, if a page may show one, of what handles its requests.
             stopped: What the cell fails with when the user ends it; empty for work that is not shown to go on, which
                 has no Stop.
-            page_seconds: How long it waits for a page.
         """
         self.left: MimeBundle = NOTHING
         self._stopped = stopped
@@ -80,7 +78,6 @@ class CellWork:
 
         Args:
             drive: Runs a coroutine on the agent's thread and waits for it.
-            work: The work.
             shown: The widgets whose pages are asked; its own is among them meanwhile.
 
         Returns:
@@ -149,15 +146,7 @@ VERIFYING_STOPPED = "Stopped: the fresh kernel has ended, and all that its cells
 
 
 async def verified_in(notebook: NotebookTools, cell: CellWork) -> Verified:
-    """Run the notebook afresh, and say in a cell what that is at and what came of it.
-
-    Args:
-        notebook: The notebook.
-        cell: The work of the cell that waits.
-
-    Returns:
-        What came of it.
-    """
+    """Run the notebook afresh, and say in a cell what that is at and what came of it."""
 
     def show(outcome: Verified) -> None:
         cell.left = blocks.listing(outcome.text())

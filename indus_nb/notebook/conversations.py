@@ -66,13 +66,7 @@ class Conversations:
     """
 
     def __init__(self, shell: Any, watch: Watch, cells: CellIds) -> None:
-        """Begin without a conversation.
-
-        Args:
-            shell: The IPython shell.
-            watch: Watches its cells.
-            cells: Knows the ids of those that ran.
-        """
+        """Begin without a conversation."""
         self.thread = AgentThread()
         self._shell = shell
         self.kernel = UserKernel(shell, watch)
@@ -113,14 +107,12 @@ class Conversations:
         """Carry out a line or cell magic, and draw the result.
 
         Args:
-            line: What follows the magic's name.
             cell: The lines below it; ``None`` for a line magic.
 
         Returns:
             The text of the answer, or its value with ``--result``; ``None`` where none was waited for.
 
         Raises:
-            IndusError: It failed.
             Interrupted: The user ended it.
         """
         if work_here() is not None:
@@ -173,7 +165,6 @@ class Conversations:
 
         Args:
             name: The command's name, without its slash.
-            typed: The arguments up to the cursor.
 
         Returns:
             What may stand in their place; nothing before there is a session.
@@ -201,10 +192,6 @@ class Conversations:
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
         """Send a request to the pages of the notebook that it comes from, the newest of our widgets first.
-
-        Args:
-            what: The kind of request.
-            payload: Its fields.
 
         Returns:
             The first answer; ``None`` when no page gives one.

@@ -25,13 +25,6 @@ _TASKS = {
 def prompt_about_error(task: Literal["fix", "explain"], journal: Journal) -> str:
     """Write the prompt about the cell that failed last.
 
-    Args:
-        task: What to do about it.
-        journal: The cells that ran.
-
-    Returns:
-        The prompt, with the cell and its error.
-
     Raises:
         UsageError: No cell failed, or it ran well since.
     """

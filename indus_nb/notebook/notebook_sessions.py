@@ -39,12 +39,7 @@ class NotebookSessions:
     """The conversations of notebooks. No failure to read or write them is an error."""
 
     def __init__(self, shell: Any, cells: CellIds) -> None:
-        """Look for the notebook's path.
-
-        Args:
-            shell: The IPython shell.
-            cells: Knows the ids of the cells that ran.
-        """
+        """Look for the notebook's path."""
         directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
         notebook, _ = named_notebook(os.environ, shell.user_ns or {}, directory, cells.running)
         self._notebook = None if notebook is None else os.path.realpath(notebook)

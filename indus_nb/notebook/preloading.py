@@ -53,7 +53,6 @@ def preload_in_steps(*, widgets: bool, cell_runs: Callable[[], bool]) -> Callabl
 
     Args:
         widgets: Whether the front end may show widgets.
-        cell_runs: Tells whether a cell of the user's runs.
 
     Returns:
         What ends it: the step that is being done is the last one.

@@ -32,12 +32,7 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
     """Carry out ``%agent map``: the answers are in the user's variable when this returns.
 
     Args:
-        rows: What is asked.
         session: The conversation, whose model answers unless another is named.
-        shell: The IPython shell.
-
-    Returns:
-        The answers.
 
     Raises:
         IndusError: Nothing could be asked.
@@ -76,7 +71,6 @@ class RowsInCell(Reporter):
     What it is given is made and used as `Conversations` does for other cells that wait.
 
     Args:
-        shell: The IPython shell.
         live: Makes the widget, if a page may show one, of what handles its requests.
         gate: Gives what delivers the widget's messages while the cell is busy.
         call: Runs work on the agent's thread, which alone may use the widget.
@@ -155,17 +149,7 @@ def reporter_for(
     gate: Callable[[], CommGate | None],
     call: Callable[[Callable[[], object]], None],
 ) -> RowsInCell | None:
-    """Return what shows rows in the cell that runs; ``None`` where code runs that is not the cell's own.
-
-    Args:
-        shell: The IPython shell.
-        live: See `RowsInCell`.
-        gate: See `RowsInCell`.
-        call: See `RowsInCell`.
-
-    Returns:
-        What shows them.
-    """
+    """Return what shows rows in the cell that runs; ``None`` where code runs that is not the cell's own."""
     if threading.current_thread() is not threading.main_thread() or work_here() is not None:
         return None
     return RowsInCell(shell, live, gate, call)

@@ -26,10 +26,6 @@ def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell
     Calls between which the model said nothing are one cell, as far as that shows what each of them has shown. Those
     that had no effect are left out if there are others.
 
-    Args:
-        session: The session.
-        board: What the newest calls have shown.
-
     Returns:
         The cells, in the order in which they ran.
     """
@@ -78,13 +74,7 @@ def _ends_in_value(source: str) -> bool:
 
 
 async def insert_in(notebook: NotebookTools, cells: Sequence[FinishedCell], waiting: CellWork) -> None:
-    """Insert cells below the one that waits, and say in that what became of them.
-
-    Args:
-        notebook: The notebook.
-        cells: The cells.
-        waiting: The work of the cell that waits.
-    """
+    """Insert cells below the one that waits, and say in that what became of them."""
     finished = await notebook.insert_finished(cells)
     waiting.left = blocks.notice(_inserted(finished, len(cells)))
 

@@ -34,7 +34,6 @@ class Served:
     """Serves the tools of one kernel; used on the agent's thread, but for making it.
 
     Args:
-        kernel: Its tools for code and variables.
         notebook: Its tools for the notebook.
 
     Attributes:
@@ -53,9 +52,6 @@ class Served:
 
         Args:
             wanted: ``stop``, ``status``, ``--approve MODE``, or nothing.
-
-        Returns:
-            What to show, as Markdown.
 
         Raises:
             UsageError: It is not possible; nothing is served then that was not before.

@@ -27,14 +27,9 @@ def session_options(
     """Return the options of a session that a cell asks for.
 
     Args:
-        request: What the cell says.
         last: The notebook's last conversation, if it is to go on with that.
         like: The conversation of before: its tools are chosen again, and for a new one its model and thinking.
         extensions: What the session gets of the notebook.
-        more_tools: The names of the tools that they offer.
-
-    Returns:
-        The options.
     """
     options = SessionOptions(
         provider=request.provider,
@@ -68,15 +63,7 @@ def session_options(
 
 
 def as_before(session: AgentSession, options: SessionOptions) -> SessionOptions:
-    """Return options that open a session once more as it is.
-
-    Args:
-        session: The session.
-        options: The other options.
-
-    Returns:
-        The options.
-    """
+    """Return options that open a session once more as it is."""
     model = session.model
     return replace(
         options,
@@ -92,14 +79,6 @@ def as_before(session: AgentSession, options: SessionOptions) -> SessionOptions:
 
 
 def check_key(session: AgentSession, options: SessionOptions) -> None:
-    """Check that there is a key for a model that was asked for.
-
-    Args:
-        session: The session.
-        options: What was asked for.
-
-    Raises:
-        CredentialsError: There is none.
-    """
+    """Check that there is a key for a model that was asked for."""
     if session.model is not None and (options.provider is not None or options.model is not None):
         session.registry.key_for(session.model)

@@ -48,11 +48,7 @@ def steps_wanted(verb: Literal["undo", "redo"], argument: str) -> StepsWanted:
     """Return what the argument of a command asks for.
 
     Args:
-        verb: The command.
         argument: Empty, or a number or ``prompt``, and what becomes of what the user changed since.
-
-    Returns:
-        Which steps.
     """
     number, _, touched = f" {argument}".rpartition(" ")
     if touched.isdigit() or touched == "prompt":
@@ -68,7 +64,6 @@ class TakingBack:
         """Make it for a kernel.
 
         Args:
-            steps: The steps of the kernel.
             run: Does work on the thread that runs the user's code.
             ask_page: Asks the page that shows the notebook.
         """
@@ -88,7 +83,6 @@ class TakingBack:
         """Take back what the last calls changed, or do it once more.
 
         Args:
-            session: The session whose model is told.
             wanted: Which way, how many, and what becomes of what the user changed since.
 
         Returns:
@@ -151,10 +145,6 @@ class TakingBack:
     async def ask(self, session: AgentSession, count: int = 1) -> str:
         """Take back what the last calls changed; what the user changed since is asked about in a dialog.
 
-        Args:
-            session: The session.
-            count: How many calls.
-
         Returns:
             What to say of it; empty when the user did not decide.
 
@@ -175,10 +165,6 @@ class TakingBack:
     async def offer(self, session: AgentSession, session_id: str) -> str:
         """Ask whether to take back what the agent changed after the point at which a session stands now.
 
-        Args:
-            session: The session, which went back or was forked.
-            session_id: Its id before.
-
         Returns:
             What to say of it; empty when there is nothing, or the user left it.
 
@@ -195,10 +181,6 @@ class TakingBack:
 
     def command_since(self, session: AgentSession, session_id: str) -> str:
         """Say which command takes back what the agent changed after the point at which a session stands now.
-
-        Args:
-            session: The session, which went back or was forked.
-            session_id: Its id before.
 
         Returns:
             A sentence; empty if there is nothing.

@@ -19,10 +19,6 @@ _PROMPTS = ("fix", "explain", "verify")
 def typed_answer(request: Request, namespace: Mapping[str, Any]) -> FinalAnswer | None:
     """Find out which type of answer a request asks for.
 
-    Args:
-        request: The request.
-        namespace: The user's variables.
-
     Returns:
         What asks the model for it; ``None`` for a text.
 
@@ -44,10 +40,6 @@ def typed_answer(request: Request, namespace: Mapping[str, Any]) -> FinalAnswer 
 
 def outcome(session: AgentSession, answer: FinalAnswer | None) -> Any:
     """Return what a cell was answered.
-
-    Args:
-        session: The session, whose run has ended.
-        answer: The typed answer that was asked for.
 
     Returns:
         Its value; without one the text of the last answer.

@@ -62,10 +62,6 @@ class Copy:
     async def made(cls, seconds: float, readable: Sequence[tuple[str, bool | None]]) -> Copy:
         """Make one in a thread; if the task is cancelled nothing is left of it.
 
-        Args:
-            seconds: As for the class.
-            readable: As for the class.
-
         Returns:
             The copy, not forked yet.
         """
@@ -86,9 +82,6 @@ class Copy:
 
         Called once, on the main thread, where no handler of a signal may raise anything meanwhile; does nothing once
         the copy was abandoned. Monkey patches of ``os.fork`` are passed by: they are for processes that go on.
-
-        Args:
-            task: What to do in the copy.
 
         Raises:
             OSError: There cannot be another process.

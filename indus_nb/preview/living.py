@@ -35,7 +35,6 @@ class Before(NamedTuple):
     """What a copy knows of the process that it was, from before the fork.
 
     Attributes:
-        process: Its id.
         random: The state of Python's random numbers, which Python sets anew in a copy.
         probe: Finds out whether the system tells which pages are the copy's own.
     """
@@ -56,7 +55,6 @@ def live(
     """Do a task in the copy, and end it.
 
     Args:
-        task: The task.
         pipe: Where its frames are written.
         scratch: The directory that it may write to.
         limits: What it may take.
@@ -104,9 +102,7 @@ class _End:
     """Ends the copy, once.
 
     Attributes:
-        begun: Whether it is about to end.
         effects: What was done to the copy's own files, and what cannot be seen.
-        files: The files that it has written.
     """
 
     def __init__(self, task: Task, pipe: int) -> None:
@@ -128,7 +124,6 @@ class _End:
 
         Args:
             how: How it ended; ``done`` leaves that to the task.
-            why: What it was stopped at.
         """
         while not self._lock.acquire(blocking=False):
             time.sleep(1)  # another thread ends the process

@@ -82,13 +82,6 @@ def is_array(value: Any) -> bool:
 def share_memory(one: Any, other: Any) -> bool:
     """Return whether two arrays have a byte in common.
 
-    Args:
-        one: An array of numpy's.
-        other: Another one.
-
-    Returns:
-        Whether they have.
-
     Raises:
         TooHardError: That takes too long to find out, as they lie in memory in steps that do not fit each other.
     """
@@ -121,7 +114,6 @@ def view_of(value: Any, held: Any) -> _Sent | None:
     """Return what is sent of an array that is a part of another.
 
     Args:
-        value: The array.
         held: The other one, which a variable is bound to.
 
     Returns:
@@ -308,9 +300,6 @@ def _check_moments(index: Any, frequency: str | None) -> None:
 def labels_of(held: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the labels that a frame or column holds, which pandas hands on to what is made of it.
 
-    Args:
-        held: What a variable is bound to.
-
     Yields:
         The attributes that lead to them, and the labels.
     """
@@ -326,13 +315,6 @@ def labels_of(held: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 def labels_at(held: Any, path: Any) -> Any:
     """Return the labels of a frame or column that such attributes lead to.
-
-    Args:
-        held: What a variable is bound to.
-        path: The attributes; hostile.
-
-    Returns:
-        The labels.
 
     Raises:
         RefusedValueError: It has none there.

@@ -30,8 +30,6 @@ class Overlay:
         """Begin without any.
 
         Args:
-            scratch: The directory that files are written to.
-            stop: Ends the copy.
             effects: Where what it did is added.
             counts: Returns whether it is the code that does something now, and no library for itself.
         """
@@ -74,13 +72,8 @@ class Overlay:
         """Open a file as ``open`` does; one that is written lies in the directory.
 
         Args:
-            file: A path, or a descriptor.
-            mode: How.
             *args: What else ``open`` takes.
             **kwargs: What else ``open`` takes.
-
-        Returns:
-            The file object.
         """
         path = _path(file)
         if path is not None and path.startswith(f"{self._scratch}/") and {*"wax+"} & {*str(mode)} and self._counts():

@@ -30,9 +30,6 @@ def obstacle(uses: Callable[[str], bool]) -> str:
 
     Args:
         uses: Whether the code reaches objects of a library, by the name of its package.
-
-    Returns:
-        A few words.
     """
     return _of_system() or _of_size() or _of_libraries(uses)
 

@@ -38,7 +38,6 @@ class Task(Protocol):
 
         Args:
             stop: Ends the copy with what the code was about to do.
-            send: Sends a frame.
             effects: What was done so far to files of the copy's own, and what cannot be seen.
         """
         ...
@@ -58,7 +57,6 @@ class Report:
         effects: What it would do, or has done to what is the copy's alone.
         outcome: What it changed, as a sentence without subject.
         dropped: New variables that are of no use outside of the copy.
-        kept: Names of the variables whose values were sent.
     """
 
     how: Literal["done", "failed", "stopped", "none"] = "done"
@@ -132,7 +130,6 @@ def packed(data: JsonObject, blob: bytes = b"") -> bytes:
     """Return a frame as it is sent.
 
     Args:
-        data: An object.
         blob: Bytes that go with it.
 
     Returns:

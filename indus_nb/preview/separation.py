@@ -26,9 +26,6 @@ def cut_off(*kept: int) -> None:
 
     Descriptors stay taken, by one that can neither be read nor written: else new files would get the numbers of those
     that objects of the parent's still refer to.
-
-    Args:
-        kept: The descriptors that stay.
     """
     os.setsid()
     dead = os.open(os.devnull, os.O_PATH)
@@ -54,7 +51,6 @@ class Limits:
     """What a copy may take.
 
     Attributes:
-        memory_bytes: Memory, beyond what it has.
         seconds: Time, until it is killed.
     """
 

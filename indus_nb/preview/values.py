@@ -73,7 +73,6 @@ def dumped(
     """Return values as they are sent, in the copy.
 
     Args:
-        values: New values by the names of their variables.
         known: The ids of objects that were there before and can change, with the variables that are bound to them;
             empty where only a part of a variable is such an object.
         functions: Those of the variables whose functions can be made again where they are to be.
@@ -105,11 +104,7 @@ def dumped(
 
 
 class _Weight:
-    """What values weigh, and how deep they are: as if each reference to a part were another copy of it.
-
-    Attributes:
-        total: The weight so far.
-    """
+    """What values weigh, and how deep they are: as if each reference to a part were another copy of it."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -313,13 +308,9 @@ def loaded(
     """Make the values that a copy has sent.
 
     Args:
-        data: The bytes; hostile.
         variables: The variables that values may refer to.
         functions: What makes the functions that values may be, by name.
         modules: Installed modules that may be imported for them, besides those that are.
-
-    Returns:
-        The values by name.
 
     Raises:
         RefusedValueError: They are not what ``dumped`` makes.

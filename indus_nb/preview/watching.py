@@ -75,7 +75,6 @@ def watch(end: Ending, scratch: str, readable: Sequence[tuple[str, bool | None]]
     """Watch this process until its end.
 
     Args:
-        end: Ends it.
         scratch: The directory that it may change.
         readable: Real paths that it may read, and what is below them; with ``None`` only list the directories there.
     """
@@ -189,8 +188,6 @@ def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> 
     """Return what an audit event announces, if that is anything outside of the process.
 
     Args:
-        event: Its name.
-        args: Its arguments.
         is_own: Whether a path is one that may be changed.
 
     Returns:
@@ -326,11 +323,7 @@ _SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
 
 
 def prober(last: FrameType) -> Literal["import", "probe", ""]:
-    """Find what does this: an installed module that is imported, or one that goes on without; empty if it is the code.
-
-    Args:
-        last: The frame below which the code runs.
-    """
+    """Find what does this: an installed module that is imported, or goes on without; empty if it is the code."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     file = ""
     for _ in range(_MAX_FRAMES):

@@ -86,12 +86,7 @@ def worded(kind: EffectKind, what: str, words: str) -> Effect:
     """Return an effect of a copy's with words of ours.
 
     Args:
-        kind: Its kind.
-        what: The object that the copy sent.
         words: What the copy said of it; hostile.
-
-    Returns:
-        The effect.
     """
     form, objects = _form(_FORMS[kind], words)
     if form is None:
@@ -109,7 +104,6 @@ def reason(how: str, why: str, said: Iterable[tuple[str, Effect]]) -> str:
     """Return why a copy ended, in words of ours.
 
     Args:
-        how: How it ended.
         why: What the copy said; hostile.
         said: What it said of each of its effects, with the effect.
 

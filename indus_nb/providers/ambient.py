@@ -62,9 +62,5 @@ def shows_credentials(api: str, environment: Environment) -> bool:
 
     Args:
         api: The API of a model; one that looks for no credentials has none.
-        environment: The variables to look in.
-
-    Returns:
-        Whether a request can be tried.
     """
     return api in _FOUND and _FOUND[api](environment)

@@ -101,12 +101,7 @@ class AnthropicProvider:
         Retries are the caller's.
 
         Args:
-            model: The model to ask.
             context: System prompt, messages and tools, as the session holds them.
-            options: Key, thinking level, limits and callbacks.
-
-        Returns:
-            The events of one answer.
         """
         answer = _Answer(model)
         where = self._where(model)
@@ -146,9 +141,7 @@ class AnthropicProvider:
         """Have the server count the tokens of a request; see ``TokenCounter.count_tokens``.
 
         Args:
-            model: The model that would be asked.
             context: System prompt, messages and tools, as the session holds them.
-            options: Key, thinking level and limits.
 
         Returns:
             The tokens of what the model would read.
@@ -244,12 +237,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
     Marks for the prompt cache are at the end of the system prompt, of the tools, and of the last user message.
 
     Args:
-        model: The model to ask.
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
-        options: Thinking level and limits.
-
-    Returns:
-        A JSON object.
     """
     thinking = _thinking(model, options)
     keep_thinking = not (model.bound_thinking and "block_binding" not in thinking.get("thinking", {}))
@@ -452,10 +440,6 @@ class _Answer:
 
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
         """Return an event with another text; see ``handling.Answer``.
-
-        Args:
-            event: The event.
-            text: The text.
 
         Returns:
             An event that says the same with this text.

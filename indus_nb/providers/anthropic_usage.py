@@ -15,11 +15,7 @@ _US_SHARE = 1.1
 
 
 class UsedTokens:
-    """Adds up what the events of one answer say.
-
-    Args:
-        cost: The prices of the model.
-    """
+    """Adds up what the events of one answer say."""
 
     def __init__(self, cost: ModelCost) -> None:
         self._cost = cost
@@ -28,14 +24,7 @@ class UsedTokens:
         self._is_batch = self._in_us = False
 
     def count(self, usage: JsonObject) -> Usage:
-        """Take note of a ``usage``; a later one says more than those before it, and not all of it again.
-
-        Args:
-            usage: The object of an event.
-
-        Returns:
-            What the answer has used so far.
-        """
+        """Take note of a ``usage``; a later one says more than those before it, and not all of it again."""
         self._counts.update((name, number) for name in _COUNTS if isinstance(number := usage.get(name), int))
         self._hour = _number(usage, "cache_creation", "ephemeral_1h_input_tokens", self._hour)
         self._searches = _number(usage, "server_tool_use", "web_search_requests", self._searches)

@@ -50,12 +50,6 @@ _NOT_REACHED = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "
 def at_half_price(model: Model) -> Model:
     """Return a model with the prices of a batch, by which all that counts money goes.
 
-    Args:
-        model: The model; its requests go into batches.
-
-    Returns:
-        The model at half the price.
-
     Raises:
         UsageError: Batches are not for models of this provider.
     """
@@ -82,10 +76,7 @@ class Batch:
     """What the server says of a batch.
 
     Attributes:
-        id: By what the server knows it.
         created: When it was made, in seconds since 1970.
-        requests: How many requests it has.
-        status: How far it is, in the server's words.
         is_lost: Whether its results are there no more.
     """
 
@@ -113,11 +104,7 @@ def _batch(made: MessageBatch) -> Batch:
 
 
 class BatchClient:
-    """Asks for batches; ``close`` it.
-
-    Args:
-        client: The SDK's.
-    """
+    """Asks for batches; ``close`` it."""
 
     def __init__(self, client: anthropic.AsyncAnthropic) -> None:
         self._sdk = client
@@ -128,9 +115,6 @@ class BatchClient:
 
         Args:
             requests: The name of each, which no other has, and its body.
-
-        Returns:
-            The batch.
         """
         headers: dict[str, str] = {}
         for _, body in requests:

@@ -102,8 +102,6 @@ async def bounded(
     """Yield a body, unpacked.
 
     Args:
-        pieces: The body as it is sent.
-        headers: The headers of the answer.
         limit: How many bytes of it, unpacked, are passed on.
         cut: End there, instead of raising.
 
@@ -134,10 +132,6 @@ async def bounded(
 async def beginning(pieces: AsyncIterable[bytes], headers: Mapping[str, str]) -> str:
     """Read the text of a body that is no stream.
 
-    Args:
-        pieces: The body as it is sent.
-        headers: The headers of the answer.
-
     Returns:
         Its first megabyte, without blanks around it; nothing of one that cannot be unpacked.
     """
@@ -163,7 +157,6 @@ def bound_response(
     Args:
         response: The response. It loses the header that names its encoding if it is unpacked here.
         limit: The bytes of its body. An error status has a limit of its own.
-        through: What the body passes through besides.
         failure: What is raised in place of a ``BodyError``.
     """
     import httpx2

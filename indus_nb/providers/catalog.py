@@ -212,11 +212,7 @@ def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
     """Find the provider's recommended model.
 
     Args:
-        provider: The provider's name, in any case.
         among: The models to look at; the built-in ones unless given.
-
-    Returns:
-        The model.
 
     Raises:
         UsageError: The provider is unknown; the message names the known ones.
@@ -239,12 +235,7 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
     ('claude-opus-4-6', 'claude-opus-4-6', 'claude-haiku-4-5')
 
     Args:
-        wanted: What names the model.
-        provider: The provider whose models alone are looked at.
         among: The models to look at, the preferred ones first; the built-in ones unless given.
-
-    Returns:
-        The model.
 
     Raises:
         ModelNotFoundError: There is none; the message suggests the ids that look most like it.
@@ -280,11 +271,6 @@ def own_id(asked: str, provider: str, among: Sequence[Model]) -> str:
 
     Args:
         asked: The id, with or without the provider.
-        provider: Who knows it.
-        among: The models that are known.
-
-    Returns:
-        The id.
     """
     owner, _, rest = asked.partition("/")
     own = _of_provider(provider, among)
@@ -296,12 +282,7 @@ def model_with_id(model_id: str, provider: str, among: Sequence[Model] | None = 
     """Find the provider's model of exactly that id, the date aside.
 
     Args:
-        model_id: The id.
-        provider: The provider's name.
         among: The models to look at; the built-in ones unless given.
-
-    Returns:
-        The model.
 
     Raises:
         ModelNotFoundError: The provider has no such model.

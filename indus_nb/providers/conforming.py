@@ -309,7 +309,6 @@ def call_id(wanted: str, max_characters: int) -> str:
     ('toolu_01', 'fc_1_7f56b2ebcebcf1d2', '7a95b7039')
 
     Args:
-        wanted: The id in the session.
         max_characters: The longest id that the API accepts; 0 for exactly nine letters and digits, as Mistral requires.
 
     Returns:

@@ -101,11 +101,7 @@ class Link(asyncio.Protocol):
             raise ConnectionResetError("Connection lost")
 
     async def read(self) -> bytes:
-        """Wait for bytes, and return all that there are.
-
-        Raises:
-            OSError: The connection broke.
-        """
+        """Wait for bytes, and return all that there are."""
         while not self._received:
             if self._error is not None:
                 raise self._error
@@ -149,12 +145,7 @@ async def opened(host: str, port: int, tls: ssl.SSLContext | None) -> Link:
     """Connect to a server.
 
     Args:
-        host: Its name or address.
-        port: Its port.
         tls: What it is trusted by; ``None`` for a connection without TLS.
-
-    Returns:
-        The connection.
 
     Raises:
         OSError: It cannot be reached, or is not trusted.
@@ -170,11 +161,7 @@ async def opened(host: str, port: int, tls: ssl.SSLContext | None) -> Link:
 
 
 class Kept(Generic[_T]):
-    """What is kept of one event loop: connections with what their user wants to have again.
-
-    Args:
-        close: Closes one.
-    """
+    """What is kept of one event loop: connections with what their user wants to have again."""
 
     def __init__(self, close: Callable[[_T], None]) -> None:
         self._close = close
@@ -211,7 +198,6 @@ class Kept(Generic[_T]):
 
         Args:
             server: What it is taken by; ``None`` for one that nobody is to take.
-            kept: The connection.
             seconds: After how long it is closed.
         """
         timer = asyncio.get_running_loop().call_later(seconds, self.drop, kept)
@@ -220,11 +206,7 @@ class Kept(Generic[_T]):
             self.drop(next(iter(self._idle)))
 
     def forget(self, kept: _T) -> bool:
-        """Keep a connection no more.
-
-        Returns:
-            Whether it was kept.
-        """
+        """Keep a connection no more."""
         if (found := self._idle.pop(kept, None)) is None:
             return False
         found[1].cancel()
@@ -237,11 +219,7 @@ class Kept(Generic[_T]):
 
 
 class KeptByLoop(Generic[_T]):
-    """What is kept of every event loop.
-
-    Args:
-        close: Closes a connection.
-    """
+    """What is kept of every event loop."""
 
     def __init__(self, close: Callable[[_T], None]) -> None:
         self._close = close

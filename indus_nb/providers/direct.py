@@ -57,8 +57,6 @@ class Answer:
     """An answer that has begun.
 
     Attributes:
-        status_code: Its status.
-        reason_phrase: The name of the status, by the server.
         headers: Its headers, by their names in lower case.
     """
 
@@ -107,13 +105,9 @@ async def posted(
 
     Args:
         url: Where to send it; ``suits`` is true for it.
-        content: The body.
         headers: The headers of the request, but for those that every request has.
         tls: What an ``https`` server is trusted by.
         seconds: How long connecting may take, and how long the server may be silent.
-
-    Yields:
-        The answer.
 
     Raises:
         httpx2.TransportError: The server could not be reached, or the connection broke.

@@ -44,7 +44,6 @@ async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]
     """Check that an answer is a stream of events.
 
     Args:
-        headers: The headers of the answer.
         content: Its body, which is read only if it is none.
 
     Raises:
@@ -67,7 +66,6 @@ def failed_answer(model: Model, problem: str) -> Iterator[AssistantMessageEvent]
     """Yield the events of an answer that failed before anything was asked.
 
     Args:
-        model: The model that would have answered.
         problem: What happened and what to do, for the user.
 
     Yields:
@@ -96,7 +94,6 @@ def check_url(url: str, hint: str) -> None:
     """Check that requests can be sent to a URL.
 
     Args:
-        url: The URL.
         hint: What to do when it is unusable, as a sentence.
 
     Raises:
@@ -107,15 +104,7 @@ def check_url(url: str, hint: str) -> None:
 
 
 def check_key(key: str, model: Model) -> None:
-    """Check that a key can be sent; libraries would show it in their errors.
-
-    Args:
-        key: The key.
-        model: The model that it is for.
-
-    Raises:
-        CredentialsError: It cannot.
-    """
+    """Check that a key can be sent; libraries would show it in their errors."""
     if not (key.isascii() and key.isprintable()):
         problem = f"The key for {model.provider} holds a character that no key has: set it anew."
         raise CredentialsError(model.provider, problem)
@@ -171,10 +160,8 @@ def transport_sentence(error: Exception, where: str, idle_timeout: float, *, rea
     """Describe a failure between here and the server.
 
     Args:
-        error: What was raised.
         where: The server's URL, without what may be secret in it.
         idle_timeout: The seconds that it may be silent.
-        reached: Whether it had begun to answer.
         hint: What to check when the server cannot be reached, as a sentence.
 
     Returns:

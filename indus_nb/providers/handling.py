@@ -30,10 +30,6 @@ class Answer(Protocol):
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
         """Return an event that ``delta_in`` found a text in, with another text.
 
-        Args:
-            event: The event.
-            text: The text.
-
         Returns:
             An event that says the same with this text.
         """
@@ -47,7 +43,6 @@ def updates(answer: Answer, events: Sequence[object]) -> Iterator[AssistantMessa
 
     Args:
         answer: The answer so far. Events behind its end are left out.
-        events: The decoded events.
 
     Yields:
         The updates. What ``handle`` raises comes after all that the events before it add.

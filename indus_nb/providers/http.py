@@ -46,9 +46,7 @@ class HttpStatusError(Exception):
     """The server answered with an error status.
 
     Attributes:
-        status_code: The status.
         reason_phrase: Its name, by the server or by the standard; may be empty.
-        headers: The headers of the answer.
         body: The value of its body's JSON, else its text, of both the first megabyte.
         request_id: By what the server knows the request, if it says so.
     """
@@ -92,11 +90,7 @@ class StreamingAnswer:
             return json_or_text(await beginning(self._response.aiter_raw(), self.headers))
 
     async def close(self, *, ended: bool = False) -> None:
-        """End the request, whatever of the answer has arrived.
-
-        Args:
-            ended: Whether who read it has all of it.
-        """
+        """End the request, whatever of the answer has arrived."""
         if self._events is not None:
             await self._events.aclose()
         if isinstance(self._response, direct.Answer):
@@ -309,7 +303,6 @@ def joined_url(base_url: str, path: str) -> str:
 
     Args:
         base_url: The base URL; one slash at the end of its path makes no difference.
-        path: The path, beginning with a slash.
 
     Returns:
         The URL to ask.
@@ -340,12 +333,7 @@ def redirected(url: str, location: str, status: int) -> UsageError:
     """Describe a redirect that is not followed: neither the conversation nor a key goes to where nobody has sent it.
 
     Args:
-        url: What was asked.
         location: Where it sends the request, by its own words.
-        status: The status of its answer.
-
-    Returns:
-        What to raise.
     """
     with suppress(ValueError):
         location = urljoin(url, location)

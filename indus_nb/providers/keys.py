@@ -60,11 +60,7 @@ class Secret:
         """Read the secret; a ``!command`` is run, for ten seconds at the most.
 
         Args:
-            provider: The provider that an error names.
             environment: The variables that ``value`` may name.
-
-        Returns:
-            The secret.
 
         Raises:
             CredentialsError: The command failed, printed nothing or took too long.
@@ -189,10 +185,6 @@ def child_environment(wanted: Sequence[str] = (), also_keys: Iterable[str] = ())
 
     Args:
         wanted: Names, with ``*`` and ``?``, of keys that are kept all the same; with ``!`` before it what is left out.
-        also_keys: More names that hold keys.
-
-    Returns:
-        The variables.
     """
     keys = key_variables() | frozenset(also_keys)
     values = {value for name in keys if len(value := os.environ.get(name, "")) >= _MIN_KEY}
@@ -213,10 +205,6 @@ def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[S
 
     The value of one that is not set is empty.
 
-    Args:
-        provider: The provider's name.
-        environment: The variables to look in.
-
     Returns:
         One secret for each variable; none for a provider that has no variables.
     """
@@ -229,12 +217,7 @@ def how_to_get_key(provider: str, stored: StoredKeys, others: Sequence[str] = ()
     """Describe the ways to provide a missing key.
 
     Args:
-        provider: The provider that needs a key.
         stored: What ``auth.json`` holds.
-        others: Providers that have a key.
-
-    Returns:
-        One or two sentences for the user.
     """
     ways = [f"set {variable}" for variable in _KEY_VARIABLES.get(provider, ())[:1]]
     if stored.path is not None:
@@ -249,9 +232,7 @@ def check_key(key: str, where: str, provider: str) -> None:
     """Refuse a key that no header can hold.
 
     Args:
-        key: The key as it would be sent.
         where: Where it comes from.
-        provider: The provider that it is for.
 
     Raises:
         CredentialsError: It holds a character that no key has; the message names ``where``.

@@ -66,7 +66,6 @@ class ModelsFile:
 
     Attributes:
         models: The built-in models with what the file adds and changes.
-        configs: The providers that the file describes, by name.
         problems: A sentence or two for each defect.
     """
 
@@ -83,9 +82,6 @@ def read_models_file(path: Path | None, has_key: Callable[[str], bool]) -> Model
     Args:
         path: The file; ``None`` where there is none.
         has_key: Whether the provider of that name has a key elsewhere, so that the file may do without one.
-
-    Returns:
-        The models, configurations and problems.
     """
     read = ModelsFile(list(builtin_models()))
     try:
@@ -140,12 +136,7 @@ def validated(kind: type[_Kind], value: object, where: str = "") -> _Kind:
     """Validate ``value`` as a ``kind``.
 
     Args:
-        kind: The pydantic model to make.
-        value: What was written.
         where: The path to ``value`` in its file, put before the name of a wrong field.
-
-    Returns:
-        The validated object.
 
     Raises:
         WrongFieldError: For the first field that is wrong; it shows no value, which may be secret.
@@ -164,9 +155,6 @@ def apply_config(
     """Apply a provider's configuration to the list of models.
 
     Args:
-        models: The models of all providers.
-        name: The provider to add or to change.
-        config: What to add and to change.
         where: The path to ``config`` in its file, put before the names of wrong fields.
         replace: Whether ``config.models``, if there are any, are all that the provider has afterwards.
 

@@ -53,12 +53,8 @@ class OfflineProvider:
         """Answer the last user message: one tool call for each step of it, then a report of what came back.
 
         Args:
-            model: The offline model.
             context: What it is shown; its last user message and what follows it count.
             options: Only whether it thinks counts.
-
-        Returns:
-            The events of one answer.
         """
         for event in _events(model, context, thinks=options.thinking != "off"):
             yield event

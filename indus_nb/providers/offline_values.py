@@ -32,11 +32,7 @@ def value_for(schema: JsonObject, text: str) -> Any:
     [1.5, 2.0]
 
     Args:
-        schema: The schema.
         text: Where numbers and lines are taken from, in order.
-
-    Returns:
-        JSON values.
     """
     return _Values(schema, text).value(schema, 0)
 

@@ -63,12 +63,7 @@ class OpenAICompletionsProvider(_Provider):
         Retries are the caller's.
 
         Args:
-            model: The model to ask.
             context: System prompt, messages and tools, as the session holds them.
-            options: Key, thinking level, limits and callbacks.
-
-        Returns:
-            The events of one answer.
         """
         answer = openai_completions.CompletionsAnswer(model)
         request = _Request("/chat/completions", openai_completions.request_body, model, context, options)
@@ -84,12 +79,7 @@ class OpenAIResponsesProvider(_Provider):
         Retries are the caller's.
 
         Args:
-            model: The model to ask.
             context: System prompt, messages and tools, as the session holds them.
-            options: Key, thinking level, limits and callbacks.
-
-        Returns:
-            The events of one answer.
         """
         answer = openai_responses.ResponsesAnswer(model)
         request = _Request("/responses", openai_responses.request_body, model, context, options)

@@ -25,7 +25,6 @@ def effort(model: Model, options: StreamOptions) -> str | None:
 
     Args:
         model: The model, whose ``thinking_level_map`` and ``compat`` count.
-        options: The thinking level.
 
     Returns:
         The API's name of the level; ``None`` when the request must not name one.
@@ -40,7 +39,6 @@ def answer_limit(model: Model, options: StreamOptions) -> int | None:
     """Return the limit of an answer in tokens, thinking included.
 
     Args:
-        model: The model, whose own limit counts.
         options: The limit without thinking, the thinking level and its budgets.
 
     Returns:
@@ -63,7 +61,6 @@ def is_own(message: AssistantMessage, model: Model) -> bool:
     """Return whether what an earlier answer signed is valid for a model.
 
     Args:
-        message: An earlier answer.
         model: The model to ask now.
 
     Returns:
@@ -85,10 +82,7 @@ class Answer(ABC):
     The API's events come as plain objects.
 
     Attributes:
-        growing: The message so far.
-        started: Whether its first event was emitted.
         whole: Whether nothing but counts can follow.
-        complete: Whether nothing follows.
         stop_reason: Why it ended; final after ``end``.
         problem: Why an answer that arrived in order is a failure all the same.
     """
@@ -123,10 +117,6 @@ class Answer(ABC):
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
         """Return an event with another text; see ``handling.Answer``.
 
-        Args:
-            event: The event.
-            text: The text.
-
         Returns:
             An event that says the same with this text.
         """
@@ -145,7 +135,6 @@ class Answer(ABC):
             cached: Tokens that were read from the prompt cache.
             written: Tokens that were written to it.
             output: Tokens of the answer.
-            total: All tokens.
         """
         self.growing.usage = self._cost.usage(
             input=max(0, prompt - cached - written),
@@ -157,10 +146,6 @@ class Answer(ABC):
 
 def text_in(fields: JsonObject, name: str) -> str:
     """Read a text of an event.
-
-    Args:
-        fields: An object of the event.
-        name: The field.
 
     Returns:
         The text; empty when there is none.
@@ -181,7 +166,6 @@ def number_in(fields: object, name: str) -> int:
 
     Args:
         fields: An object of the event, or anything else.
-        name: The field.
 
     Returns:
         A whole number above 0, else 0.
@@ -193,10 +177,6 @@ def number_in(fields: object, name: str) -> int:
 def object_in(fields: JsonObject, name: str) -> JsonObject:
     """Read an object of an event.
 
-    Args:
-        fields: An object of the event.
-        name: The field.
-
     Returns:
         The object; empty when there is none.
     """
@@ -206,10 +186,6 @@ def object_in(fields: JsonObject, name: str) -> JsonObject:
 
 def list_in(fields: JsonObject, name: str) -> list[object]:
     """Read a list of an event.
-
-    Args:
-        fields: An object of the event.
-        name: The field.
 
     Returns:
         The list; empty when there is none.

@@ -60,12 +60,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
     """Write the JSON body of a streaming request.
 
     Args:
-        model: The model to ask.
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
-        options: Thinking level and limits.
-
-    Returns:
-        A JSON object.
     """
     body: JsonObject = {"model": model.id, "stream": True, "store": False, "input": list(_items(context, model))}
     if context.system_prompt.strip():
@@ -216,10 +211,6 @@ class ResponsesAnswer(Answer):
 
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
         """Return an event with another text; see ``handling.Answer``.
-
-        Args:
-            event: The event.
-            text: The text.
 
         Returns:
             An event that says the same with this text.

@@ -59,10 +59,7 @@ def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
     """Describe what in a refused request was at fault, and how to go on.
 
     Args:
-        status: The HTTP status of the answer.
         reason: The API's words, with the name of the parameter if it gave one.
-        body: The request.
-        model: The model whose provider refused it.
 
     Returns:
         Sentences for the user; empty when the API did not name what was at fault.

@@ -95,9 +95,6 @@ class ModelRegistry:
 
         Args:
             gate: Given what reaches a model, a cassette included, it returns what is asked in its place.
-
-        Returns:
-            The registry.
         """
         other = copy(self)
         before = self._gate  # which is passed too: the limits of rows hold for what these let others do
@@ -162,10 +159,6 @@ class ModelRegistry:
 
         Args:
             wanted: An id, ``provider/id``, or a part of an id or name, see ``catalog.find_model``.
-            provider: The provider whose models alone are looked at.
-
-        Returns:
-            The model.
 
         Raises:
             ModelNotFoundError: There is none; the message suggests the ids that look most like it.
@@ -179,10 +172,6 @@ class ModelRegistry:
 
         Args:
             model_id: The id, of which a date may differ.
-            provider: The provider's name.
-
-        Returns:
-            The model.
 
         Raises:
             ModelNotFoundError: The provider has no such model.
@@ -221,7 +210,6 @@ class ModelRegistry:
         """Add a provider, or change a known one.
 
         Args:
-            name: The provider's name.
             config: What to change; its ``models`` replace the provider's list, without them the rest is applied to it.
 
         Raises:

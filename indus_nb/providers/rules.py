@@ -106,10 +106,6 @@ def may_force_tool(model: Model, options: StreamOptions) -> bool:
 
     Args:
         model: The model, by its provider and ``compat``.
-        options: Whether it thinks.
-
-    Returns:
-        Whether it may.
     """
     declared = (model.compat or {}).get("supportsToolChoice")
     known = declared if isinstance(declared, bool) else model.provider in _FORCE_TOOLS

@@ -92,7 +92,6 @@ def hide(text: str, known: Iterable[str] | Mapping[str, str] = (), *, mark: str 
 
     Args:
         text: The text in which they may stand: code, output, or prose.
-        known: Secrets that the caller knows.
         mark: What stands there instead of a secret.
 
     Returns:

@@ -67,9 +67,6 @@ def replace_named(text: str, replace: Replace) -> str:
     Args:
         text: The text in which they may stand.
         replace: Called with the kind (``password`` or ``token``) and the value.
-
-    Returns:
-        The text with what it returned.
     """
     folded = text.lower()
     text = in_lines(
@@ -260,10 +257,6 @@ def is_secret_cell(column: str, value: str) -> bool:
 
     Args:
         column: The name of the column; of several levels it is the last word.
-        value: What stands in a cell of it.
-
-    Returns:
-        Whether it is to be hidden.
     """
     words = re.findall(r"\w+", column)
     kind = _column_kind(words[-1]) if words else None

@@ -360,7 +360,6 @@ def hide_shapes(
 
     Args:
         text: The text in which they may stand.
-        known: Secrets that the caller knows.
         mark: What stands there instead of a secret.
         min_characters: How long a known value must be to be hidden.
 
@@ -383,9 +382,6 @@ def replace_shapes(text: str, replace: Replace) -> str:
     Args:
         text: The text in which they may stand.
         replace: Called with each of them.
-
-    Returns:
-        The text with what it returned.
     """
     if "-----" in text and "PRIVATE KEY" in text.upper():
         text = _without_key_blocks(text, lambda value: replace("private-key", value))
@@ -400,7 +396,6 @@ def in_lines(text: str, trigger: str, change: Callable[[str], str], *, searched:
     """Change those lines of a text in which a pattern is found: most texts have few of them.
 
     Args:
-        text: The text.
         trigger: The pattern that a line must hold to be changed.
         change: Returns the changed line.
         searched: What is searched instead, such as the text in lower case; of the same length.

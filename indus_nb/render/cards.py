@@ -47,21 +47,16 @@ class Call:
     """A tool call as far as it is known: what was asked for, and its outcome.
 
     Attributes:
-        name: The tool.
         arguments: Its arguments, once they are complete.
         written: How many characters of arguments have arrived, while they do.
         state: Where the call is in its life cycle.
-        begun: Whether it has reported something.
         asked: Whether the user is asked about it, after a trial of which it has reported.
-        output: Its output so far.
         shows: What it shows outside of its output, such as tables, in a few words each.
-        changed: What it changed, beside its output.
         ran: Where it ran that could not do anything, in a word or three; empty if that is not so.
         diff: What it changed in a file, shown in the place of arguments and output.
         outcome: What became of it in words for people, shown in the place of its output.
         interrupted: What ended it before its time, in a word or two; its output ends with a sentence about that.
         checklist: The task list that it changed, shown in their place.
-        seconds: How long it has run so far.
         described: The tool's description of it; without that its name and arguments describe it.
         folded: Whether it is shown as one line until the user opens it.
         whole: Whether nothing is left out of what is long.
@@ -94,12 +89,8 @@ class Call:
         """A text as far as the card shows it.
 
         Args:
-            text: The text.
             lines: How many of its lines, unless it is shown whole.
             characters: How many characters of these.
-
-        Returns:
-            The text or its ends.
         """
         return text if self.whole else markup.cut(text, lines=lines, characters=characters)
 
@@ -202,10 +193,6 @@ def call(shown: Call) -> MimeBundle:
 def steps(amount: Steps, bundles: Iterable[MimeBundle]) -> MimeBundle:
     """Fold calls that follow each other into one line.
 
-    Args:
-        amount: What they amount to.
-        bundles: Their cards.
-
     Returns:
         HTML, in which they are folded away, Markdown and plain text.
     """
@@ -269,10 +256,6 @@ def changed(details: object, *, remedy: str = "") -> str:
 
     A difference, where there is one, says it better.
 
-    Args:
-        details: Those of its result.
-        remedy: How that is taken back.
-
     Returns:
         Lines for the user.
     """
@@ -295,12 +278,7 @@ def unfolding(summary: str, body: str, *, opened: bool) -> str:
     """HTML that the user can fold.
 
     Args:
-        summary: HTML that is always shown.
         body: HTML that is shown when it is unfolded.
-        opened: Whether it is unfolded at first.
-
-    Returns:
-        HTML.
     """
     return f"<details{' open' if opened else ''}>{summary}{body}</details>"
 

@@ -56,11 +56,7 @@ def rendition(text: str, *, quoted: bool = False) -> str:
     [&#91;image: x&#93;](http://a.example/b) &lt;b&gt; &#91;y&#93;(javascript:z)
 
     Args:
-        text: The Markdown.
         quoted: Whether all but blocks of code stands in a block quote.
-
-    Returns:
-        The Markdown to save.
     """
     writer = _Writer()
     if quoted:
@@ -85,7 +81,6 @@ def fenced(text: str, info: str = "text") -> str:
 
     Args:
         text: The text, which may be hostile.
-        info: The language.
 
     Returns:
         Markdown, which has to stand at the margin between empty lines.

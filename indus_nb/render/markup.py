@@ -146,7 +146,6 @@ def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
     7
 
     Args:
-        text: The text to shorten.
         lines: How many lines are kept.
         characters: How many characters of these are kept.
 
@@ -188,11 +187,7 @@ def picture(kind: str, data: str) -> str:
     """An image within the page; empty if it is of no known kind, or its data is no base64.
 
     Args:
-        kind: The MIME type.
         data: The image in base64.
-
-    Returns:
-        HTML.
     """
     if not (_PICTURE.fullmatch(kind) and is_base64(data)):
         return ""
@@ -203,13 +198,9 @@ def element(tag: str, inner: str, style: str | None = None, kind: str | None = N
     """An element around HTML.
 
     Args:
-        tag: The element's name.
         inner: HTML; it is not escaped.
         style: One of ``STYLES``.
         kind: One of ``CLASSES``, by which stylesheets of front ends know it.
-
-    Returns:
-        HTML.
     """
     attributes = (f' class="indus-{kind}"' if kind else "") + (f' style="{STYLES[style]}"' if style else "")
     return f"<{tag}{attributes}>{inner}</{tag}>"
@@ -229,9 +220,6 @@ def preformatted(text: str, style: str) -> str:
     Args:
         text: The text, which may be hostile.
         style: One of ``STYLES``.
-
-    Returns:
-        HTML.
     """
     return element("pre", html.escape(plain(text)), style)
 
@@ -243,9 +231,6 @@ def highlighted(code: str, info: str, style: str = "code") -> str:
         code: The code, which may be hostile.
         info: What stands behind a fence; its first word is the language.
         style: One of ``STYLES``.
-
-    Returns:
-        HTML.
     """
     marked = _marked(code, info)
     text = html.escape(code) if marked is None else "".join(f"{start}{text}{end}" for (start, end), text in marked)
@@ -286,9 +271,6 @@ def coloured_diff(diff: str, language: str = "") -> str:
     Args:
         diff: Lines that begin with a sign and, if it is numbered, their number; any other line is a heading.
         language: The language of what differs, as it stands behind a fence.
-
-    Returns:
-        HTML.
     """
     rows = [_diff_row(row) for row in plain(diff).split("\n")]
     shown = [html.escape(place + code) for place, _, code in rows]
@@ -385,7 +367,6 @@ def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[s
     opened again, and a table begins with its head again. Call again with the rest, until nothing is split off.
 
     Args:
-        text: The Markdown so far.
         soft: Nothing is split off a text with fewer characters.
         hard: A single block of more characters is cut.
 

@@ -98,7 +98,6 @@ def export_html(store: SessionStore, path: Path) -> Path:
     """Write a session as a page, which its owner alone can read; it appears whole or not at all.
 
     Args:
-        store: The session.
         path: The file; missing directories are made, and such a page that is there is replaced.
 
     Returns:

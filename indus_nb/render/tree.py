@@ -16,7 +16,6 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
     """The messages of all branches, a row each, parents before children. The current branch comes last.
 
     Args:
-        store: The session.
         limit: How many rows are returned; of more the last ones are, below a row without an id that counts how many are
             missing.
 

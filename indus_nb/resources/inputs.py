@@ -34,9 +34,6 @@ def project_inputs(directory: str, agent_dir: Path) -> list[Input]:
     Args:
         directory: The real path of the sessions' working directory.
         agent_dir: The user's own directory, which is no project's.
-
-    Returns:
-        What there is, the directory's own first.
     """
     found: list[Input] = []
     own = os.path.join(directory, PROJECT_DIRECTORY)  # noqa: PTH118 - this is on the way of every start

@@ -59,15 +59,11 @@ def load_resources(  # noqa: PLR0913 - each is a flag or a setting of its own
     Of two things with one name the first counts: the extra paths, then the project's, then the user's.
 
     Args:
-        cwd: The directory of the sessions.
-        agent_dir: The user's own directory.
         skills: The list ``skills`` of the settings.
         prompts: The list ``prompts`` of the settings.
         extra_skill_paths: Files or directories, relative to ``cwd``.
-        extra_prompt_paths: The same for prompt templates.
         use_skills: Whether to look for skills in other places than the extra paths.
         use_templates: Whether to look for prompt templates in other places than the extra paths.
-        use_context_files: Whether to read context files.
         trusted: Whether the user trusts the project in ``cwd``. If not, only the user's own places are looked at.
         home: The user's home directory, if not that of the environment.
 
@@ -117,10 +113,6 @@ def load_resources(  # noqa: PLR0913 - each is a flag or a setting of its own
 
 def expand(text: str, resources: Resources) -> str:
     """Expand ``/skill:name arguments`` and ``/template arguments``.
-
-    Args:
-        text: What the user wrote.
-        resources: The skills and templates that there are.
 
     Returns:
         The prompt that it stands for; any other text unchanged.

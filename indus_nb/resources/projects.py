@@ -80,12 +80,7 @@ class Project:
         return [name for name in names if self.parts.get(name) != before.get(name)]
 
     def check(self, path: Path, content: bytes) -> None:
-        """Raise ``ImportError`` unless a file is what it was when the project was looked at.
-
-        Args:
-            path: The file.
-            content: What it holds.
-        """
+        """Raise ``ImportError`` unless a file is what it was when the project was looked at."""
         known = self.files.get(str(path)) or self.files.get(os.path.realpath(path))
         if self.too_large and not known:
             return  # nobody could look at all of it, and the user trusts it for this session all the same
@@ -112,9 +107,6 @@ class Project:
 
         Args:
             session: The session file that chose the directory, if the user did not.
-
-        Returns:
-            The question.
         """
         lines = [f"Do you trust {_shown(self.directory)}?"]
         lines += [f"You are not working there: the session {_shown(session)} names it."] if session else []

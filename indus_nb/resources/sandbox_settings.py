@@ -36,8 +36,6 @@ class Sandboxes:
     """The sandboxes of one session, by the directory that it works in.
 
     Args:
-        settings: What is allowed.
-        hidden: More paths that are hidden.
         asks: Whether commands are asked about like those that are not confined.
         before: Called with a directory before something there may be changed.
     """
@@ -108,7 +106,6 @@ def make_sandboxes(
     Args:
         mode: What the user asked for; ``None`` leaves it to the settings.
         settings: The setting ``sandbox`` as it stands.
-        hidden: More paths that are hidden.
         own: The user's own setting, without the project's. Questions are left out only if this would leave them out.
         before: Called with a directory before something there may be changed.
 
@@ -133,13 +130,6 @@ def make_sandboxes(
 
 def stricter(theirs: object, own: object) -> JsonObject:
     """Return what of a project's ``sandbox`` counts: what makes the user's own stricter.
-
-    Args:
-        theirs: The project's.
-        own: The user's.
-
-    Returns:
-        The keys that override or extend the user's.
 
     >>> stricter({"mode": "read-only", "network": True, "writable": ["/"]}, {"mode": "workspace"})
     {'mode': 'read-only'}

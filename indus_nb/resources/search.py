@@ -85,8 +85,6 @@ class Search:
     """One look at all files: what it found wrong and what it may still spend.
 
     Args:
-        home: The user's home directory.
-        cwd: The directory of the sessions.
         agent_dir: The user's own directory; no file elsewhere may be a link into it.
     """
 
@@ -157,7 +155,6 @@ class Search:
         """Find the files in all places, without those that their scope's settings exclude.
 
         Args:
-            sources: The places to search, by scope.
             find: Called for each place; yields the files in it.
 
         Yields:
@@ -185,10 +182,6 @@ class Search:
     def shown(self, directory: Path, ignored: Ignored | None) -> list[tuple[Path, Kind]]:
         """List the files and directories in a directory that are neither hidden nor ignored.
 
-        Args:
-            directory: The directory to list.
-            ignored: The ignore files that apply there.
-
         Returns:
             The paths and their kinds, sorted by name.
         """
@@ -207,15 +200,7 @@ class Search:
             self.report(path, "is not used: it is no Markdown file. Name one that ends in .md, or a directory")
 
     def ignored(self, directory: Path, above: Ignored | None) -> Ignored | None:
-        """Read the ignore files of a directory.
-
-        Args:
-            directory: The directory.
-            above: What holds in the directories above it.
-
-        Returns:
-            What holds in this directory.
-        """
+        """Read the ignore files of a directory."""
         # Only from where the search began: that a repository ignores its users' skills does not concern them.
         lines: list[str] = []
         for name in _IGNORE_NAMES:
@@ -231,7 +216,6 @@ class Search:
         Args:
             path: The path, below the directories that ``ignored`` is of.
             ignored: What holds where the path is.
-            directory: Whether it is a directory.
 
         Returns:
             The decision of the nearest ignore file that has one; ``False`` if none has, or the budget is spent.
@@ -315,7 +299,6 @@ class Search:
         """Add a diagnostic, unless there are many already.
 
         Args:
-            path: The file or directory.
             problem: What is wrong with it and what to do, as it follows the path in a sentence, without a full stop.
         """
         if len(self.diagnostics) < _MAX_DIAGNOSTICS:

@@ -211,10 +211,6 @@ class LoadedSettings:
 def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
     """Read the environment variable ``INDUSAGI_<name>``, or ``PI_<name>`` if that is unset.
 
-    Args:
-        name: What stands behind the prefix.
-        environment: Where to look.
-
     Returns:
         The value; ``None`` if it is unset or empty.
 
@@ -250,8 +246,6 @@ def load_settings(cwd: Path, agent_dir: Path, *, trusted: bool = False, project:
     own what may have protected is as strict as it may have been.
 
     Args:
-        cwd: The directory of the project.
-        agent_dir: The user's own directory.
         trusted: Whether the user trusts the project (``indus_nb.resources.trust``).
         project: What the project's file held when that was decided; without it the file is read.
 
@@ -368,10 +362,6 @@ def absolute_entry(entry: str, directory: Path) -> str:
 
     Args:
         entry: A path or pattern, perhaps behind ``!``, ``+`` or ``-``.
-        directory: What it is relative to.
-
-    Returns:
-        The entry.
 
     >>> absolute_entry("!skills/*", Path("/home/me"))
     '!/home/me/skills/*'
@@ -388,7 +378,6 @@ def parsed_settings(path: Path, content: bytes | None = None) -> JsonObject:
     """Read a settings file, with its keys under their current names.
 
     Args:
-        path: The file.
         content: What it holds, if it was read already.
 
     Returns:

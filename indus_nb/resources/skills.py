@@ -99,11 +99,7 @@ def skill_prompt(skill: Skill, arguments: str) -> str:
     """Read a skill's instructions and put the user's arguments behind them.
 
     Args:
-        skill: The skill.
         arguments: What the user wrote behind its name; may be empty.
-
-    Returns:
-        The prompt.
 
     Raises:
         UsageError: The skill's file cannot be read any more.

@@ -106,8 +106,6 @@ def load_rules(cwd: Path, agent_dir: Path, *, trusted: bool = False) -> FoundRul
     """Find the stream rules for sessions in ``cwd``; never raises.
 
     Args:
-        cwd: The directory of the project.
-        agent_dir: The user's own directory.
         trusted: Whether the user trusts the project; if not, its rules are left out.
 
     Returns:
@@ -231,7 +229,6 @@ class RuleWatch:
     """Looks at one answer after another for what rules wait for.
 
     Args:
-        rules: the rules.
         settings: how often each may apply.
     """
 

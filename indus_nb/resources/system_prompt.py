@@ -43,16 +43,8 @@ def system_prompt(
     What changes comes last, the date once a day, so that providers can cache the prompt.
 
     Args:
-        tools: The tools that the model is offered.
-        cwd: The directory that the session works in.
-        today: The date that the model is given.
         base: Replaces the built-in text including its list of tools.
-        appended: Texts that follow the base.
-        context_files: What follows them, nearest last.
         skills: Named if the tool ``read`` is there to open them; hidden ones are left out.
-
-    Returns:
-        The prompt.
     """
     tools = list(tools)
     parts = [base if base is not None else _built_in(tools), *appended]

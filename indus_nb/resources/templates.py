@@ -73,11 +73,7 @@ def fill(template: PromptTemplate, text: str) -> str:
     """Replace a template's placeholders by arguments.
 
     Args:
-        template: The template.
         text: The arguments as the user wrote them, with quotes around those that hold blanks.
-
-    Returns:
-        The prompt.
 
     Raises:
         UsageError: The prompt would be larger than 8 MiB.

@@ -42,7 +42,6 @@ class Trust:
         """Return what the project in a directory brings, and whether it is trusted.
 
         Args:
-            directory: The working directory of sessions.
             afresh: Whether to look again at what was looked at before.
 
         Returns:
@@ -79,7 +78,6 @@ class Trust:
 
         Args:
             project: As it was when the user was asked: what has come since is not decided about.
-            decision: The decision.
         """
         self._vouched.clear()
         real = str(project.directory)
@@ -105,11 +103,7 @@ class Trust:
             self._file().keep_texts(real, digests_of_texts(real, project_inputs(real, self._agent_dir)))
 
     def problems(self, directories: Iterable[Path]) -> list[str]:
-        """Return sentences about projects that are ignored because nobody was asked, and about the file of decisions.
-
-        Args:
-            directories: Those that the session has to do with.
-        """
+        """Return sentences about projects that are ignored unasked, and about the file of decisions."""
         projects = filter(None, map(self.project, dict.fromkeys(directories)))
         ignored = [project.ignored_sentence() for project in projects if project.undecided]
         return [*ignored, *(project.problem for project in projects if project.problem), *self._file_problem()]

@@ -46,12 +46,7 @@ class TrustFile:
         return {place: kept for place, entry in entries.items() if (kept := _kept(entry)) is not None}
 
     def keep(self, project: Project, decision: Literal["directory", "parent", "no"]) -> None:
-        """Keep a decision; where that is not possible it counts for this session.
-
-        Args:
-            project: What it is about.
-            decision: The decision.
-        """
+        """Keep a decision; where that is not possible it counts for this session."""
         place = project.directory.parent if decision == "parent" else project.directory
         entry: JsonObject = {
             "decision": {"directory": "trusted", "parent": "below", "no": "ignored"}[decision],
@@ -76,7 +71,6 @@ class TrustFile:
 
         Args:
             directory: The real path of the project.
-            texts: The digests by name.
         """
 
         def with_texts(entries: JsonObject) -> JsonObject:

@@ -24,8 +24,6 @@ def namespaces(*, user: bool, disable_nested: bool, network: bool, processes: bo
     Args:
         user: Whether there is a user namespace; without one only root can make the others.
         disable_nested: Whether ``bwrap`` knows how to forbid more user namespaces within.
-        network: Whether the network is that of the machine.
-        processes: Whether the processes of the machine are seen.
 
     Returns:
         Options of ``bwrap``.
@@ -42,8 +40,6 @@ def mounts(policy: Policy, special: Guarded, private: Path) -> list[str]:
     """The options for what is seen of the file system.
 
     Args:
-        policy: What is allowed.
-        special: What is protected in writable places.
         private: The directory that is shown as ``/tmp``.
 
     Returns:
@@ -68,7 +64,6 @@ def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
     What may not be read is empty, and cannot be listed.
 
     Args:
-        policy: What is allowed.
         private: The directory for temporary files, which stays where it is.
         refused: A file that nobody may read, which stands for all that may not be.
 
@@ -150,7 +145,6 @@ def variables(unset: list[str], changed: Mapping[str, str]) -> list[str]:
 
     Args:
         unset: Names of variables that the program does not get.
-        changed: Variables that it gets with other values.
 
     Returns:
         Options of ``bwrap``.

@@ -41,7 +41,6 @@ class Arguments:
     """The arguments of a call.
 
     Args:
-        call: The call.
         listener: Where it was received.
     """
 
@@ -53,11 +52,7 @@ class Arguments:
         """Read the program's memory.
 
         Args:
-            address: Where.
             size: How many bytes, at the most.
-
-        Returns:
-            The bytes.
         """
         try:
             descriptor = os.open(f"/proc/{self._call.thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -80,7 +75,6 @@ class Arguments:
 
         Args:
             directory: The argument that is the descriptor of a directory that it may be relative to.
-            at: The argument that points to the path.
 
         Returns:
             The path as absolute text.
@@ -133,7 +127,6 @@ def resolved(text: str, *, follows: bool) -> Path | None:
     """Find the file that a path means.
 
     Args:
-        text: The path, absolute.
         follows: Whether the file that a link leads to is meant, and not the link.
 
     Returns:
@@ -159,7 +152,6 @@ def host_and_port(family: int, address: bytes) -> str:
     """Write an address of the internet as text.
 
     Args:
-        family: Its family.
         address: The whole of it, as the kernel reads it.
 
     Returns:

@@ -21,8 +21,6 @@ def rules(policy: Policy, special: Guarded, private: Path | None) -> list[tuple[
     """List what may be read, and what may be changed besides.
 
     Args:
-        policy: What is allowed.
-        special: What is protected in writable places.
         private: The directory for temporary files, if there is one.
 
     Returns:

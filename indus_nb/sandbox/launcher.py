@@ -288,9 +288,6 @@ def confine(rules: list[tuple[str, bool | None]], program: bytes, *, network: bo
 
     Args:
         rules: Paths that may be read, and whether they may be changed too; with ``None`` they are only listed.
-        program: The filter of system calls.
-        network: Whether Landlock leaves TCP alone.
-        parent: The process that started it.
 
     Raises:
         OSError: The kernel refused, and something may be in force all the same; or the parent has ended.

@@ -107,7 +107,6 @@ def may_read(policy: Policy, path: Path) -> bool:
 
     Args:
         policy: What ``look_policy`` returned.
-        path: The path, resolved.
 
     Returns:
         Whether it may be.
@@ -124,10 +123,6 @@ def holds_hidden(policy: Policy, path: Path) -> bool:
 
     Args:
         policy: What ``look_policy`` returned.
-        path: The directory, resolved.
-
-    Returns:
-        Whether that is so.
     """
     if any(path.is_relative_to(place) for place in (policy.workspace, *policy.readable)):
         return False
@@ -297,10 +292,6 @@ def key_files(trees: Iterable[Path], *, but: Iterable[Path] = ()) -> list[Path]:
     """Find what must not be read below some directories: keys, by their names, and pipes.
 
     A limited number of directories is looked through.
-
-    Args:
-        trees: The directories.
-        but: Directories that are left out.
 
     Returns:
         Files and directories, resolved: where a link leads counts as well.

@@ -80,15 +80,11 @@ def make_policy(
 
     Args:
         mode: ``workspace`` or ``read-only``.
-        workspace: The session's working directory.
         network: Whether there is a network, or the domains that may be reached.
         writable: More directories that may be written to; relative to the workspace.
         hidden: More paths that may not be read; relative to the workspace.
         unix_sockets: Whether programs may use sockets in the file system.
         environment: Where variables that name key files are looked up.
-
-    Returns:
-        The policy.
 
     Raises:
         SandboxError: The workspace is no place to confine anything to, or a path makes no sense.
@@ -248,11 +244,7 @@ def _repositories(policy: Policy) -> Iterator[tuple[Path, bool]]:
 
 
 def git_directories(policy: Policy) -> Iterator[Path]:
-    """List the directories of git that a commit in the workspace writes to, and those of its submodules.
-
-    Args:
-        policy: What is allowed.
-    """
+    """List the directories of git that a commit in the workspace writes to, and those of its submodules."""
     for place, is_file in _repositories(policy):
         directory = linked_directory(place) if is_file else place
         if directory is None:
@@ -290,10 +282,6 @@ def linked_directory(file: Path) -> Path | None:
 
 def submodules(directory: Path, most: int = _MAX_REPOSITORIES) -> Iterator[Path]:
     """List the directories of submodules within a directory of git, as deep as they are nested.
-
-    Args:
-        directory: The directory of git.
-        most: So many are looked for.
 
     Yields:
         Each one before those within it.
@@ -353,10 +341,6 @@ def _programs_of(directory: Path) -> Iterator[Path]:
 
 def git_values(config: Path, key: str) -> list[str]:
     """Find what a configuration file of git sets a key to, in any section.
-
-    Args:
-        config: The file.
-        key: The last part of the key.
 
     Returns:
         The values; none where the file cannot be read.

@@ -53,10 +53,6 @@ class Destination:
     def fits(self, host: str, port: int) -> bool:
         """Whether a place is this entry's.
 
-        Args:
-            host: The name or address of a host.
-            port: The port.
-
         Returns:
             Whether it may be reached by this entry.
         """
@@ -123,9 +119,6 @@ class Proxy:
 
         Args:
             control: Where it comes from.
-
-        Returns:
-            What ends that.
         """
         control.setblocking(False)  # noqa: FBT003 - it accepts no keyword
         future = asyncio.run_coroutine_threadsafe(self._serve(control), self._loop)

@@ -45,7 +45,6 @@ class Repositories:
     """Looks at the repositories below the writable places of a policy, again and again.
 
     Args:
-        policy: What is allowed.
         private: The directory for temporary files, which can be written to besides.
     """
 

@@ -129,7 +129,6 @@ def put_back(path: Path, before: dict[Path, State]) -> str:
     """Put what is there aside, and in its place what was there before.
 
     Args:
-        path: A file or a directory.
         before: What ``states`` listed of it; nothing if it was not there.
 
     Returns:

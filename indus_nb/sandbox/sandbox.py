@@ -105,15 +105,7 @@ class Confined:
         await asyncio.shield(asyncio.to_thread(self.close))
 
     def then(self, set_right: Callable[[], list[str]], lock: threading.Lock) -> Self:
-        """Add what sets more right in the end.
-
-        Args:
-            set_right: Does it, and says so in sentences.
-            lock: Held meanwhile.
-
-        Returns:
-            The same program.
-        """
+        """Add what sets more right in the end."""
         self._set_right.append(set_right)
         self._lock = lock
         return self
@@ -207,10 +199,6 @@ class Sandbox:
     async def confined(self, arguments: Sequence[str], *, unset: Sequence[str] | None = None) -> Confined:
         """Do what ``confine`` does, in a thread.
 
-        Args:
-            arguments: As there.
-            unset: As there.
-
         Returns:
             What to run. If this is cancelled, it is closed.
         """
@@ -272,12 +260,6 @@ class Sandbox:
         """Refuse to read a file that is hidden.
 
         For the tools that read within this process.
-
-        Args:
-            path: The file, resolved.
-
-        Raises:
-            SandboxError: It is hidden.
         """
         real = Path(os.path.realpath(path))
         if any(real.is_relative_to(each) for each in self.policy.hidden) or _is_of_a_process(real):
@@ -383,11 +365,7 @@ def plain_interpreter() -> str:
 
 
 def private_variables(place: Path) -> dict[str, str]:
-    """Return the variables that lead programs to a directory of their own.
-
-    Args:
-        place: The directory.
-    """
+    """Return the variables that lead programs to a directory of their own."""
     changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}
     return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
 

@@ -12,14 +12,6 @@ PROGRAM = "/usr/bin/sandbox-exec"
 def arguments(policy: Policy, special: Guarded, private: Path) -> list[str]:
     """Return what goes before a program for it to run confined.
 
-    Args:
-        policy: What is allowed.
-        special: What is protected in writable places.
-        private: The directory for temporary files.
-
-    Returns:
-        Arguments.
-
     Raises:
         SandboxError: The policy has a list of domains.
     """

@@ -29,7 +29,6 @@ class Supervisor:
 
     Args:
         control: This end of the socket that ``launcher`` reports at.
-        wanted: Decides about calls.
 
     Attributes:
         ended: Whether the launcher said that the program has ended, with all that it had started.

@@ -45,7 +45,6 @@ def remove_stale(place: Path, min_age_seconds: float = _MIN_AGE_SECONDS) -> None
     """Remove what killed processes have left in a directory, a limited number at a time.
 
     Args:
-        place: The directory for temporary files.
         min_age_seconds: How long ago they were made, at least.
     """
     for path, _ in zip(_old_ones(place, min_age_seconds), range(_MAX_REMOVED), strict=False):

@@ -87,7 +87,6 @@ class Trials:
     """Tries the commands of a session that works in one directory.
 
     Args:
-        cwd: The directory.
         hidden: Paths that may not be read, besides the usual.
         here: What can be had on this machine; by default that is tried.
     """
@@ -127,16 +126,11 @@ class Trials:
         """Prepare the trial of a command, in a thread.
 
         Args:
-            arguments: The program and its arguments.
-            environment: The variables that it will be started with.
             readable: Files and directories that it may read besides the usual.
             held: Files that it may write to, where it can be held to them.
             changed: Variables that it gets with other values, or with ``None`` not at all.
             names_reads: Whether what it is refused to read is an effect too, which makes every file slower to open.
             on_effect: Called on this event loop when it has wanted something for the first time, or too much.
-
-        Returns:
-            The trial.
 
         Raises:
             SandboxError: It cannot be tried.
@@ -223,9 +217,6 @@ class Trials:
 
     def files_to_hold(self, trial: Trial) -> list[Path] | None:
         """Return the files that a command must be able to write to for its effects to happen; looks at them.
-
-        Args:
-            trial: Its trial, which has ended.
 
         Returns:
             Files that are there; ``None`` where it cannot be held to its effects, as it cannot where it makes a file:

@@ -60,7 +60,6 @@ class Wanted:
     """Decides about calls, and keeps the effects of those that it refuses.
 
     Args:
-        cwd: What paths are relative to in words.
         private: The program's own directory, where it may do what it likes.
         held: Files that it may write to besides.
         reads: What it may read, where that is looked at.
@@ -116,7 +115,6 @@ class Wanted:
         """Decide what becomes of a call.
 
         Args:
-            call: The call.
             listener: Where it was received.
 
         Returns:
@@ -131,13 +129,7 @@ class Wanted:
             return failure.errno or errno.EPERM
 
     def add(self, kind: EffectKind, what: str, words: str) -> None:
-        """Keep an effect, if there is room.
-
-        Args:
-            kind: Its kind.
-            what: Its object.
-            words: What it does.
-        """
+        """Keep an effect, if there is room."""
         if (kind, what) not in self._effects and not self.is_full:
             self._effects[kind, what] = Effect(kind, what, words)
             if len(self._effects) == 1 or self.is_full:

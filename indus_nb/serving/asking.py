@@ -38,12 +38,7 @@ _asked: ContextVar[ClientDialogs | None] = ContextVar("indus_nb dialogs of a cli
 
 
 class ClientDialogs:
-    """Shows the dialogs of one call at its client.
-
-    Args:
-        ui: The session's dialogs.
-        elicit: Asks the client's user.
-    """
+    """Shows the dialogs of one call at its client."""
 
     def __init__(self, ui: Ui, elicit: Elicit) -> None:
         self._ui = ui
@@ -106,12 +101,9 @@ class ClientCall:
     """A tool call, over all requests that its client makes for it.
 
     Args:
-        name: The tool.
         arguments: Its arguments; they stay those of the first request.
-        carry_out: Carries it out.
 
     Attributes:
-        outcome: What carries it out.
         asks: Set while a question of it is open.
     """
 
@@ -131,13 +123,6 @@ class ClientCall:
 
     async def elicit(self, message: str, schema: JsonObject) -> mcp_types.ElicitResult:
         """Ask in the result of a request, and wait for the request that brings the answer.
-
-        Args:
-            message: The question.
-            schema: The schema of its answer.
-
-        Returns:
-            What the client's user did.
 
         Raises:
             TimeoutError: No answer came in time.
@@ -183,9 +168,6 @@ class HeldCalls:
     def hold(self, call: ClientCall) -> mcp_types.InputRequiredResult:
         """Keep a call until its client makes it again.
 
-        Args:
-            call: A call that asks.
-
         Returns:
             What ends the request that was made for it: the question.
         """
@@ -202,11 +184,7 @@ class HeldCalls:
         """Return the call that a client makes again, with the answers that it brings.
 
         Args:
-            state: What the client was given with the question.
             params: The call as it is made now.
-
-        Returns:
-            The call that was asked about.
 
         Raises:
             MCPError: None waits that was asked about with these arguments.

@@ -37,15 +37,7 @@ def in_shell(path: Path) -> str:
 
 
 def program(kernel: Path, more: Sequence[str] = ()) -> list[str]:
-    """Return the command that serves a kernel's tools over its standard input and output.
-
-    Args:
-        kernel: The kernel's connection file.
-        more: More arguments.
-
-    Returns:
-        The program and its arguments.
-    """
+    """Return the command that serves a kernel's tools over its standard input and output."""
     return ["indusagi", "--mode", "mcp", "--kernel", str(kernel), *more]
 
 
@@ -56,9 +48,6 @@ def text_to_paste(kernel: Path | None, url: str, token: Path) -> str:
         kernel: The kernel's connection file, if it is known.
         url: Where the tools are served over HTTP.
         token: The file that holds the token.
-
-    Returns:
-        The text.
     """
     parts: list[str] = []
     if kernel is not None:

@@ -45,14 +45,7 @@ class Waiting:
         self._open: dict[object, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
 
     def protocol(self, protocol: Callable[..., asyncio.Protocol]) -> Any:
-        """Make a protocol whose connections are counted until they are admitted.
-
-        Args:
-            protocol: Makes what speaks HTTP on a connection.
-
-        Returns:
-            What makes the same, counted.
-        """
+        """Make a protocol whose connections are counted until they are admitted."""
 
         def counted(**options: Any) -> asyncio.Protocol:
             return _Counted(protocol(**options), self._add)
@@ -60,11 +53,7 @@ class Waiting:
         return counted
 
     def admit(self, client: object) -> None:
-        """Let a connection stay.
-
-        Args:
-            client: The address at its other end.
-        """
+        """Let a connection stay."""
         _, timer = self._open.pop(_key(client), (None, None))
         if timer is not None:
             timer.cancel()
@@ -105,9 +94,6 @@ class Guard:
     """The outermost application: lets through what may pass, and notes when a client hangs up.
 
     Args:
-        app: What answers.
-        token: The token.
-        port: Where it listens.
         waiting: The connections that have not shown the token.
     """
 

@@ -40,7 +40,6 @@ class HttpServer:
     """Serves tools at an address of this machine; used on one event loop.
 
     Args:
-        tools: What is served.
         agent_dir: The user's own directory, in which the token's file is.
     """
 

@@ -24,13 +24,8 @@ async def serve_stdio(
     """Serve tools of a session until the client hangs up.
 
     Args:
-        session: The session; it is ended here.
-        offered: The names of the tools.
         descriptors: Where to read from and write to.
         on_signals: Has a function called with an exit status when the process is to end.
-
-    Returns:
-        The exit status.
     """
     import anyio
     from mcp.server.runner import serve_dual_era_loop

@@ -42,8 +42,6 @@ class ServedTools:
     """The tools of a session that other programs may call.
 
     Args:
-        session: The session.
-        offered: The names of the tools.
         asks_clients: Whether the user is asked at the client that makes the call, and not where the session is.
 
     Attributes:

@@ -43,11 +43,7 @@ class Branching:
     """Moves the leaf of one session.
 
     Args:
-        state: the session's shared state.
-        turns: the state machine; navigating is an activity.
-        publisher: publishes the move.
         recorder: saves what is unsaved before the branch is left.
-        models: gives what writes the summary.
     """
 
     def __init__(
@@ -69,14 +65,10 @@ class Branching:
             plan: instructions for the summary, and a label for the place.
             summarize: whether a summary of what is left behind is put at the new place.
 
-        Returns:
-            What came of it.
-
         Raises:
             SessionBusyError: A run goes on, or an abort came before it had begun.
             UsageError: There is no such entry.
             CredentialsError: No model can write the summary.
-            CompactionError: The summary failed.
             SessionFileError: What is unsaved cannot be written to the session file.
         """
         busy = SessionBusyError("The agent is running. Wait until it has finished, or abort it, and navigate then.")
@@ -95,7 +87,6 @@ class Branching:
         """Mark an entry.
 
         Args:
-            entry_id: the entry.
             label: its mark; without one the mark that it has is removed.
 
         Raises:

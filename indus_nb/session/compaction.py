@@ -160,11 +160,7 @@ def context_tokens(newest_first: Iterable[Message], uncounted: int = 0) -> int:
     Its last good answer counted them; those after it are estimated.
 
     Args:
-        newest_first: The messages, the newest first.
         uncounted: About how many more tokens an answer would have counted, if there is none.
-
-    Returns:
-        The tokens.
     """
     tokens = 0
     for message in newest_first:
@@ -199,9 +195,7 @@ def prepare(path: Sequence[Entry], settings: CompactionSettings, tokens_before: 
     """Choose what of a conversation is kept and what becomes a summary.
 
     Args:
-        path: The branch, from root to leaf.
         settings: How many tokens are kept word for word.
-        tokens_before: The size of the conversation, for the record.
 
     Returns:
         What is to be summarised, and the first entry that is kept.
@@ -360,13 +354,6 @@ class Summariser:
         Args:
             preparation: What becomes the summary, see ``prepare``.
             settings: How many tokens the summary may have.
-            instructions: What matters most in it.
-
-        Returns:
-            The summary and what it was made from.
-
-        Raises:
-            CompactionError: The model fails.
         """
         focus = f"\n\nPay special attention to this: {instructions}" if instructions else ""
         previous = preparation.previous_summary
@@ -416,16 +403,10 @@ class Summariser:
         The newest ones count when not all fit.
 
         Args:
-            entries: the entries, oldest first.
-            settings: how much of the model's context is reserved.
-            instructions: what matters most in the summary.
             replace_instructions: whether these are all that the model is given besides the entries.
 
         Returns:
             The summary, its details for the entry, and its price; ``None`` when there is nothing to summarise.
-
-        Raises:
-            CompactionError: The model failed.
         """
         budget = (self.model.context_window or _UNKNOWN_WINDOW) - settings.reserve_tokens
         files = FileNames()

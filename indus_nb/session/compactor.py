@@ -24,14 +24,7 @@ _CANCELLED = "Compaction cancelled"
 
 
 class Compactor:
-    """Compacts the conversation of one session.
-
-    Args:
-        state: the session's shared state.
-        publisher: publishes the start and the end.
-        recorder: saves what the summary is made of.
-        models: gives what writes the summary.
-    """
+    """Compacts the conversation of one session."""
 
     def __init__(self, state: SessionState, publisher: Publisher, recorder: Recorder, models: ModelChoice) -> None:
         self.abort = AbortSignal()
@@ -57,7 +50,6 @@ class Compactor:
         An abort counts from this call on.
 
         Args:
-            reason: what the compaction is made for.
             instructions: what matters most, for the model that writes the summary.
 
         Returns:

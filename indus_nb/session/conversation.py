@@ -117,15 +117,7 @@ class Conversation:
         return dump(self._messages)
 
     def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
-        """About how many tokens a request has; they are counted as far as an answer did that.
-
-        Args:
-            system_prompt: What the request says besides the messages.
-            tools: What it offers.
-
-        Returns:
-            The tokens.
-        """
+        """About how many tokens a request has; they are counted as far as an answer did that."""
         offered = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
         others = estimated_text_tokens(len(system_prompt) + len(offered))
         if self._is_stale():

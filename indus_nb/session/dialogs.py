@@ -209,9 +209,6 @@ class Ui(TerminalUi):
     def open_dialogs_with_time(self, host: Host) -> list[tuple[Dialog, float | None]]:
         """What a host shows and the user has not answered yet.
 
-        Args:
-            host: The host.
-
         Returns:
             The dialogs, those of a run before what other hosts have raised and left, each with the seconds until it
             answers itself.
@@ -239,9 +236,6 @@ class Ui(TerminalUi):
             host: called with each frame.
             asks: whether the user can answer there; otherwise it is sent signs only.
             place: what the interface is called in sentences about what it cannot do.
-
-        Returns:
-            A function that detaches it.
         """
         self._place = place or self._place
         hosts = self._hosts if asks else self._watchers
@@ -277,8 +271,6 @@ class Ui(TerminalUi):
         """Let the user choose.
 
         Args:
-            title: the question.
-            options: what there is to choose from.
             timeout: seconds until the dialog is dismissed.
             signal: dismisses it when an abort is requested.
 
@@ -299,13 +291,9 @@ class Ui(TerminalUi):
         """Ask a question that is made of parts; hosts that know nothing of parts are sent a ``Select``.
 
         Args:
-            question: its parts.
             signal: dismisses it when an abort is requested.
             later: finds out, while the question is open, the same question with more choices; ``None`` changes
                 nothing. It is cancelled with the question.
-
-        Returns:
-            What the user chose.
         """
         dialog = self._opened(question)
         try:
@@ -345,13 +333,8 @@ class Ui(TerminalUi):
         """Ask the user a question that is answered with yes or no.
 
         Args:
-            title: the question.
-            message: what it is about.
             timeout: seconds until the dialog is dismissed.
             signal: dismisses it when an abort is requested.
-
-        Returns:
-            Whether the user agreed.
         """
         frame = Confirm(id=_new_id(), title=by_caller(title), message=message, timeout=_milliseconds(timeout))
         return await self._ask(frame, timeout, signal) is True
@@ -367,7 +350,6 @@ class Ui(TerminalUi):
         """Let the user write a line.
 
         Args:
-            title: the question.
             placeholder: shown in the empty field.
             timeout: seconds until the dialog is dismissed.
             signal: dismisses it when an abort is requested.
@@ -383,8 +365,6 @@ class Ui(TerminalUi):
         """Let the user edit a text.
 
         Args:
-            title: the question.
-            prefill: the text to begin with.
             signal: dismisses the dialog when an abort is requested.
 
         Returns:
@@ -397,12 +377,8 @@ class Ui(TerminalUi):
         """Answer an open dialog.
 
         Args:
-            dialog_id: its id.
             answer: what the user chose or wrote; ``None`` to dismiss it.
             reason: why, where the question takes a reason.
-
-        Returns:
-            Whether it was still open.
         """
         dialog = self._open.get(dialog_id)
         if dialog is None or dialog.answer.done():
@@ -466,7 +442,6 @@ class Ui(TerminalUi):
         """Show a line, once.
 
         Args:
-            message: The line.
             notify_type: ``info``, ``warning`` or ``error``.
         """
         self._show(Notify(id=_new_id(), message=message, notify_type=notify_type))
@@ -475,7 +450,6 @@ class Ui(TerminalUi):
         """Show a short text until it is replaced or removed.
 
         Args:
-            key: Names what is shown.
             text: The text; ``None`` removes it.
         """
         self._stand(("status", key), SetStatus(id=_new_id(), status_key=key, status_text=text), stays=text is not None)
@@ -495,7 +469,6 @@ class Ui(TerminalUi):
         """Show lines until they are replaced, or removed with ``None``.
 
         Args:
-            key: Names what is shown.
             lines: The lines. What makes a terminal component of them is ignored: there is nothing to put it in.
             placement: Where it is best shown, also as ``{"placement": …}``.
         """

@@ -132,7 +132,6 @@ class SessionHooks(RunHooks):
 
         Args:
             name: The command's name, without its slash.
-            prefix: How the arguments begin.
 
         Returns:
             What they may be, as objects with ``value``, ``label`` and the like.
@@ -143,7 +142,6 @@ class SessionHooks(RunHooks):
         """Handle a prompt, before it is accepted.
 
         Args:
-            prompt: What the user sent.
             source: Where it comes from.
 
         Returns:
@@ -153,10 +151,6 @@ class SessionHooks(RunHooks):
 
     async def before_run(self, prompt: UserPrompt, system_prompt: str) -> RunStart:
         """Handle a prompt that was accepted, before the model is asked.
-
-        Args:
-            prompt: The prompt.
-            system_prompt: The session's system prompt.
 
         Returns:
             The system prompt of the run, and messages to add.
@@ -168,22 +162,13 @@ class SessionHooks(RunHooks):
         return payload
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:
-        """Handle the head of an answer from the model's server.
-
-        Args:
-            status: Its HTTP status.
-            headers: Its headers.
-        """
+        """Handle the head of an answer from the model's server."""
 
     async def before_switch(self, reason: Literal["new", "resume"], target: Path | None) -> bool:
         """Decide whether the session may be replaced.
 
         Args:
             reason: ``new`` for an empty session, ``resume`` for a stored one.
-            target: The file of the stored session.
-
-        Returns:
-            Whether it may.
         """
         return True
 
@@ -193,9 +178,6 @@ class SessionHooks(RunHooks):
         Args:
             entry_id: Where the part ends that the new session begins with.
             position: ``before`` that entry, or ``at`` it.
-
-        Returns:
-            Whether it may.
         """
         return True
 
@@ -203,7 +185,6 @@ class SessionHooks(RunHooks):
         """Handle the end of the session, or that another one is about to replace it.
 
         Args:
-            reason: Why it ends.
             target: The file of the session that replaces it, if that has one.
         """
 
@@ -211,7 +192,6 @@ class SessionHooks(RunHooks):
         """Handle the start of the session, or of another one in its place.
 
         Args:
-            reason: Why it starts.
             previous: The file of the session that it replaces, if that has one.
         """
 
@@ -221,13 +201,7 @@ class SessionHooks(RunHooks):
         """Decide how a compaction is made.
 
         Args:
-            preparation: What would become a summary.
-            branch: The entries from root to leaf.
-            instructions: What the user wants the summary to hold.
             signal: Set when the compaction is aborted.
-
-        Returns:
-            Whether it is made, and perhaps its result.
         """
         return CompactionPlan()
 
@@ -235,7 +209,6 @@ class SessionHooks(RunHooks):
         """Handle a compaction that was saved.
 
         Args:
-            entry: Its entry.
             by_hook: Whether ``before_compact`` gave its result.
         """
 
@@ -245,9 +218,6 @@ class SessionHooks(RunHooks):
         Args:
             change: Where it moves, and what was asked for.
             signal: Set when the move is aborted.
-
-        Returns:
-            Whether it moves, and what is summarised how.
         """
         return BranchPlan(
             custom_instructions=change.custom_instructions,
@@ -262,7 +232,6 @@ class SessionHooks(RunHooks):
 
         Args:
             new_leaf_id: The leaf now; ``None`` before the first entry.
-            old_leaf_id: The leaf before.
             summary: The entry of the summary of what was left, if there is one.
             by_hook: Whether ``before_branch`` gave the summary.
         """
@@ -271,8 +240,6 @@ class SessionHooks(RunHooks):
         """Handle a shell command of the user's.
 
         Args:
-            command: The command.
-            cwd: Where it runs.
             exclude_from_context: Whether the model shall not see it.
 
         Returns:

@@ -40,7 +40,6 @@ class ReportedJobs(Jobs):
         """Have the model of a session told.
 
         Args:
-            session: The session that the jobs belong to.
             starts_turn: Whether the settings want it told while it is idle.
         """
         reports = _JobReports(session, self, starts_turn)

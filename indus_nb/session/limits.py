@@ -73,11 +73,6 @@ class RunLimits(RunWatcher):
     def after_call(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> bool:
         """Count the calls in a row that brought nothing new; see ``RunWatcher``.
 
-        Args:
-            call: The call.
-            output: What it gave.
-            is_error: Whether it failed.
-
         Returns:
             ``False``: the run ends before the next answer, so that all results are there.
         """

@@ -29,12 +29,7 @@ from indus_nb.storage.format import StoredContext
 
 
 class ModelChoice:
-    """The model and thinking level of one session.
-
-    Args:
-        state: the session's shared state, which holds both.
-        publisher: publishes the changes.
-    """
+    """The model and thinking level of one session."""
 
     def __init__(self, state: SessionState, publisher: Publisher) -> None:
         self._state = state
@@ -103,10 +98,6 @@ class ModelChoice:
 
     async def count_tokens(self, system_prompt: str, tools: Sequence[ToolSpec]) -> TokenCount:
         """Return how many tokens the next request has, counted by the server if it can.
-
-        Args:
-            system_prompt: What the request says besides the messages.
-            tools: What it offers.
 
         Returns:
             The count, and why it is an estimate if it is one.
@@ -248,9 +239,6 @@ def model_unavailable(other: Model | None, error: ModelNotFoundError) -> str:
     Args:
         other: the model that the session goes on with, as far as it is known already.
         error: why the session's own model was not found.
-
-    Returns:
-        A sentence for the user.
     """
     instead = f"continuing with {other.provider}/{other.id}" if other is not None else "continuing with another one"
     return f"The session's model is unavailable; {instead}. {error}"

@@ -72,9 +72,6 @@ class OutsideCalls:
     """Carries out tool calls of other programs in one session.
 
     Args:
-        state: the session's shared state.
-        toolbox: has the tools.
-        publisher: publishes the events.
         images: what images a result may have.
         start: starts the session, which is done once.
     """
@@ -99,8 +96,6 @@ class OutsideCalls:
         """Carry out one call; cancelling it ends the tool.
 
         Args:
-            name: The tool.
-            arguments: Its arguments.
             caller: Who makes the call, as the user knows it.
             offered: The names of the tools that may be called.
 

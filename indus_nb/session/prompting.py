@@ -29,10 +29,6 @@ class Prompting:
     """Takes the messages of one session.
 
     Args:
-        state: the session's shared state.
-        turns: the state machine.
-        runs: begins the runs.
-        user_input: admits and expands what a user writes.
         queues: where messages wait that join a run.
         publisher: publishes a message that no run answers.
     """
@@ -68,12 +64,10 @@ class Prompting:
         """Answer a message of the user's; see ``AgentSession.prompt``.
 
         Args:
-            message: the message.
             streaming_behavior: how it joins a run that is going on.
             on_accepted: called with what becomes of it when nothing can refuse it any more.
             source: where it comes from.
             when_idle: whether it waits for the end of what goes on.
-            answer: what the model is to answer with.
             limits: where the run ends, in the place of what the settings say.
 
         Raises:
@@ -123,7 +117,6 @@ class Prompting:
         """Send the model a message that is not the user's; see ``AgentSession.send_message``.
 
         Args:
-            message: what the model is shown.
             deliver_as: how it joins a run that is going on.
             trigger_turn: whether a run starts when none is going on.
 

@@ -47,12 +47,7 @@ class _Announcement:
 
 
 class Publisher:
-    """Sends the events of one session.
-
-    Args:
-        state: the session's shared state, hooks included.
-        recorder: saves finished messages.
-    """
+    """Sends the events of one session."""
 
     def __init__(self, state: SessionState, recorder: Recorder) -> None:
         self._state = state
@@ -74,9 +69,6 @@ class Publisher:
         Args:
             listener: called on the session's event loop; an awaitable that it returns is waited for.
             on_close: called once, when the session is closed, in the thread that closes it; must not raise.
-
-        Returns:
-            A function that ends the subscription.
         """
         self._listeners = (*self._listeners, listener)
         self._on_close.append(on_close)
@@ -107,7 +99,6 @@ class Publisher:
         """Dispatch an event to the hooks, save it, publish it, and announce the entries that it caused.
 
         Args:
-            event: what has happened.
             before_subscribers: called in the step in which the first subscriber gets it.
         """
         caused = self._hold() if self._added else []

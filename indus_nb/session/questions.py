@@ -22,8 +22,6 @@ class Choice:
     """An answer.
 
     Attributes:
-        option: Its text in a list of options.
-        kind: Whether it allows this.
         label: What a button says; by default the option.
         digit: The key that gives it; by default 1 for the first yes of a question, 2 for the first that allows more, 3
             for the first no. What a digit up to 7 means is the same in every question.
@@ -45,7 +43,6 @@ class Question:
         body: What is asked about: code, a command, a difference.
         outcome: What would happen, if that was found out; lines of text.
         choices: The answers; the first one is what Enter gives.
-        names: Words of the warnings that are code.
         language: The language of ``body``, as it stands behind a fence; empty for plain text.
         diff: A difference with numbered lines, which a front end may show in the place of ``body``.
         takes_reason: Whether a no may come with a reason.

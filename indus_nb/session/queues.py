@@ -37,7 +37,6 @@ class Queues:
 
         Args:
             queue: ``steer`` for after the tool call at hand, ``followUp`` for when the model has nothing more to do.
-            message: what is delivered then.
         """
         self._named(queue).waiting.append(message)
         await self.publish()
@@ -46,14 +45,7 @@ class Queues:
         """Remove one message.
 
         Args:
-            queue: where it waits.
             index: its place there, counted from 0.
-
-        Returns:
-            The message.
-
-        Raises:
-            UsageError: None waits there.
         """
         waiting = self._named(queue).waiting
         if not 0 <= index < len(waiting):

@@ -22,13 +22,7 @@ _CANCELLED = "Retry cancelled"
 
 
 class Recovery:
-    """Follows the runs of one prompt after another.
-
-    Args:
-        state: the session's shared state.
-        compactor: makes room.
-        publisher: publishes the retries.
-    """
+    """Follows the runs of one prompt after another."""
 
     def __init__(self, state: SessionState, compactor: Compactor, publisher: Publisher) -> None:
         self._state = state
@@ -45,15 +39,7 @@ class Recovery:
         await self._make_room(run)
 
     def will_retry(self, run: Run, answer: AssistantMessage) -> bool:
-        """Return whether another attempt follows a run.
-
-        Args:
-            run: The run, which has ended.
-            answer: Its last answer.
-
-        Returns:
-            Whether the model is asked again.
-        """
+        """Return whether another attempt follows a run."""
         return not run.abort.requested and self._delay_ms(answer) is not None
 
     async def goes_on(self, run: Run) -> bool:
@@ -81,12 +67,7 @@ class Recovery:
         return False
 
     def end_run(self, run: Run, reason: str) -> None:
-        """End a run, and a compaction that it waits for.
-
-        Args:
-            run: The run.
-            reason: Why, as its last answer says it.
-        """
+        """End a run, and a compaction that it waits for."""
         run.abort.request(reason)
         self._compactor.abort.request()
 

@@ -42,11 +42,7 @@ class Stores(Protocol):
         """Make an empty store.
 
         Args:
-            cwd: The working directory.
             parent: The path of the session that it comes from.
-
-        Returns:
-            The store.
         """
         ...
 
@@ -54,30 +50,13 @@ class Stores(Protocol):
         """Open the session in a file.
 
         Args:
-            path: The file.
             cwd: Where it works if the file may not decide about that.
-
-        Returns:
-            The store.
         """
         ...
 
 
 class Replacing:
-    """Replaces the store of one session, and everything that belongs to it.
-
-    Args:
-        state: the session's shared state.
-        turns: the state machine; replacing is an activity.
-        publisher: publishes the replacement.
-        recorder: saves what is unsaved.
-        models: restores the other session's model.
-        toolbox: gets the equipment of another directory.
-        queues: are emptied.
-        shell: its commands end with the session.
-        equip: returns the equipment of a directory.
-        stores: opens and makes session files.
-    """
+    """Replaces the store of one session, and everything that belongs to it."""
 
     def __init__(  # noqa: PLR0913 - every part of a session has to do with its replacement
         self,

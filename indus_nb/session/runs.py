@@ -46,14 +46,7 @@ class Runs:
 
     Args:
         state: the session's shared state; ``state.run`` is the run that goes on.
-        turns: the state machine.
-        publisher: publishes the events of the runs.
-        models: gives the model and what a request needs.
-        toolbox: gives the tools and the system prompt.
-        queues: what is delivered during a run.
-        recovery: what follows a run by itself.
         shell: holds the user's commands back until a run begins or has ended.
-        images: what images a model can be shown.
         watchers: look at the answers of each run.
     """
 
@@ -93,9 +86,7 @@ class Runs:
         """Begin to answer a message; the session must be idle.
 
         Args:
-            message: what the model is asked.
             accept: called when nothing can refuse it any more, before the first event.
-            answer: what the model is to answer with.
             limits: where the run ends, in the place of what the settings say.
 
         Returns:

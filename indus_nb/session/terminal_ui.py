@@ -12,11 +12,7 @@ class TerminalUi:
     """Methods for programs that own a terminal. Extensions written for one call them, so each has a harmless answer."""
 
     async def custom(self, factory: Callable[..., Any] | None = None, **_: Any) -> None:
-        """Show a component of one's own in the terminal; here nothing is shown.
-
-        Args:
-            factory: What would make it.
-        """
+        """Show a component of one's own in the terminal; here nothing is shown."""
 
     def set_footer(self, factory: Callable[..., Any] | None = None) -> None:
         """Without effect, as the other setters here."""

@@ -60,12 +60,7 @@ class Equipment:
         return self._resources
 
     def look_again(self, skills: Sequence[str], prompts: Sequence[str]) -> None:
-        """Find the resources anew, in more places.
-
-        Args:
-            skills: paths of directories and files with skills.
-            prompts: paths of directories and files with prompt templates.
-        """
+        """Find the resources anew, in more places."""
         self._places = skills, prompts
         self._resources = None
 
@@ -78,7 +73,6 @@ class Toolbox:
     """Knows the tools of one session, and which of them the model is offered.
 
     Args:
-        state: the session's shared state.
         equipment: what depends on its working directory; replaced with another directory.
     """
 

@@ -32,7 +32,6 @@ class Trusting:
     """The question about a session's project.
 
     Args:
-        state: the session's shared state.
         ui: where the user is asked.
         turns: the state machine; using what was ignored until then is an activity.
     """
@@ -60,8 +59,6 @@ class Trusting:
         """Ask about projects from now on.
 
         Args:
-            trust: The user's decisions.
-            opened_in: The directory whose settings the session has.
             adopt: Reads the settings and resources of the session anew.
         """
         self._trust, self._opened_in, self._adopt = trust, opened_in, adopt
@@ -146,7 +143,6 @@ class Trusting:
         """Carry out a decision that the user made unasked.
 
         Args:
-            decision: The decision.
             project: What it is about; without it the project in the working directory.
 
         Raises:

@@ -59,7 +59,6 @@ class Turns:
 
     Args:
         on_idle: called in the step in which an activity ends.
-        on_abort: asks the activity that goes on to end.
         prepare: awaited before a command is admitted; starts the session the first time.
     """
 
@@ -205,7 +204,6 @@ class Turns:
 
         Args:
             activity: what it is; the session must be idle.
-            work: what is done.
 
         Returns:
             The task; ``outcome`` waits for it.

@@ -27,12 +27,7 @@ def user_message(
     """Make the message of a user.
 
     Args:
-        text: what the user wrote.
-        images: pictures shown to the model.
         attachments: files; the text of documents, and the others as images, are shown to the model.
-
-    Returns:
-        The message.
 
     Raises:
         UsageError: There is neither text nor anything else in it.
@@ -51,13 +46,7 @@ def images_of(message: UserMessage | CustomMessage) -> list[ImageContent]:
 
 
 class UserInput:
-    """Admits, expands and hands to extensions what the user of one session writes.
-
-    Args:
-        state: the session's shared state.
-        toolbox: knows the skills and prompt templates.
-        images: what images a model can be shown.
-    """
+    """Admits, expands and hands to extensions what the user of one session writes."""
 
     def __init__(self, state: SessionState, toolbox: Toolbox, images: Admission) -> None:
         self._state = state
@@ -86,7 +75,6 @@ class UserInput:
         """Ask the extensions for their view of a message, and expand it.
 
         Args:
-            message: an admitted message.
             source: where it comes from; what an extension sends is not expanded.
 
         Returns:

@@ -29,10 +29,7 @@ class UserShell:
     Several may run at a time, and all can be ended at once.
 
     Args:
-        state: the session's shared state.
         turns: knows when the session is idle.
-        recorder: adds the commands to the conversation.
-        publisher: publishes their output.
     """
 
     def __init__(self, state: SessionState, turns: Turns, recorder: Recorder, publisher: Publisher) -> None:
@@ -51,12 +48,8 @@ class UserShell:
         Its output is published as it comes.
 
         Args:
-            command: what the shell is given.
             exclude_from_context: whether the model is not shown it.
             command_id: the caller's name for it, which its events carry.
-
-        Returns:
-            How it ended, with its output.
 
         Raises:
             UsageError: It could not be started.

@@ -31,11 +31,7 @@ def choose_model(
     It is the requested one, the session's own, the first to cycle through, the one of the settings, or one with a key.
 
     Args:
-        options: What is requested.
-        loaded: The settings.
         stored: Provider and id of the model that the session had.
-        registry: The models.
-        cycled: The models to cycle through.
         problems: Gets what is wrong and does no harm.
 
     Returns:
@@ -99,7 +95,6 @@ def usual_model(options: SessionOptions, registry: ModelRegistry) -> Model | Non
 
     Args:
         options: Whether a key is given, which is Claude's then.
-        registry: The models.
 
     Returns:
         The model, ``None`` without any that has a key.
@@ -111,8 +106,6 @@ def is_chosen(options: SessionOptions, loaded: LoadedSettings, *others: object) 
     """Whether options or settings name a model or a provider.
 
     Args:
-        options: What is requested.
-        loaded: The settings.
         others: Models that were chosen elsewhere, if any were.
 
     Returns:
@@ -130,9 +123,6 @@ def choose_cycled(
 
     Args:
         patterns: Those requested; ``None`` for those of the settings.
-        loaded: The settings.
-        registry: The models.
-        problems: Gets what is wrong in the settings.
 
     Returns:
         The models in order, or ``None`` for all.

@@ -19,10 +19,6 @@ from indus_nb.storage import SessionStore, find_session, most_recent_session, se
 def chosen_directory(options: SessionOptions, settings: Settings) -> Path | None:
     """Return where the user wants all sessions to lie, if anywhere.
 
-    Args:
-        options: What the user asked for.
-        settings: The user's settings.
-
     Returns:
         The directory; ``None`` if each working directory has one of its own.
     """
@@ -38,14 +34,7 @@ class Stores:
     """
 
     def __init__(self, options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> None:
-        """Determine where files lie.
-
-        Args:
-            options: What the user asked for.
-            settings: The user's settings.
-            cwd: The working directory.
-            agent_dir: The user's own directory.
-        """
+        """Determine where files lie."""
         self.directory = chosen_directory(options, settings) or session_directory(cwd, agent_dir)
         self._options = options
         self._cwd = cwd
@@ -56,9 +45,6 @@ class Stores:
 
         Args:
             parent: The file of the session that a new one comes from.
-
-        Returns:
-            Its entries.
         """
         options = self._options
         if options.session is not None:
@@ -77,7 +63,6 @@ class Stores:
         """Make an empty session.
 
         Args:
-            cwd: The directory that it works in.
             parent: The file of the session that it comes from.
 
         Returns:
@@ -91,7 +76,6 @@ class Stores:
         """Open the session in a file.
 
         Args:
-            path: The file.
             cwd: Where it works if the file is not the user's own.
 
         Returns:
@@ -115,14 +99,7 @@ class Stores:
         return False
 
     def keep_private(self, store: SessionStore) -> list[str]:
-        """Let nobody else look into what is ours; a directory that the user chose for sessions stays as it is.
-
-        Args:
-            store: The session that was opened.
-
-        Returns:
-            What the user should know of it.
-        """
+        """Let nobody else look into what is ours; a directory that the user chose for sessions stays as it is."""
         agent_dir = self._agent_dir
         sessions = agent_dir / "sessions"
         was_open = keep_private(agent_dir)

@@ -260,9 +260,6 @@ class SessionFile:
             content: Whole lines. They are in the file, or there is no file.
             lasting: Whether they shall also survive a power cut; this waits for the disk.
 
-        Returns:
-            The file, open and locked for writing.
-
         Raises:
             SessionPlaceError: It can never be made there.
             SessionFileError: It cannot be made.
@@ -319,7 +316,6 @@ class SessionFile:
         """Write ``content`` at the end: wholly, or not at all.
 
         Args:
-            content: whole lines
             lasting: whether they, and all before them, shall also survive a power cut; this waits for the disk
 
         Raises:

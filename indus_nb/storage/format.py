@@ -245,11 +245,7 @@ def context_of(path: list[Entry], report: Callable[[list[str]], None]) -> Stored
     Before the latest compaction only its summary and the entries that it kept count.
 
     Args:
-        path: The entries.
         report: Called with the ids of entries whose message is of an unknown kind, now and when the messages are read.
-
-    Returns:
-        The messages, the model and the thinking level.
     """
     others = [entry for entry in path if entry.type != "message"]
     model = next((found for entry in reversed(path) if (found := _model_in(entry))), None)

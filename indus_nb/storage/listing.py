@@ -40,10 +40,6 @@ class SessionInfo:
 def session_directory(cwd: Path, agent_dir: Path) -> Path:
     """Return the directory for sessions that work in one directory.
 
-    Args:
-        cwd: that directory.
-        agent_dir: the user's directory of this program.
-
     Returns:
         The directory, which need not exist.
 
@@ -78,9 +74,6 @@ def find_session(wanted: str, directory: Path) -> Path:
     Args:
         wanted: a path, a file name in ``directory``, or the beginning of an id there.
         directory: where session files are.
-
-    Returns:
-        The path of the file.
 
     Raises:
         SessionNotFoundError: There is no such file.
@@ -176,7 +169,6 @@ def describe_session(path: Path) -> SessionInfo:
     """Return what a list shows of one session file.
 
     Raises:
-        SessionFileError: It is none.
         OSError: It cannot be read.
     """
     return _described(path, path.stat().st_mtime_ns // 1_000_000)

@@ -100,7 +100,6 @@ class SessionStore:
         Its file appears with the first message or name: an unused one leaves none.
 
         Args:
-            cwd: The directory that the session works in.
             directory: Where its file lies.
             parent_session: The path of the file that it comes from.
             session_id: Its id; a new one unless given.
@@ -201,11 +200,7 @@ class SessionStore:
         return _as_path(named) if named else Path.cwd()
 
     def distrust(self, cwd: Path) -> None:
-        """Work in a directory whatever the file says, for somebody else may have written it; the file stays as it is.
-
-        Args:
-            cwd: The directory.
-        """
+        """Work in a directory whatever the file says, which others may have written; the file stays as it is."""
         from indus_nb import textcut
         from indus_nb.visible import visible  # only for files from elsewhere
 
@@ -343,11 +338,7 @@ class SessionStore:
         """Append an entry to the leaf and make it the leaf.
 
         Args:
-            kind: The type of the entry.
             fields: JSON values, named as in the file or in snake_case; those that are ``None`` are left out.
-
-        Returns:
-            The id of the entry.
 
         Raises:
             SessionFileError: It cannot be saved; it is in neither the file nor the store then.
@@ -380,9 +371,6 @@ class SessionStore:
             leaf_id: Where the path ends; ``None`` copies nothing.
             directory: Where the new file lies; ``None`` keeps the session in memory.
 
-        Returns:
-            The store of the new session.
-
         Raises:
             UsageError: There is no such entry.
         """
@@ -409,11 +397,7 @@ class SessionStore:
         """Make a new session that begins with all entries, branches included.
 
         Args:
-            cwd: The directory that the new session works in.
             directory: Where its file lies; ``None`` keeps it in memory.
-
-        Returns:
-            The store of the new session.
         """
         return self._successor(cwd, directory, [Entry(entry.data) for entry in self._entries])
 

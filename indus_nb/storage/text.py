@@ -44,9 +44,6 @@ def entry_text(entry: Entry, *, for_editing: bool = False) -> str:
     Args:
         entry: of any type; one without words has an empty text.
         for_editing: as in ``content_text``.
-
-    Returns:
-        The text.
     """
     if entry.type in ("branch_summary", "compaction"):
         return as_text(entry.data.get("summary"))
@@ -62,9 +59,6 @@ def user_text(entry: Entry, *, for_editing: bool = False) -> str:
     Args:
         entry: of any type; one that is no message of the user has an empty text.
         for_editing: as in ``content_text``.
-
-    Returns:
-        The text.
     """
     message = stored_message(entry)
     return content_text(message.get("content"), for_editing=for_editing) if message.get("role") == "user" else ""

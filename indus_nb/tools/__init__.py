@@ -57,13 +57,11 @@ def builtin_tools(
     """All built-in tools by name, for a session that works in ``cwd``.
 
     Args:
-        cwd: The session's working directory.
         shell: Where ``bash`` runs its commands; its sandbox counts for the tools that read and change files too.
         auto_resize_images: Scale large images down; otherwise the model gets them as they are, whatever their size.
         jobs: Where commands go on that take long; with it there is the tool ``job``.
         client: What runs commands and reads and writes files in place of this process.
         queue: Keeps changes of a file in order; shared by sessions that work at the same time.
-        looks: How commands are tried.
 
     Returns:
         The tools by name, in the order in which the model sees them.

@@ -45,11 +45,7 @@ def agents_tool(
     """Make the ``agents`` tool.
 
     Args:
-        run: Lets the sub-agents work.
         more: The tools that a call may ask for besides those that only look.
-
-    Returns:
-        The tool.
     """
     has = f"Each can use {', '.join(LOOKING_TOOLS)}"
     has += f", and what you name of {', '.join(more)}." if more else "; none can change anything."
@@ -71,11 +67,7 @@ def short_title(task: AgentTask, number: int) -> str:
     """Return what a task is called, on one line.
 
     Args:
-        task: The task.
         number: Its place among the others, counted from 1.
-
-    Returns:
-        Its title, or the beginning of its prompt.
     """
     line = textcut.one_line_fit(task.title, MAX_TITLE_CHARACTERS)
     return line or textcut.one_line_fit(task.prompt, MAX_TITLE_CHARACTERS) or f"task {number}"

@@ -62,13 +62,7 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
     """Make the ``bash`` tool.
 
     Args:
-        cwd: Where commands run.
-        shell: What runs them.
         jobs: Where commands go on that take long; without it they are waited for.
-        looks: How they are tried.
-
-    Returns:
-        The tool.
     """
     looks = looks or Looks()
     tries: Tries | None = None

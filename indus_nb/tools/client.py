@@ -15,24 +15,13 @@ class ClientTools(Protocol):
     """Where commands run and files are read and written, if not in this process."""
 
     def shell(self, shell: Shell) -> Shell:
-        """What runs the commands of ``bash``.
-
-        Args:
-            shell: What would run them.
-
-        Returns:
-            That, or another.
-        """
+        """What runs the commands of ``bash``."""
         ...
 
     def tools(self, tools: Mapping[str, FunctionTool[Any]], cwd: Path) -> dict[str, FunctionTool[Any]]:
         """The tools that the session has.
 
         Args:
-            tools: The built-in tools by name.
             cwd: Where relative paths start.
-
-        Returns:
-            Tools with the same names, arguments and descriptions.
         """
         ...

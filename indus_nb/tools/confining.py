@@ -19,9 +19,7 @@ def confined_tools(tools: Mapping[str, FunctionTool[Any]], cwd: Path, sandbox: S
     """Have the file tools refuse what no confined program could do.
 
     Args:
-        tools: The built-in tools by name.
         cwd: Where relative paths start.
-        sandbox: What is allowed.
 
     Returns:
         The tools, those that change files or read them with a look at the path before.

@@ -182,13 +182,7 @@ def by_arguments(
     """Describe a call of which nothing but name and arguments is known.
 
     Args:
-        name: The tool's name.
-        arguments: The arguments of the call.
         has_effects: Whether the call may change anything.
-        origin: Whose tool it is, for the question.
-
-    Returns:
-        A description whose question shows all arguments.
     """
     summary, details = summarised(arguments)
     texts = [key for key in _TEXT_ARGUMENTS if isinstance(details.get(key), str) and details[key].strip()]
@@ -206,12 +200,7 @@ def approval_by_arguments(name: str, arguments: JsonObject, origin: str | None =
     """Ask about a call by its arguments.
 
     Args:
-        name: The tool's name.
-        arguments: The arguments as the tool understands them.
         origin: Whose tool it is, if it is none of the session's own.
-
-    Returns:
-        A question that shows all of them.
     """
     called = name if origin is None else f"{name} of {origin}"
     return Approval(

@@ -54,10 +54,6 @@ def replace(data: bytes, replacements: Sequence[Replacement]) -> Edited:
     >>> replace(b"one  \r\n\xe2\x80\x9ctwo\xe2\x80\x9d\r\n", [Replacement(old_text='"two"', new_text="2\n3")]).data
     b'one  \r\n2\r\n3\r\n'
 
-    Args:
-        data: What the file holds.
-        replacements: What to replace.
-
     Returns:
         The new bytes, and a diff.
 
@@ -99,10 +95,6 @@ def numbered_diff(old: str, new: str) -> str:
      1 one
     -2 two
     +2 2
-
-    Args:
-        old: The text as it is.
-        new: The text as it shall be.
 
     Returns:
         The difference; empty if there is none.

@@ -59,10 +59,6 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
 
     Args:
         cwd: Where relative paths start.
-        queue: Shared by the tools that change files.
-
-    Returns:
-        The tool.
     """
 
     async def run(arguments: WriteArguments, context: ToolContext) -> ToolOutput:
@@ -140,10 +136,6 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
 
     Args:
         cwd: Where relative paths start.
-        queue: Shared by the tools that change files.
-
-    Returns:
-        The tool.
     """
 
     async def run(arguments: EditArguments, context: ToolContext) -> ToolOutput:
@@ -204,15 +196,7 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
 
 
 def edit_output(arguments: EditArguments, edited: Edited) -> ToolOutput:
-    """The result of ``edit``.
-
-    Args:
-        arguments: What the model gave.
-        edited: What came of it.
-
-    Returns:
-        The output.
-    """
+    """The result of ``edit``."""
     count = len(arguments.edits)
     return text_output(
         f"Replaced {count} block{'s' if count > 1 else ''} in {arguments.path}",

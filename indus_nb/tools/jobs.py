@@ -46,11 +46,9 @@ class Job:
     Attributes:
         id: Its handle, such as ``job-1``.
         tool: The tool that was called.
-        what: The command or code, as a title.
         state: Where it is in its life.
         output: What it reported last; in the end its result.
         told: Whether the model was told how it ended, or need not be.
-        by_user: Whether the user stopped it.
         ended: Set when it has ended.
     """
 
@@ -115,7 +113,6 @@ class Job:
         """End it.
 
         Args:
-            state: How it ended.
             output: Its result, if it has one.
         """
         self._took = self.seconds
@@ -178,18 +175,10 @@ class Jobs:
 
         Args:
             work: Does it; what it reports is what it has printed so far. Cancelling it ends what it has begun.
-            context: The call.
             tool: The tool that was called.
-            what: The command or code.
             background: Whether it is to be a job from the beginning.
             waits: Whether it is waited for, however long it takes.
             on_job: Called when it goes on as a job.
-
-        Returns:
-            Its result, or that it goes on.
-
-        Raises:
-            ToolError: It failed.
         """
         job = Job("", tool, title_of(str(context.hide(what))))
 
@@ -263,12 +252,7 @@ class Jobs:
             await asyncio.wait([task])
 
     async def stop(self, job: Job, *, by_user: bool = False) -> None:
-        """End a job; returns when it has ended, or does not within some seconds.
-
-        Args:
-            job: The job.
-            by_user: Whether the user wants it.
-        """
+        """End a job; returns when it has ended, or does not within some seconds."""
         work = self._work.pop(job, None)
         if work is None:
             return
@@ -346,9 +330,6 @@ def job_tool(jobs: Jobs) -> FunctionTool[JobArguments]:
 
     Args:
         jobs: The jobs that it looks after.
-
-    Returns:
-        The tool.
     """
 
     async def run(arguments: JobArguments, context: ToolContext) -> ToolOutput:

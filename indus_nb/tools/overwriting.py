@@ -24,7 +24,6 @@ class FoldedLines:
 
     Attributes:
         line: The line that is not ended yet.
-        overwritten: Whether something has acted on it.
     """
 
     def __init__(self) -> None:
@@ -90,10 +89,6 @@ class FoldedStream:
 
     def feed(self, text: str, *, final: bool = False) -> str:
         """Add a piece.
-
-        Args:
-            text: The next piece.
-            final: Whether it is the last one.
 
         Returns:
             What can be shown by now.

@@ -20,7 +20,6 @@ def resolve(path: str, cwd: Path) -> Path:
     the spellings that macOS gives to names are tried.
 
     Args:
-        path: What the model gave.
         cwd: Where relative paths start.
 
     Returns:
@@ -66,7 +65,6 @@ def failure(action: str, path: str | Path, error: OSError) -> ToolError:
     Args:
         action: What could not be done, as a verb.
         path: To what, as the model called it.
-        error: Why.
 
     Returns:
         The error, with advice where there is any.

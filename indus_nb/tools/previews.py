@@ -38,11 +38,6 @@ def started_elsewhere(cwd: Path) -> bool:
 def file_notes(target: Target, given: str, cwd: Path) -> str | None:
     """What the user should know of a file that is to be changed.
 
-    Args:
-        target: The file.
-        given: The path as the model gave it.
-        cwd: The session's working directory.
-
     Returns:
         Sentences, or ``None``.
     """
@@ -72,9 +67,6 @@ def may_be_written_unasked(target: Target, here: Path) -> bool:
     Args:
         target: The file or directory, which need not exist.
         here: The real path of the session's working directory.
-
-    Returns:
-        Whether it may.
     """
     if target.path == here or not target.path.is_relative_to(here) or target.path.suffix.casefold() == ".ipynb":
         return False
@@ -102,7 +94,6 @@ def written_file(target: Target, new: str) -> tuple[str, str | None]:
 
     Args:
         target: The file, which need not exist.
-        new: All that it will hold.
 
     Returns:
         A unified difference, and one with numbered lines; the new content and ``None`` if there is no file with text,
@@ -124,10 +115,6 @@ def written_file(target: Target, new: str) -> tuple[str, str | None]:
 
 def changed_text(old: str, new: str) -> tuple[str, str | None]:
     """Show what putting a text in the place of another changes.
-
-    Args:
-        old: The text that is there.
-        new: All that will be there.
 
     Returns:
         A unified difference, and one with numbered lines; the new text and ``None`` if it is too large to compare.
@@ -152,10 +139,6 @@ def _numbered(old: str, new: str) -> str | None:
 def edited_file(target: Target, edits: Sequence[Replacement]) -> str | None:
     """Show what replacing pieces of a file changes, with numbered lines; reads the file.
 
-    Args:
-        target: The file.
-        edits: What is to be replaced.
-
     Returns:
         The difference; ``None`` if the pieces are not found there, or a line's end is among what changes.
     """
@@ -174,7 +157,6 @@ def edited_text(data: bytes, edits: Sequence[Replacement]) -> str | None:
 
     Args:
         data: The text as it would stand in a file.
-        edits: What is to be replaced.
 
     Returns:
         The difference; ``None`` if the pieces are not found there, or a line's end is among what changes.

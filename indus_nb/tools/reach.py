@@ -45,8 +45,6 @@ def reason_to_ask(
     """Why the user is asked before a file is read.
 
     Args:
-        target: The file or directory.
-        cwd: The session's working directory.
         searched: Whether all that is below it is read as well.
         private: Directories of which nothing is read unasked, wherever they are.
         open_to: Files and directories outside the working directory that may be read: skills, context files, output

@@ -42,10 +42,6 @@ def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArgume
 
     Args:
         cwd: Where relative paths start.
-        auto_resize_images: Scale large images down.
-
-    Returns:
-        The tool.
     """
 
     async def run(arguments: ReadArguments, context: ToolContext) -> ToolOutput:
@@ -102,13 +98,8 @@ def text_output_of(arguments: ReadArguments, path: Path, file: BinaryIO, stop: t
     """The lines of a text that were asked for, with a note on what is left out.
 
     Args:
-        arguments: What the model gave.
         path: The file, for the note.
-        file: Its content.
         stop: Set when nobody waits for it any more.
-
-    Returns:
-        The output.
 
     Raises:
         ToolError: The text has no such line.
@@ -204,7 +195,6 @@ def read_image(path: Path, name: str, *, resize: bool = True, stop: threading.Ev
     """Read an image file.
 
     Args:
-        path: The file.
         name: What notes and errors call it.
         resize: Scale it down if it is large.
         stop: Set when nobody waits for it any more.
@@ -243,7 +233,6 @@ def fit_image(
     """``indus_nb.images.fit`` for tools.
 
     Args:
-        data: The image.
         name: What notes and errors call it.
         resize: Scale it down if it is large.
         stop: Set when nobody waits for it any more.

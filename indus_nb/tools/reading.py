@@ -18,10 +18,7 @@ def describe_read(
     """Describe a call that reads a file or a directory.
 
     Args:
-        default: The description that the arguments make.
-        path: What the model gave.
         cwd: Where relative paths start.
-        verb: What the tool does, for the question.
         searches: Whether it reads all that is below a directory.
 
     Returns:
@@ -39,9 +36,7 @@ def read_target(path: str, cwd: Path, context: ToolContext) -> Target:
     """The file that a call reads: the one that it was allowed for, else the one that the path leads to now.
 
     Args:
-        path: What the model gave.
         cwd: Where relative paths start.
-        context: The call.
 
     Returns:
         The file, by its real path.
@@ -53,12 +48,7 @@ async def searched_path(path: str, cwd: Path, context: ToolContext) -> Path:
     """The path that a search starts from; one that was allowed must still be the same.
 
     Args:
-        path: What the model gave.
         cwd: Where relative paths start.
-        context: The call.
-
-    Returns:
-        The path.
 
     Raises:
         ToolError: It leads elsewhere by now.

@@ -106,9 +106,6 @@ def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepA
     Args:
         cwd: Where relative paths start.
         seconds: After which a search ends with what it has found.
-
-    Returns:
-        The tool.
     """
 
     async def run(arguments: GrepArguments, context: ToolContext) -> ToolOutput:
@@ -273,9 +270,6 @@ def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindA
     Args:
         cwd: Where relative paths start.
         seconds: After which a search ends with what it has found.
-
-    Returns:
-        The tool.
     """
 
     async def run(arguments: FindArguments, context: ToolContext) -> ToolOutput:

@@ -58,7 +58,6 @@ class PlainText:
         """Decode a chunk.
 
         Args:
-            data: The next bytes.
             final: Whether they are the last ones; otherwise what is not whole yet comes with the next chunk.
 
         Returns:
@@ -160,8 +159,6 @@ class Shell:
         caller decides whether to go on.
 
         Args:
-            command: What the shell runs.
-            cwd: Where it runs.
             timeout: Seconds after which it is killed.
             on_output: Called at once, then with the output so far when there is more, at most every tenth of a second.
             on_text: Awaited with every new piece, which slows the command down (backpressure).

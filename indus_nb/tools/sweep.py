@@ -51,25 +51,13 @@ def new_mark() -> int:
 
 
 def marked_environment(mark: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with a mark, beside those that are in it.
-
-    Args:
-        mark: The mark.
-        environment: Of what is to be started.
-
-    Returns:
-        The environment to start it with.
-    """
+    """Return an environment with a mark, beside those that are in it."""
     marks = filter(None, (environment.get(VARIABLE), str(mark)))
     return {**environment, VARIABLE: ":".join(marks)}
 
 
 def marked_arguments(mark: int, arguments: Sequence[str]) -> list[str]:
     """Return arguments that start a program with the mark that an emptied environment does not remove.
-
-    Args:
-        mark: The mark.
-        arguments: The program and what it is given.
 
     Returns:
         The arguments, with a program of the system before them that sets the limit, if there is one. It is left out
@@ -96,7 +84,6 @@ def mark_process(pid: int, mark: int) -> None:
 
     Args:
         pid: The process; nothing happens where it has ended.
-        mark: The mark.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, ValueError):

@@ -26,7 +26,6 @@ def located(path: str, cwd: Path) -> Target:
     """The target of a path as a model gives it.
 
     Args:
-        path: What the model gave.
         cwd: Where relative paths start.
 
     Returns:
@@ -49,10 +48,6 @@ def look(path: Path) -> Target:
 @contextlib.contextmanager
 def parent_of(target: Target, *, create: bool = False) -> Generator[int]:
     """Open the directory that holds a target, from the root on, following no link.
-
-    Args:
-        target: The target.
-        create: Make the directories that are missing.
 
     Yields:
         A descriptor that other calls take as ``dir_fd``.
@@ -77,11 +72,7 @@ def open_target(target: Target, *, name: str) -> BinaryIO:
     """Open a target for reading, without waiting for the other end of a pipe and without following a link.
 
     Args:
-        target: The target.
         name: What the model called it.
-
-    Returns:
-        The open file.
 
     Raises:
         ToolError: It is no regular file, or not the one that was there.

@@ -122,7 +122,6 @@ def list_of_result(tool_name: str, details: object) -> TodoList | None:
     """Return the list that a tool's result shows.
 
     Args:
-        tool_name: The tool that the result is from.
         details: The result's ``details``.
 
     Returns:
@@ -136,7 +135,6 @@ def changed(todos: TodoList, arguments: TodoArguments) -> TodoList:
 
     Args:
         todos: The list before it, which stays as it is.
-        arguments: What to do.
 
     Returns:
         The list after it.
@@ -234,11 +232,7 @@ def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) ->
     """Make the ``todo`` tool.
 
     Args:
-        read: Returns the current list.
         keep: Called with the list after each call.
-
-    Returns:
-        The tool.
     """
 
     async def run(arguments: TodoArguments, _context: ToolContext) -> ToolOutput:

@@ -52,12 +52,8 @@ def head(text: str, *, max_lines: int | None = MAX_LINES, max_bytes: int = MAX_B
     'ä\nb\n'
 
     Args:
-        text: The text to shorten.
         max_lines: How many lines are kept; ``None`` for any number.
         max_bytes: How many bytes they have in UTF-8, line ends included.
-
-    Returns:
-        What is kept, and how much there was.
     """
     shown: list[str] = []
     size = 0

@@ -53,7 +53,6 @@ class Tries:
     """Tries the commands of one tool.
 
     Args:
-        trials: Prepares each trial.
         seconds: After how long without an effect the user is asked whether to wait.
     """
 
@@ -64,10 +63,6 @@ class Tries:
 
     async def run(self, command: Command, gate: CallGate) -> ShellResult | None:
         """Try a command, and ask about what it would do.
-
-        Args:
-            command: The command.
-            gate: Decides about its effects.
 
         Returns:
             Its result; ``None`` if the user allowed it to run as usual.

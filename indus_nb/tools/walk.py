@@ -209,7 +209,6 @@ def walk(
     """All entries below a directory that are not ignored, each directory by name.
 
     Args:
-        root: The directory.
         own_ignore_file: The name of a kind of ignore file that counts besides git's.
         wanted: What to include or leave out regardless of ignore files.
 

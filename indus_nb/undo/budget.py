@@ -26,7 +26,6 @@ class Budget:
     else is measured.
 
     Attributes:
-        seconds: Processor time for all variables together.
         room: Bytes that copies may take.
         copies: Processor time that copies may take, where that is apart from the rest.
     """

@@ -547,10 +547,6 @@ def _has_dictionary(kind: type) -> bool:
 def slot(obj: Any, member: Any) -> Any:
     """Look up what an object has in a slot.
 
-    Args:
-        obj: The object.
-        member: The descriptor of the slot.
-
     Returns:
         The value; ``ABSENT`` if there is none.
     """

@@ -42,8 +42,6 @@ class CellStep:
     """One cell of a step.
 
     Attributes:
-        id: The cell's id.
-        type: What it is.
         other: The source that it is to have; ``None`` if it is not to be there.
         now: The source that it should have at present; ``None`` if it should not be there.
         above: The id of the cell above it, empty at the top; where it goes if it is not there.
@@ -64,7 +62,6 @@ class CellsChange:
 
     Attributes:
         steps: The cells, in the order in which they were changed.
-        outputs: Those of cells that were removed, by id.
     """
 
     steps: Sequence[CellStep]
@@ -104,9 +101,7 @@ class CellsPlan:
 
     Attributes:
         edits: What whoever reaches the notebook does, in order.
-        names: The cells that will be as they were.
         kept: Those that the user changed since and that stay as they are.
-        beside: New cells with what those would be.
         undecided: Those that were changed since, if nothing is said of them; then there is nothing to be done.
         turned: The changes, with what is to be known of them next.
     """
@@ -153,10 +148,6 @@ def plan_cells(
     Args:
         changes: What calls changed, in the order in which it is turned around.
         cells: The cells of the notebook, from top to bottom.
-        touched: What becomes of what was changed since.
-
-    Returns:
-        The plan.
     """
     plan, there = CellsPlan(), _Cells(cells)
     for change in changes:

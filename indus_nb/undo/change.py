@@ -20,9 +20,6 @@ class Held:
     """An object that can change, with what it held at another time.
 
     Attributes:
-        obj: The object.
-        keeper: How it is remembered.
-        kept: What it held, to be put back.
         seal: What it should hold now, or enough to tell whether it does.
         names: The variables that lead to it; none of a setting.
     """
@@ -59,11 +56,6 @@ class Found(NamedTuple):
     """What differs after code, by kind.
 
     Attributes:
-        created: New variables.
-        deleted: Variables that are gone.
-        rebound: Variables that are bound to other objects.
-        in_place: Variables that lead to objects that changed.
-        settings: What changed beside variables.
         words: Rebound variables and those changed in place, as they stand behind "changes": ``rows 3 → 2 items``.
     """
 
@@ -82,7 +74,6 @@ class Change:
     Attributes:
         summary: What changed, in a line; empty if nothing is worth to be said.
         outcome: The same as a sentence without subject, with the functions and classes that the code makes.
-        found: The same by kind.
         known: The ids of objects that were there before and can change, with a variable that is bound to them, or "".
         left_out: Variables whose contents are not taken back, or not all, and why.
     """
@@ -192,7 +183,6 @@ class Change:
         """Check that it can be taken back, or done once more, and write nothing.
 
         Args:
-            keep: Variables that stay as they are.
             over: Variables that are written although they were changed since.
 
         Returns:
@@ -234,14 +224,8 @@ def new_change(
     """Return a change that was just made.
 
     Args:
-        namespace: The variables.
         said: What changed, in a line, as a sentence, and by kind; and what was there.
-        left_out: What cannot be taken back, and why.
         side: The names that are bound otherwise, the objects that changed, and those that are new.
-        watch: Remembers what new objects hold.
-
-    Returns:
-        The change.
     """
     bound, held, watched = side
     return Change(*said, left_out, namespace, Side(False, bound, held, watched), watch)  # noqa: FBT003

@@ -446,8 +446,6 @@ def take(
     """Remember what code can change.
 
     Args:
-        namespace: The variables, which the code runs on.
-        code: The code.
         budget: What it may cost.
         transform: Makes Python of what a notebook allows besides.
         first: Variables that the code is known to change; the budget is spent on them first.
@@ -492,11 +490,8 @@ def forecast(
     """Return what a checkpoint would leave out, without copying anything.
 
     Args:
-        namespace: The variables.
-        code: The code that is about to run.
         budget: What the checkpoint may cost.
         transform: Makes Python of what a notebook allows besides.
-        first: Variables that the code is known to change.
 
     Returns:
         Variables whose contents could not be taken back, with the reason.

@@ -55,7 +55,6 @@ class Look:
 
     Attributes:
         files: What is no directory, by its path relative to the root.
-        directories: The directories that were found.
         listed: Those of them whose contents are in here; ``""`` is the root.
     """
 
@@ -69,10 +68,8 @@ class Bounds:
     """What looking at a directory may cost.
 
     Attributes:
-        entries: How many entries are looked at.
         seconds: Time of one look, of the processor; on a busy machine or a slow disk it takes up to five times as long.
         file_bytes: The size up to which a file's content is kept ahead of a change.
-        bytes: How much is kept of all files together.
     """
 
     entries: int = 10_000
@@ -112,9 +109,6 @@ class Directory:
 
         Args:
             keep: Whether what is not known yet of small files is read and kept.
-
-        Returns:
-            What was found.
         """
         time_limit = _TimeLimit(self._bounds.seconds)
         files, directories, listed = dict[str, Sign](), set[str](), set[str]()
@@ -147,10 +141,6 @@ class Directory:
 
     def content(self, path: str, sign: Sign) -> bytes | None:
         """Return what a file held when it had a sign.
-
-        Args:
-            path: The file, relative to the root.
-            sign: The sign.
 
         Returns:
             What it held; ``None`` if that was not kept.
@@ -197,7 +187,6 @@ def read_regular(path: Path, most: int) -> tuple[bytes, os.stat_result] | None:
     """Read a regular file, without following a link.
 
     Args:
-        path: The file.
         most: How many bytes it may have.
 
     Returns:
@@ -216,10 +205,6 @@ def read_regular(path: Path, most: int) -> tuple[bytes, os.stat_result] | None:
 
 def differing(before: Look, after: Look) -> list[str]:
     """Return the files that differ between two looks.
-
-    Args:
-        before: The earlier one.
-        after: The later one.
 
     Returns:
         Their paths in alphabetical order; none of directories that only one look came to.

@@ -73,8 +73,6 @@ class FileStep:
 
     Attributes:
         path: The file, by its real path.
-        other: What it is to be.
-        now: What it should be at present.
         parents: Directories that are there only while the file is.
     """
 
@@ -117,8 +115,6 @@ class Files:
         """Begin without looking.
 
         Args:
-            root: The directory.
-            contents: Keeps what files held.
             bounds: What looking may cost.
             apart: Directories below it that are not looked at.
         """
@@ -149,9 +145,6 @@ class Files:
 
         Args:
             known: What `hold` returned of them, by their real paths.
-
-        Returns:
-            The checkpoint, to be closed.
         """
         there = {path: (held, ()) for path, held in known.items()}
         return FilesCheckpoint(self.root, self.contents, self._directory, Look(), there, time.time_ns())
@@ -300,7 +293,6 @@ def shown(path: Path, root: Path) -> str:
     """Return a path as it is named to the user.
 
     Args:
-        path: The path.
         root: What it is relative to if it is below that.
 
     Returns:
@@ -327,7 +319,6 @@ class FilesChange:
     Attributes:
         root: The directory outside of which nothing is written unasked.
         summary: What changed, in a line; empty if nothing did.
-        left_out: Files that cannot be taken back, and why.
     """
 
     root: Path
@@ -368,7 +359,6 @@ class FilesChange:
         """Check that it can be taken back, or done once more, and write nothing.
 
         Args:
-            keep: Files that stay as they are.
             over: Files that are written although they were changed since, or are outside the directory.
             both: Files that stay as they are, and what they would be is written beside them.
 
@@ -442,13 +432,6 @@ class FilesChange:
 
 def change_from_json(value: Mapping[str, Any], contents: Contents) -> FilesChange:
     """Return a change that ``to_json`` wrote down.
-
-    Args:
-        value: What it wrote.
-        contents: Keeps what the files held.
-
-    Returns:
-        The change.
 
     Raises:
         ValueError, TypeError, KeyError: It was written by something else.

@@ -33,7 +33,6 @@ def is_found_once(node: Held, holders: Holders) -> bool:
     """Return whether an object of a library has changed in nothing but what it keeps of what it found out.
 
     Args:
-        node: The object, with what it held.
         holders: Returns the objects that hold a given one, of those that were remembered.
 
     Returns:

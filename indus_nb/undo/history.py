@@ -39,10 +39,6 @@ class Step:
     """What one call changed.
 
     Attributes:
-        call: The id of the call.
-        run: The prompt that it belongs to.
-        variables: What it did to variables.
-        files: What it did to files.
         book: Where that is written down.
         cells: What it did to cells of a notebook.
     """
@@ -88,10 +84,6 @@ class Step:
     def turn(self, changed: Collection[str], touched: Touched) -> tuple[frozenset[str], frozenset[str]]:
         """Take back what it did to variables and files, or do it once more if it is taken back.
 
-        Args:
-            changed: What was changed since.
-            touched: What becomes of that.
-
         Returns:
             What was written, and which of it are new files beside others.
 
@@ -132,7 +124,6 @@ class Book:
     What was not written with the key does not count: it may have been put there to have files written.
 
     Attributes:
-        files: The files of the session's directory.
         key: The key of the session's, which nobody else has.
     """
 
@@ -185,7 +176,6 @@ class Book:
 
         Args:
             done: The steps that can be taken back, of whichever session.
-            undone: Those that are taken back.
 
         Raises:
             OSError: It cannot be written.
@@ -250,16 +240,11 @@ class History:
     """The steps of all sessions of a process, in the order in which they were made; for any thread.
 
     Attributes:
-        done: Those that can be taken back.
         undone: Those that are taken back, the next to be done once more last.
     """
 
     def __init__(self, namespace: MutableMapping[str, Any]) -> None:
-        """Begin without any.
-
-        Args:
-            namespace: The variables.
-        """
+        """Begin without any."""
         self.done: list[Step] = []
         self.undone: list[Step] = []
         self._namespace = namespace
@@ -276,11 +261,7 @@ class History:
         """Add a step that was just made; those that were taken back cannot be done once more then.
 
         Args:
-            step: The step.
             room: How much memory all steps may take; the oldest are dropped if they take more.
-
-        Returns:
-            How many were dropped.
         """
         with self._lock:
             books = {id(each.book): each.book for each in (*self.undone, step)}
@@ -311,8 +292,6 @@ class History:
         """Take back the last steps, all of them or none.
 
         Args:
-            count: How many.
-            touched: What becomes of what the user changed since.
             cells: What is done to cells next, by the caller.
 
         Returns:
@@ -328,12 +307,7 @@ class History:
         """Do once more what was taken back last, without running the code; like ``undo``.
 
         Args:
-            count: How many steps.
-            touched: What becomes of what the user changed since.
             cells: What is done to cells next, by the caller.
-
-        Returns:
-            What is as the code had left it.
 
         Raises:
             TouchedError: Something was changed since, and ``touched`` says nothing of it; nothing was done.

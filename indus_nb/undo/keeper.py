@@ -49,23 +49,10 @@ class Keeper:
         return self.remember(obj)
 
     def put(self, obj: Any, state: Any) -> None:
-        """Make the object hold ``state``, which was remembered of it.
-
-        Args:
-            obj: The object.
-            state: What to put back.
-        """
+        """Make the object hold ``state``, which was remembered of it."""
 
     def same(self, obj: Any, state: Any) -> bool:  # noqa: ARG002
-        """Return whether the object holds ``state``.
-
-        Args:
-            obj: The object.
-            state: What was remembered of it.
-
-        Returns:
-            Whether nothing differs.
-        """
+        """Return whether the object holds ``state``."""
         return True
 
     def parts(self, state: Any) -> Iterable[Any]:  # noqa: ARG002
@@ -77,15 +64,7 @@ class Keeper:
         return ()
 
     def lacks(self, obj: Any, state: Any) -> str:  # noqa: ARG002
-        """Return why the object, as it is now, cannot be made to hold ``state``; empty if it can.
-
-        Args:
-            obj: The object.
-            state: What was remembered of it.
-
-        Returns:
-            The reason.
-        """
+        """Return why the object, as it is now, cannot be made to hold ``state``; empty if it can."""
         return ""
 
     def seal(self, obj: Any) -> Any:
@@ -96,7 +75,6 @@ class Keeper:
         """Return whether the object is as it was when ``seal`` was made.
 
         Args:
-            obj: The object.
             seal: What ``seal`` returned.
 
         Returns:
@@ -117,10 +95,6 @@ class State(Keeper):
 
 def identical(one: Iterable[Any], other: Iterable[Any]) -> bool:
     """Return whether the same objects follow each other in both, which are equally long.
-
-    Args:
-        one: Objects.
-        other: As many objects.
 
     Returns:
         Whether each is the one at the same place.

@@ -59,7 +59,6 @@ class Pages:
 
         Args:
             content: The buffer, as an array of bytes.
-            state: What was remembered.
 
         Returns:
             Whether it is so; not where the other process has written to a page of it, or one was swapped out since.

@@ -30,7 +30,6 @@ class Names(NamedTuple):
         names: Those that its text has, of variables or not.
         everything: Whether it may come to all others too.
         rebound: Those that it binds anew before it uses them, so that it does not come to what they name now.
-        mentioned: All names in it, of attributes too.
     """
 
     names: frozenset[str]
@@ -48,9 +47,6 @@ def names_in_source(code: str, transform: Callable[[str], str]) -> Names:
     Args:
         code: The source code; what cannot be parsed has none, as it will not run.
         transform: Makes Python of what a notebook allows besides.
-
-    Returns:
-        The names.
     """
     try:
         tree, compiled = _compiled(code, transform)
@@ -152,29 +148,16 @@ def names_in(code: CodeType) -> Names:
 
 
 class Reached:
-    """The variables of modules that code comes to by the names in it, and in the functions that these lead to.
-
-    Attributes:
-        names: Their full names.
-    """
+    """The variables of modules that code comes to by the names in it, and in the functions that these lead to."""
 
     def __init__(self, modules: Mapping[str, ModuleType]) -> None:
-        """Come to nothing yet.
-
-        Args:
-            modules: The modules.
-        """
+        """Come to nothing yet."""
         self.names: set[str] = set()
         self._followed: set[int] = set()
         self._modules = modules
 
     def follow(self, mentioned: Iterable[str], space: Mapping[str, Any]) -> None:
-        """Come to what names lead to.
-
-        Args:
-            mentioned: The names in the code, of attributes too.
-            space: The variables that it runs on.
-        """
+        """Come to what names lead to."""
         mentioned = {*mentioned}
         for name in mentioned:
             value = space.get(name, self._modules.get(name))

@@ -19,10 +19,6 @@ _KEY_BYTES = 32
 def session_key(directory: Path, session_id: str) -> bytes | None:
     """Return the key for what is written down of one session; it is made from the user's, which is made on first need.
 
-    Args:
-        directory: The agent directory.
-        session_id: The session.
-
     Returns:
         The key; ``None`` where the user's cannot be kept, or others than the user can read or write it.
     """
@@ -35,15 +31,7 @@ def session_key(directory: Path, session_id: str) -> bytes | None:
 
 
 def sealed(key: bytes, content: bytes) -> bytes:
-    """Return what only somebody who has the key can make of a content.
-
-    Args:
-        key: The key.
-        content: The content.
-
-    Returns:
-        Its code.
-    """
+    """Return what only somebody who has the key can make of a content."""
     return hmac.digest(key, content, hashlib.sha256)
 
 

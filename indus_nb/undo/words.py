@@ -41,10 +41,6 @@ def extent(name: str, value: Any) -> Extent:
 
     Args:
         name: The variable; if that looks like a secret's, a number stays hidden.
-        value: Its value.
-
-    Returns:
-        Units and numbers.
 
     >>> extent("x", [1, 2])
     (('items', 2),)
@@ -81,13 +77,8 @@ def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
     """Say how a variable differs.
 
     Args:
-        name: The variable.
-        before: What was known of it.
         after: What is known of it now.
         lost: Why it cannot be taken back; empty if it can.
-
-    Returns:
-        A few words.
 
     >>> changed("sales", (("rows", 1200), ("columns", 3)), (("rows", 1148), ("columns", 3)))
     'sales 1200 → 1148 rows'
@@ -101,9 +92,6 @@ def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
 
 def behind_verb(said: str) -> str:
     """Return what ``changed`` says of a variable as it stands behind "changes".
-
-    Args:
-        said: The words.
 
     Returns:
         The same, without a verb of their own.
@@ -120,17 +108,7 @@ def line(
     changes: Collection[str],
     settings: Collection[str],
 ) -> str:
-    """Return what changed as one line; empty if nothing is worth to be said.
-
-    Args:
-        created: New variables with their values.
-        deleted: Variables that are gone.
-        changes: What is said of those that differ.
-        settings: What changed beside variables.
-
-    Returns:
-        The line.
-    """
+    """Return what changed as one line; empty if nothing is worth to be said."""
     new = [f"{_shown(name)} new" for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
     parts = [
         *changes,
@@ -145,12 +123,6 @@ def outcome(
     created: Mapping[str, object], deleted: Collection[str], changes: Collection[str], settings: Collection[str]
 ) -> str:
     """Return what code changes as a sentence without subject, with the functions and classes that it makes.
-
-    Args:
-        created: New variables with their values.
-        deleted: Variables that are gone.
-        changes: What is said of those that differ.
-        settings: What changed beside variables.
 
     Returns:
         The sentence; empty if nothing changed.

@@ -25,10 +25,6 @@ MessageT = TypeVar("MessageT", bound=UserMessage | CustomMessage | ToolResultMes
 def hidden_message(vault: Vault, message: MessageT) -> MessageT:
     """Return a message of a user, an extension or a tool with placeholders in the place of secrets.
 
-    Args:
-        vault: Knows the secrets.
-        message: The message; its images stay as they are.
-
     Returns:
         The message itself if it holds none, else a copy.
     """
@@ -52,8 +48,6 @@ def hidden_output(vault: Vault, output: ToolOutput, *, partial: bool = False) ->
     """Return what a tool gave with placeholders in the place of secrets.
 
     Args:
-        vault: Knows the secrets.
-        output: The output.
         partial: Whether more of it comes: what may be the beginning of a secret is left out at its end then.
 
     Returns:

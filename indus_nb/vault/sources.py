@@ -21,14 +21,7 @@ _IN_ADDRESS = r"://[^\s/:@]{0,100}:([^\s/@]{1,200})@"
 
 
 def from_environment(environment: Mapping[str, str]) -> Iterator[Known]:
-    """List the secrets among variables: by the variable's name, and passwords in addresses.
-
-    Args:
-        environment: The variables.
-
-    Yields:
-        Label and value.
-    """
+    """List the secrets among variables: by the variable's name, and passwords in addresses."""
     for name, value in environment.items():
         if names_secret(name):
             yield name, value
@@ -40,12 +33,8 @@ def from_env_file(path: Path, *, vouched: bool) -> Iterator[Known]:
     """List the secrets of a file such as ``.env``; one that cannot be read holds none.
 
     Args:
-        path: The file.
         vouched: Whether the user trusts whoever wrote it. If not, the names in it are shown to nobody, and values that
             somebody could have chosen as words count for nothing.
-
-    Yields:
-        Label and value.
     """
     found = _named(path)
     if vouched:

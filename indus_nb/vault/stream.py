@@ -32,10 +32,6 @@ class HiddenStream:
     def feed(self, text: str, *, final: bool = False) -> str:
         """Add a piece.
 
-        Args:
-            text: The next piece.
-            final: Whether it is the last one.
-
         Returns:
             What can be shown by now.
         """
@@ -51,13 +47,6 @@ def without_open_end(text: str, vault: Vault) -> str:
     """Return a text that may go on without the beginning of a secret at its end.
 
     Unlike a stream it is shown whole again when it has gone on, so a last word that is nothing yet stays.
-
-    Args:
-        text: What there is so far.
-        vault: Knows the secrets.
-
-    Returns:
-        The text, or a shorter one.
     """
     return text[: _safe_length(text, vault, words=False)] if vault.redact else text
 

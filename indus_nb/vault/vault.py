@@ -49,8 +49,6 @@ class Vault:
     Args:
         directory: Returns the working directory, whose ``.env`` is read.
         vouched: Says whether the user trusts whoever wrote what is there.
-        listed: Returns more secrets: keys of providers, headers.
-        environment: The variables.
         lends: Says whether a tool may have a value; without it any.
         redact: Whether anything is hidden; without it every text stays as it is.
         home: Where ``.netrc`` lies.
@@ -96,12 +94,8 @@ class Vault:
         'MY_TOKEN=[secret MY_TOKEN]'
 
         Args:
-            text: The text.
             fresh: Whether to look first for what has changed in the places of secrets.
             typed: Whether the user wrote it: no file of a project that is not trusted changes it then.
-
-        Returns:
-            The text with placeholders.
         """
         if not self.redact or len(text) < _MIN_TEXT:
             return text
@@ -131,9 +125,6 @@ class Vault:
 
         Args:
             value: Strings, numbers, lists and dictionaries; anything else stays.
-
-        Returns:
-            The value, or a copy that differs.
         """
         if not self.redact:
             return value
@@ -215,12 +206,8 @@ class Vault:
         which ``masked`` hides again.
 
         Args:
-            arguments: The arguments of a call.
             declared: Those that may hold secrets; ``None`` for a tool that declares none.
             is_code: Whether they are run, or passed to somebody else, and not only written to a file.
-
-        Returns:
-            The arguments, or a copy that differs.
 
         Raises:
             PutBackError: A value would change what the argument means.
@@ -236,9 +223,6 @@ class Vault:
 
     def unseen(self, arguments: Any) -> str | None:
         """Say which values a question does not show though they are not from a place that is the user's alone.
-
-        Args:
-            arguments: The arguments as the model gave them.
 
         Returns:
             A sentence, or ``None`` if there are none.
@@ -287,7 +271,6 @@ class Vault:
         """Let a call have its secrets though its tool declares no arguments for them: the user was asked about it.
 
         Args:
-            call_id: The call.
             meant: What its placeholders stood for when the user was asked.
         """
         self._released[call_id] = meant
@@ -301,11 +284,7 @@ class Vault:
             arguments: The arguments of a call, which the user was shown with placeholders.
             declared: Those that may hold secrets; ``None`` for a tool that declares none, which is given secrets only
                 in a call that was released.
-            call_id: The call.
             is_code: Whether they are run, or passed to somebody else, and not only written to a file.
-
-        Returns:
-            The arguments, or a copy that differs.
 
         Raises:
             PutBackError: A value would change what the argument means, is another one than the user was asked about, or

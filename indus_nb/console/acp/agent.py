@@ -41,7 +41,6 @@ class AcpAgent:
 
     Args:
         options: What the command line asked for; it applies to each session.
-        writer: Where messages go.
         kernel: The running kernel that each session works in, as on the command line.
     """
 
@@ -247,7 +246,6 @@ async def serve(options: SessionOptions, descriptor_in: int, descriptor_out: int
     """Serve a client until standard input closes or a signal ends the process.
 
     Args:
-        options: What applies to every session.
         descriptor_in: Where messages are read, see ``stdio.claim``.
         descriptor_out: Where they are written.
         kernel: The running kernel that each session works in, as on the command line.

@@ -43,12 +43,7 @@ _call: ContextVar[str] = ContextVar("call")
 
 
 class AcpTools:
-    """What a client does in place of the built-in tools of one session.
-
-    Args:
-        peer: The client.
-        client: What it can do.
-    """
+    """What a client does in place of the built-in tools of one session."""
 
     def __init__(self, peer: Peer, client: ClientCapabilities) -> None:
         self._peer = peer
@@ -69,7 +64,6 @@ class AcpTools:
         """Work for a session.
 
         Args:
-            session_id: The session as the client knows it.
             on_terminal: Called with a tool call and the terminal that its command runs in.
             on_change: Called with a tool call, the file that it changed, its text before, if there was one, and after.
         """
@@ -88,9 +82,6 @@ class AcpTools:
     def shell(self, shell: Shell) -> Shell:
         """What runs commands.
 
-        Args:
-            shell: What would run them here.
-
         Returns:
             The client's terminals, or that shell where the client has none, or it is confined.
         """
@@ -102,7 +93,6 @@ class AcpTools:
         """The tools, on what the client offers.
 
         Args:
-            tools: The built-in tools by name.
             cwd: Where relative paths start.
 
         Returns:
@@ -242,10 +232,6 @@ class AcpTools:
 
         Args:
             what: The method behind ``terminal/``.
-            params: Its parameters but for the session.
-
-        Returns:
-            The result.
 
         Raises:
             RpcError: The client answered with an error.
@@ -276,11 +262,8 @@ class TerminalShell(Shell):
         """Run a command to its end; what it prints meanwhile is shown by the client itself.
 
         Args:
-            command: What the shell runs.
-            cwd: Where it runs.
             timeout: Seconds after which it is killed.
             on_output: Called at once, and not again: the client shows the output itself.
-            on_text: Awaited with all of the output.
 
         Returns:
             The end of the output, and how the command ended.

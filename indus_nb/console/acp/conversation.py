@@ -73,10 +73,7 @@ class AcpSession:
     """A session as a client knows it.
 
     Args:
-        session: The session, which is ended here.
-        peer: The client.
         writer: What takes its lines; it slows the session down when the client reads slowly.
-        client: What the client can do.
         tools: What the client does in place of the session's tools.
     """
 
@@ -129,12 +126,6 @@ class AcpSession:
 
     async def prompt(self, blocks: list[JsonObject]) -> JsonObject:
         """Send the model a prompt; one that comes while another runs joins that, or follows one that is cancelled.
-
-        Args:
-            blocks: The content blocks.
-
-        Returns:
-            Why the run ended.
 
         Raises:
             RpcError: The prompt cannot be used, or the model failed.
@@ -288,10 +279,6 @@ class AcpSession:
 
     async def choose(self, option: str, value: object) -> None:
         """Choose a value of an option.
-
-        Args:
-            option: Its id.
-            value: The value.
 
         Raises:
             RpcError: There is no such option, or it has no such value.

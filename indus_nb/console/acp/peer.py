@@ -42,12 +42,7 @@ _log = logging.getLogger("indus_nb")
 
 
 class RpcError(Exception):
-    """An error as the protocol has it.
-
-    Args:
-        code: One of the numbers above.
-        message: What happened, and what to do.
-    """
+    """An error as the protocol has it."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -59,7 +54,6 @@ class Method:
     """What the other end may ask for: its parameters, and what carries it out.
 
     Attributes:
-        params: The model of the parameters.
         handle: Called with them. What it returns, or what comes of the coroutine that it returns, is the result.
     """
 
@@ -71,7 +65,6 @@ class Peer:
     """The other end.
 
     Args:
-        send_line: Writes a line.
         requests: What may be asked for, by the names of the methods.
         notifications: What may be told; handled at once.
     """
@@ -184,20 +177,11 @@ class Peer:
     # What is asked of the other end
 
     def notify(self, method: str, params: JsonObject) -> None:
-        """Tell the other end something.
-
-        Args:
-            method: What.
-            params: The parameters.
-        """
+        """Tell the other end something."""
         self._send_line(dump({"jsonrpc": "2.0", "method": method, "params": params}))
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
         """Ask the other end for something, and wait for its answer.
-
-        Args:
-            method: What.
-            params: The parameters.
 
         Returns:
             The result; an empty object where it is none.

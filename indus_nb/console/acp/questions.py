@@ -25,11 +25,6 @@ class Questions:
     A permission request belongs to the call that runs. A question that the client cannot ask is dismissed.
 
     Args:
-        session: Whose.
-        peer: The client.
-        session_id: By which the client knows the session.
-        has_forms: Whether it shows forms.
-        running_call: Returns the call that runs.
         tell: Shows a line of an extension.
     """
 

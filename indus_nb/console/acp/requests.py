@@ -114,9 +114,6 @@ class SetConfigOption(OfSession):
 def prompt_parts(blocks: Sequence[JsonObject]) -> tuple[str, list[ImageContent], list[Attachment]]:
     """Take a prompt apart.
 
-    Args:
-        blocks: The content blocks of the protocol.
-
     Returns:
         The text, with links to resources in it; the images; embedded texts, as attachments.
 
@@ -191,12 +188,6 @@ def _path_of(uri: str) -> str | None:
 
 def mcp_configs(servers: Sequence[JsonObject]) -> dict[str, JsonObject]:
     """Turn servers of the client's into entries of ``mcpServers`` of the settings.
-
-    Args:
-        servers: As the protocol has them.
-
-    Returns:
-        The entries by the names of the servers.
 
     Raises:
         RpcError: A server is of a kind that cannot be used here.

@@ -48,16 +48,7 @@ _TASKS = {"pending": "pending", "in_progress": "in_progress", "completed": "comp
 
 
 def chunk(kind: Chunk, block: JsonObject, message_id: str) -> JsonObject:
-    """A piece of a message.
-
-    Args:
-        kind: Whose.
-        block: The content.
-        message_id: The same for all pieces of one message.
-
-    Returns:
-        The update.
-    """
+    """A piece of a message."""
     return {"sessionUpdate": kind, "content": block, "messageId": message_id}
 
 
@@ -84,8 +75,6 @@ class Calls:
     """The tool calls of a session as a client shows them.
 
     Args:
-        cwd: The directory that paths are relative to.
-        tools: The session's tools by name.
         vault: Knows the secrets that no client is shown: clients keep what they were shown in files of their own.
     """
 
@@ -102,15 +91,7 @@ class Calls:
         """The calls that the client was shown and that have not ended, with their tools."""
 
     def announced(self, call_id: str, name: str) -> JsonObject:
-        """The update for a call whose arguments are still written.
-
-        Args:
-            call_id: The call.
-            name: The tool.
-
-        Returns:
-            The update.
-        """
+        """The update for a call whose arguments are still written."""
         self.open[call_id] = name
         return {
             "sessionUpdate": "tool_call",
@@ -121,16 +102,7 @@ class Calls:
         }
 
     def started(self, call_id: str, name: str, arguments: JsonObject) -> JsonObject:
-        """The update for a call that begins.
-
-        Args:
-            call_id: The call.
-            name: The tool.
-            arguments: The arguments.
-
-        Returns:
-            The update.
-        """
+        """The update for a call that begins."""
         self.running = call_id
         self.open[call_id] = name
         if name in _CHANGES_FILES and (path := self._path(arguments)) is not None:
@@ -139,11 +111,6 @@ class Calls:
 
     def described(self, call_id: str, name: str, arguments: JsonObject) -> JsonObject:
         """What a call is about.
-
-        Args:
-            call_id: The call.
-            name: The tool.
-            arguments: The arguments.
 
         Returns:
             An update without a status.
@@ -171,19 +138,12 @@ class Calls:
         """Note what a call has changed in a file of the client's, which need not be on the disk.
 
         Args:
-            call_id: The call.
-            path: The file.
             before: Its text before, ``None`` without one.
-            after: Its text now.
         """
         self._changed[call_id] = (path, before, after)
 
     def runs_in(self, call_id: str, terminal_id: str) -> JsonObject:
         """The update for a call whose command runs in a terminal of the client's.
-
-        Args:
-            call_id: The call.
-            terminal_id: The terminal.
 
         Returns:
             The update; what the terminal shows is the output of the call from now on.
@@ -192,28 +152,13 @@ class Calls:
         return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "content": [_terminal(terminal_id)]}
 
     def went_on(self, call_id: str, name: str, content: Sequence[object]) -> JsonObject:
-        """The update for what a call has shown so far.
-
-        Args:
-            call_id: The call.
-            name: The tool.
-            content: All that it has shown.
-
-        Returns:
-            The update.
-        """
+        """The update for what a call has shown so far."""
         terminal = self._terminals.get(call_id)
         shown = _shown(name, content) if terminal is None else [_terminal(terminal)]
         return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "content": shown}
 
     def ended(self, call_id: str, name: str, content: Sequence[object], *, failed: bool) -> JsonObject:
         """The update for a call that has ended.
-
-        Args:
-            call_id: The call.
-            name: The tool.
-            content: Its result.
-            failed: Whether that is a failure.
 
         Returns:
             The update, with what it changed in a file.
@@ -255,10 +200,6 @@ def _terminal(terminal_id: str) -> JsonObject:
 def plan_of(name: str, details: object) -> JsonObject | None:
     """The to-do list that a result shows, as a plan.
 
-    Args:
-        name: The tool.
-        details: The result's details.
-
     Returns:
         The update, or ``None``.
     """
@@ -274,15 +215,7 @@ def plan_of(name: str, details: object) -> JsonObject | None:
 
 
 def replayed(messages: Sequence[Message], calls: Calls) -> Iterator[JsonObject]:
-    """A conversation as the updates that a client would have been sent.
-
-    Args:
-        messages: The conversation.
-        calls: Describes its tool calls.
-
-    Yields:
-        The updates.
-    """
+    """A conversation as the updates that a client would have been sent."""
     unanswered: dict[str, str] = {}
 
     def close() -> Iterator[JsonObject]:
@@ -359,12 +292,7 @@ def usage(used: int, size: int, cost: float) -> JsonObject:
     """How full the context is, and what was spent.
 
     Args:
-        used: Tokens in it.
-        size: Tokens that fit.
         cost: In US dollars, of the whole session.
-
-    Returns:
-        The update.
     """
     return {"sessionUpdate": "usage_update", "used": used, "size": size, "cost": {"amount": cost, "currency": "USD"}}
 
@@ -374,9 +302,6 @@ def commands(listed: Sequence[Mapping[str, Any]]) -> JsonObject:
 
     Args:
         listed: As ``AgentSession.list_commands`` has them.
-
-    Returns:
-        The update.
     """
     available = [
         {

@@ -38,11 +38,9 @@ class Cell:
 
     Attributes:
         type: ``code``, ``markdown`` or ``raw``; ``unknown`` if the file has none of them.
-        source: The whole source.
         id: The cell's id, which old files do not have.
         run_as: The number beside it; ``None`` if it was not run.
         outputs: Its outputs, in the form of the notebook format.
-        tags: Its tags.
     """
 
     type: str
@@ -274,7 +272,6 @@ def named_notebook(
     Args:
         environment: The environment of the kernel, where Jupyter's server names the notebook.
         namespace: The user's namespace, where VS Code names it.
-        directory: The directory in which the kernel was started.
         cell_id: The id that the front end gave the running cell.
 
     Returns:
@@ -308,7 +305,6 @@ def shown_notebook(path: str, directory: Path, ids: frozenset[str]) -> NotebookF
     Args:
         path: Where the page has it, below a directory that the kernel is not told.
         directory: The directory in which the kernel was started, below that one.
-        ids: The ids of the cells on the page.
 
     Returns:
         The file, of several one that holds such a cell; ``None`` if there is none here.

@@ -31,7 +31,6 @@ class OpenNotebooks:
         """Make it for a shell.
 
         Args:
-            reader: The shell's notebook.
             ask_page: Asks the page that shows the notebook.
         """
         self._reader = reader

@@ -19,7 +19,6 @@ def image_of(wanted: str, shell: Any) -> ImageContent:
 
     Args:
         wanted: The name of a variable of the user's, or else of a file.
-        shell: The IPython shell.
 
     Returns:
         The image, with its bytes in base64.

@@ -160,9 +160,6 @@ class CellProposals:
         """Make the tool.
 
         Args:
-            shell: The IPython shell.
-            reader: The shell's notebook.
-            ask_page: Asks the page that shows it.
             insert_below: Has the waiting cell, when it ends, make its front end put a cell with that source below
                 it, in the place of an earlier one. ``False`` when no cell waits.
             note_cell: Called for each cell that the page has inserted or changed.
@@ -191,10 +188,6 @@ class CellProposals:
         in one call, as a list: the user is asked once.
 
         Args:
-            ctx: Given by the session
-            call: Given by the session
-            source: The whole source of the cell
-            cell_type: "code" or "markdown", of a new cell
             after: The number or id of the cell to insert it below; leave it out for below the one that runs now
             replace: The number or id of the cell whose source it shall be instead
             cells: Several cells in the place of the one that the other arguments describe
@@ -322,9 +315,6 @@ class CellProposals:
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
         """Insert cells with their outputs below the running one, in order.
-
-        Args:
-            cells: The cells.
 
         Returns:
             How many have their outputs. Where the page cannot insert cells, one text for all of them goes below the
@@ -479,11 +469,7 @@ def described(default: CallDescription, arguments: Any) -> CallDescription:
     """Describe a call of the tool, whose question shows what is proposed.
 
     Args:
-        default: What the arguments alone make.
         arguments: Those of ``CellProposals.propose``.
-
-    Returns:
-        The description.
     """
     cells: Sequence[ProposedCell] = arguments.cells or ()
     if cells:

@@ -287,7 +287,6 @@ class KnownNotebook:
         cells: The cells, with the sources that the page shows if it answered.
         file: The file, if it was found.
         ran: The sources of cells that ran here, by number.
-        from_page: Whether the page answered.
         path: Where the page has it; empty if it does not say.
     """
 
@@ -315,7 +314,6 @@ class Reader:
 
         Args:
             ask_page: Asks the page that shows the notebook.
-            traces: Returns what the kernel knows of it.
         """
         self._ask_page = ask_page
         self._traces = traces
@@ -404,9 +402,7 @@ class NotebookReader(Reader):
         """Make the reader of a shell's notebook.
 
         Args:
-            shell: The IPython shell.
             ask_page: Asks the page that shows the notebook.
-            cells: Knows the ids of the cells that ran.
         """
         super().__init__(ask_page, self._traces_here)
         self._shell = shell

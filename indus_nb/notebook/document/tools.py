@@ -31,10 +31,7 @@ class NotebookTools:
         """Make the tools of a shell.
 
         Args:
-            shell: The IPython shell.
             ask_page: Asks the page that shows the notebook; see `NotebookReader` and `CellProposals` for what.
-            insert_below: See `CellProposals`.
-            cells: Knows the ids of the cells that ran.
             note_cell: Takes note of cells that calls have changed.
         """
         self._reader = NotebookReader(shell, ask_page, cells)

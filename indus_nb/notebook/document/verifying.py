@@ -57,15 +57,9 @@ class Verified:
 
     Attributes:
         name: The name of the notebook's file; empty if it is not known.
-        ran: The cells that ran well.
-        skipped: Those that ask the agent.
         tagged: Those that are not run by their tags.
-        left: Those behind the one that failed.
-        failed: The cell that failed, and its error.
         different: Cells that gave something else, and the difference.
-        seconds: How long it took.
         running: The cell that runs, and its first line.
-        is_over: Whether it came to its end.
     """
 
     name: str = ""
@@ -137,9 +131,6 @@ async def verify(
         directory: Where the kernel works.
         on_progress: Called with what came of it until then: before each cell, and at the end.
         name: Of the notebook; empty if it is not known.
-
-    Returns:
-        What came of it.
 
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
@@ -243,7 +234,6 @@ def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, An
 
     Args:
         shown: The outputs in the notebook.
-        now: Those of a fresh kernel.
 
     Returns:
         The difference, as lines; empty without one.

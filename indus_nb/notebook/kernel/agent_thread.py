@@ -68,8 +68,6 @@ class AgentThread:
         which gets ten seconds to end in order, or three when interrupted again.
 
         Args:
-            work: Makes the coroutine.
-            inbox: The jobs to execute.
             tick: Called about 20 times a second. Without one the thread wakes for jobs, and now and then to see
                 whether it was interrupted.
 
@@ -136,13 +134,6 @@ class AgentThread:
 
     def ask(self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T:
         """Run a coroutine in the agent's thread and wait for its result.
-
-        Args:
-            work: Makes the coroutine.
-            seconds: How long to wait for it.
-
-        Returns:
-            What the coroutine returns.
 
         Raises:
             TimeoutError: It took longer, and was cancelled.

@@ -37,7 +37,6 @@ def chart_of(value: Any, data: Mapping[str, Any]) -> Chart | None:
 
     Args:
         value: What was displayed, if that is known.
-        data: Its MIME bundle.
 
     Returns:
         The chart, of which the spec may be empty.

@@ -48,18 +48,12 @@ _MAX_SERIALIZED_BYTES = 32 << 20
 
 
 class Databases:
-    """The connections that code reaches, guarded from its beginning on.
-
-    Attributes:
-        names: The variables that are such connections.
-    """
+    """The connections that code reaches, guarded from its beginning on."""
 
     def __init__(self, held: Mapping[str, Any], names: Collection[str], stop: Stop) -> None:
         """Guard them.
 
         Args:
-            held: The variables.
-            names: Those that the code reaches.
             stop: Ends the copy with what the code was about to do.
         """
         self._guards: dict[str, _Sqlite | _Duckdb] = {}

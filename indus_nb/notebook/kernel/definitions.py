@@ -73,8 +73,6 @@ def maker(
 
     Args:
         node: One of ``definitions``.
-        file: What tracebacks call the code.
-        namespace: Its global variables.
 
     Returns:
         Makes it; annotations are texts, so that nothing runs.

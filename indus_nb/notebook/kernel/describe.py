@@ -97,7 +97,6 @@ def describe(value: object, name: str = "") -> str:
     Never raises.
 
     Args:
-        value: Its value.
         name: Its name; if that looks like a secret's the value stays hidden.
 
     Returns:
@@ -169,7 +168,6 @@ def summary(
     Args:
         namespace: The namespace, in the order in which names were bound.
         hidden: Names that are not the user's; so are those that begin with an underscore.
-        is_users: Tells whether any other name is the user's.
         recent: Names to look at first, where there are too many to look at all of them.
 
     Returns:
@@ -226,9 +224,6 @@ def listing(
         hidden: Names that are not the user's; so are those that begin with an underscore.
         pattern: The name of the one variable, or else a part of names, or a name with ``*`` and ``?``.
         agents: Names that the agent's code bound, which are marked.
-
-    Returns:
-        The text for the model.
     """
     users = _users(namespace, hidden)
     exact = [pair for pair in users if pair[0] == pattern]

@@ -28,7 +28,6 @@ def earlier_cells(shell: Any, most: int) -> list[EarlierCell]:
     """Return the last cells that ran before the one that runs now, oldest first.
 
     Args:
-        shell: The IPython shell.
         most: How many to return at most.
 
     Returns:

@@ -39,8 +39,6 @@ class Shown:
 
     Attributes:
         tail: What was printed, and what the model is told among it of what was displayed.
-        card: The same for the user.
-        displays: What was displayed.
     """
 
     def __init__(self, on_text: Callable[[], None]) -> None:
@@ -81,12 +79,7 @@ class Shown:
             self.tail.path.unlink(missing_ok=True)
 
     def add_text(self, text: str, *, on_card: bool = True) -> None:
-        """Store what is printed.
-
-        Args:
-            text: The text, as a terminal is given it.
-            on_card: Whether the user sees it there.
-        """
+        """Store what is printed."""
         with self._lock:
             if on_card:
                 self._clear_now()
@@ -101,8 +94,6 @@ class Shown:
 
         Args:
             display: What stands below the card; ``None`` for text.
-            told: What the model reads of it.
-            shown: What the card says of it.
             update: Whether it replaces what is displayed by that name.
         """
         with self._lock:
@@ -150,12 +141,9 @@ class Execution(Shown):
     What came of it so far can be read from any thread.
 
     Attributes:
-        code: The code.
-        error: What it raised.
         before: The names in the namespace before it ran, with the ids of what they were bound to.
         after: The same, after it ran.
         changed: What it changed, as a line.
-        changed_names: The variables that it changed, by name.
         not_undoable: Why that cannot be taken back; empty if it can.
     """
 
@@ -173,8 +161,6 @@ class Execution(Shown):
         """Make a run of code, which begins nothing yet.
 
         Args:
-            shell: The IPython shell.
-            code: The code, as in a cell.
             name: What a traceback calls it, in the place of a cell's number.
             routes: Where prints and displays of the shell go.
             on_text: Called on any thread when there is more to read: once, until ``text`` is called.
@@ -362,8 +348,6 @@ class Execution(Shown):
         """Store what is displayed.
 
         Args:
-            bundle: A MIME bundle.
-            metadata: Its metadata.
             display_id: Its name for updates, if it has one.
             update: Whether it replaces what is displayed by that name.
         """
@@ -415,13 +399,8 @@ class Execution(Shown):
         """Make the bundle for a value, with figures as images whatever the user's cells show them as.
 
         Args:
-            value: The value.
-            plain: The formatter's own method.
             *args: What it is called with.
             **kwargs: What it is called with.
-
-        Returns:
-            The bundle and its metadata.
         """
         bundle, metadata = plain(value, *args, **kwargs)
         is_figure = type(value).__module__.startswith("matplotlib") and hasattr(value, "savefig")

@@ -60,11 +60,7 @@ _MOVED = re.compile(r"\\\\\s*\*?\s*\[|\^\^")
 
 
 def only_draws(text: str) -> bool:
-    """Return whether all commands in a text with formulas do nothing but draw.
-
-    Args:
-        text: LaTeX, or Markdown with LaTeX in it.
-    """
+    """Return whether all commands in a text with formulas do nothing but draw."""
     text = _TABLE.sub("", text)
     if _MOVED.search(text) or any(name not in _ENVIRONMENTS for name in _ENVIRONMENT.findall(text)):
         return False

@@ -77,9 +77,6 @@ _TRACES = frozenset(
 def inert(bundle: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return what of a display does nothing in a page.
 
-    Args:
-        bundle: Its MIME bundle.
-
     Returns:
         A bundle, with HTML written anew; ``None`` where only a form that does something shows what is to be seen.
     """

@@ -48,9 +48,6 @@ def counted(interrupts: list[int], noted: Callable[[], object] = lambda: None) -
     Args:
         interrupts: Each adds the signal's number to it.
         noted: Called with each, within the handler: it takes no lock, and raises nothing.
-
-    Returns:
-        The context.
     """
     if not _on_main_thread():
         yield

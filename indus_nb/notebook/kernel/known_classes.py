@@ -20,7 +20,6 @@ def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
     A value may lie about its class, or load something to answer.
 
     Args:
-        value: Any object of the user's.
         kinds: A class, or several.
 
     Returns:

@@ -19,11 +19,7 @@ class Lent:
     """The kernel of one shell, for others."""
 
     def __init__(self, kernel: UserKernel) -> None:
-        """Lend a kernel.
-
-        Args:
-            kernel: The kernel.
-        """
+        """Lend a kernel."""
         self._kernel = kernel
         self._before: dict[str, int] = {}
 
@@ -36,9 +32,7 @@ class Lent:
         """Remember what code can change, right before it runs.
 
         Args:
-            call: The id of its call.
             run: What is the same for the calls of one prompt.
-            code: The code.
         """
         self._before = self._kernel.names()
         self._kernel.steps.announce(call, run)

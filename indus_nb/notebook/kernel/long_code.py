@@ -65,15 +65,8 @@ class LongCode:
         """Run code, which goes on as a job if it takes long.
 
         Args:
-            work: Runs it.
-            context: The call.
             jobs: The session's jobs; without them it is waited for.
-            code: The code.
             waits: Whether it is waited for, however long it takes.
-            outputs: What the calls show the user.
-
-        Returns:
-            Its result, or that it goes on.
 
         Raises:
             ToolError: It failed, or other code goes on.
@@ -151,9 +144,6 @@ class CodeOfCell:
 
     def events(self, event: SessionEvent) -> Sequence[SessionEvent]:
         """Return what the cell shows by now.
-
-        Args:
-            event: The next event of the session.
 
         Returns:
             The event, none, or with it those before it: whose a run is shows in its first message.

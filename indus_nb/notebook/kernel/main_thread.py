@@ -85,11 +85,8 @@ class Job:
            └──▶ WITHDRAWN ◀┘ ─────────────────────────────────▲
 
     Attributes:
-        work: What is to be done.
         done: Set on the agent's loop when it has ended: with ``ToolError`` if it could not be done.
         state: Where it is in its life cycle.
-        ended_by: Who interrupted it.
-        interrupts: Routes interrupts to its code.
         threads_before: The threads that there were before its code began.
     """
 
@@ -97,7 +94,6 @@ class Job:
         """Make a job, on the agent's loop.
 
         Args:
-            work: What is to be done.
             seconds: How long its code may run; ``None`` for as long as it takes.
         """
         from indus_nb.limits.budget import spending  # a user's cells are watched before anything is asked
@@ -163,12 +159,8 @@ class Job:
         """Do the work, unless that was begun, withdrawn or interrupted before.
 
         Args:
-            run_awaiting: Runs work that awaits something.
             ended: Called once all of the work has ended, before the agent is told.
             interrupted: Whether an interrupt that came before this job's own handler was there is meant for it.
-
-        Returns:
-            Whether this call has begun it.
         """
         if not self._begin():
             if self._move(JobState.WITHDRAWN, JobState.ENDED):
@@ -331,11 +323,7 @@ class MainThread:
         Called on the agent's loop; if that task is cancelled the work is ended.
 
         Args:
-            work: What to do.
             seconds: How long its code may run before it is interrupted.
-
-        Returns:
-            The job, which has ended.
 
         Raises:
             ToolError: The main thread takes no work, the work failed, or it was interrupted before it began.

@@ -18,12 +18,7 @@ class UserNamespace:
     """The variables of one shell."""
 
     def __init__(self, shell: Any, main: MainThread) -> None:
-        """Make the namespace of a shell.
-
-        Args:
-            shell: The IPython shell.
-            main: Has work done on its main thread.
-        """
+        """Make the namespace of a shell."""
         self._shell = shell
         self._main = main
 
@@ -42,12 +37,6 @@ class UserNamespace:
 
     async def do(self, work: Callable[[dict[str, Any]], T]) -> T:
         """Have ``work`` done on the main thread: between cells, or within the one that waits for the agent.
-
-        Args:
-            work: Given the variables.
-
-        Returns:
-            What it returns; what it raises is raised.
 
         Raises:
             UsageError: A cell of the user's runs, and did not end within three seconds.

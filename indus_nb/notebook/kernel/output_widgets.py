@@ -39,12 +39,7 @@ class OutputWidget:
             self.send()
 
     def show(self, bundle: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-        """Show a display.
-
-        Args:
-            bundle: Its MIME bundle.
-            metadata: Its metadata.
-        """
+        """Show a display."""
         self.send({"output_type": "display_data", "data": dict(bundle), "metadata": dict(metadata)})
 
     def clear(self, *, waits: bool) -> None:
@@ -58,11 +53,7 @@ class OutputWidget:
             self.widget.outputs = ()
 
     def send(self, *more: Mapping[str, Any]) -> None:
-        """Have the widget show what it does not show yet.
-
-        Args:
-            more: Displays that come behind what was printed.
-        """
+        """Have the widget show what it does not show yet."""
         if not self._text and not more:
             return
         outputs: list[Any] = [] if self._clears else [*self.widget.outputs]

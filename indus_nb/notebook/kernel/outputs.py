@@ -55,9 +55,6 @@ class Output:
     """One output of a cell, as front ends are sent it. An update makes another one.
 
     Attributes:
-        data: The MIME bundle.
-        metadata: Its metadata.
-        title: What it is, in a few words.
         size: How many characters its data has.
         display_id: By what name the code may replace it.
     """
@@ -119,12 +116,7 @@ class Displays:
         return [shown.chart for shown in self._shown if shown.chart is not None]
 
     def made(self, bundle: Mapping[str, Any], value: Any) -> None:
-        """Note of what value a bundle was made, before it is shown.
-
-        Args:
-            bundle: The bundle.
-            value: The value.
-        """
+        """Note of what value a bundle was made, before it is shown."""
         self._made = (bundle, value)
 
     def value_of(self, bundle: Mapping[str, Any]) -> Any:
@@ -146,8 +138,6 @@ class Displays:
         """Make a display, which is shown by ``add``.
 
         Args:
-            bundle: Its MIME bundle.
-            metadata: Its metadata.
             display_id: Its id, if it has one.
 
         Returns:
@@ -164,7 +154,6 @@ class Displays:
 
         Args:
             display: What ``prepared`` has made.
-            update: Whether it replaces others.
 
         Returns:
             What is to be put among the printed text: for the model, and for the user.
@@ -196,9 +185,6 @@ class Displays:
         Args:
             place: Where the user sees the call.
             drawn: The pictures of charts that the model is given, or why there is none.
-
-        Returns:
-            Sentences and texts.
         """
         told: list[str] = []
         for shown in self._shown:
@@ -227,10 +213,7 @@ class CallOutputs:
     """What the user sees of one call; used on the agent's thread.
 
     Attributes:
-        text: The text of its card.
-        outputs: What stands below the card.
         place: Where that is; ``None`` where no view draws it.
-        version: Grows with every change.
         job: What the call goes on as, if it does.
     """
 
@@ -249,12 +232,7 @@ class CallOutputs:
         return sum(output.size for output in self.outputs)
 
     def show(self, text: str, outputs: Sequence[Output]) -> None:
-        """Replace what is shown, but for secrets.
-
-        Args:
-            text: The text of the card.
-            outputs: What stands below it.
-        """
+        """Replace what is shown, but for secrets."""
         self.text = text
         self.version += 1
         self._hidden = {output: self._hidden.get(output) or self._without_secrets(output) for output in outputs}
@@ -279,7 +257,6 @@ class OutputBoard:
         """Note that a call is about to be shown.
 
         Args:
-            call_id: The call.
             place: Where; a cell counts more than a panel.
         """
         if self._places.get(call_id) != "cell":
@@ -290,7 +267,6 @@ class OutputBoard:
         """Begin to collect what a call shows.
 
         Args:
-            call_id: The call.
             hide: Returns a text, or what holds texts, without secrets.
 
         Returns:
@@ -339,8 +315,6 @@ def sent(display: Display | None, told: str, shown: str, *, update: bool) -> Jso
 
     Args:
         display: What stands below the card; ``None`` for text.
-        told: What the model reads of it.
-        shown: What the card says of it.
         update: Whether it replaces what is displayed by that name.
 
     Returns:

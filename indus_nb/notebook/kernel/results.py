@@ -31,16 +31,9 @@ async def told(
     """Return what the model is told, but for how the code ended.
 
     Args:
-        tail: What was printed.
-        shown: The part of that which is told.
-        displays: What was displayed.
         place: Where the user sees the call.
         details: What front ends are given; what was left out is added.
-        resize: Whether images are scaled to what models take.
         known: Values to be hidden, with what stands there instead; those of this process's environment if left out.
-
-    Returns:
-        Texts, and images.
     """
     details |= shown.details() or {}
     drawn = await _drawn(displays.charts)
@@ -63,11 +56,7 @@ def joined(first: str, *others: str) -> str:
     """Join the printed text as it is, and sentences behind blank lines.
 
     Args:
-        first: The text.
         others: The sentences; empty ones are left out.
-
-    Returns:
-        One text.
     """
     return "\n\n".join(part for part in (first, *others) if part)
 
@@ -76,7 +65,6 @@ def without_secrets(value: Any, hide: Callable[[Any], Any], known: Mapping[str, 
     """Hide known values in a text, and what else is to be hidden in any value.
 
     Args:
-        value: The value.
         hide: Returns a value without what a session hides.
         known: As for ``told``.
 

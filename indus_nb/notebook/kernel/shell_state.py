@@ -19,11 +19,7 @@ class ShellState:
     """The shell, the loop and the loggers, in a copy of the kernel."""
 
     def __init__(self, shell: Any) -> None:
-        """Plan to watch them.
-
-        Args:
-            shell: The IPython shell.
-        """
+        """Plan to watch them."""
         self._shell = shell
 
     def watch(self, effects: list[Effect]) -> None:

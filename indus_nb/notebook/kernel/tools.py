@@ -64,19 +64,12 @@ class UserKernel:
 
     Attributes:
         outputs: What the calls of ``python`` show the user.
-        steps: What the code changed, to be taken back.
-        trials: Runs code in copies of the kernel.
     """
 
     tools = ("python", "variables")
 
     def __init__(self, shell: Any, watch: Watch) -> None:
-        """Make the tools of a shell.
-
-        Args:
-            shell: The IPython shell.
-            watch: Watches its cells.
-        """
+        """Make the tools of a shell."""
         self._shell = shell
         self._id = secrets.token_hex(4)
         self._settings = Settings()
@@ -436,8 +429,6 @@ class UserKernel:
         """Remember what code can change, right before it runs.
 
         Args:
-            call: The id of its call.
-            code: The code.
             changing: Variables that it is known to change, which are remembered before others.
         """
         self.steps.begin(call, code, changing)
@@ -510,9 +501,6 @@ class UserKernel:
 
     def untold(self, newest_first: Iterable[Entry]) -> tuple[str, JsonObject] | None:
         """Write what goes along with the next message: cells and variables that a conversation does not know yet.
-
-        Args:
-            newest_first: The entries of the conversation.
 
         Returns:
             The text, and what it is about; ``None`` if there is nothing new.

@@ -30,12 +30,8 @@ def traceback_of(error: BaseException, shell: Any, libraries: int = _MAX_LIBRARY
     """Format the traceback of an error without frames of IPython and this package.
 
     Args:
-        error: The error.
         shell: The IPython shell, which knows the numbers of cells.
         libraries: How many frames of libraries to keep, the last ones.
-
-    Returns:
-        The traceback, with its causes.
     """
     described = traceback.TracebackException.from_exception(error)
     _trim(described, shell, libraries, set())

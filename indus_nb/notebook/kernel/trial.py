@@ -65,9 +65,7 @@ class Task:
         """Plan it, before the fork.
 
         Args:
-            shell: The IPython shell.
             routes: Where prints and displays go.
-            code: The code.
             own: Variables of the agent's own, with the ids of their values.
             keys: Values that the code must not see, with their placeholders.
         """
@@ -92,7 +90,6 @@ class Task:
 
         Args:
             stop: Ends the copy with what the code was about to do.
-            send: Sends a frame.
             effects: What was done so far: what importing libraries did to the copy's own files is taken out.
         """
         self._send, self._stop = send, stop
@@ -261,7 +258,6 @@ class _Run(Execution):
 
     Attributes:
         effects: What it showed that does something in a page.
-        ended: Whether it has ended.
     """
 
     def __init__(self, shell: Any, code: str, *, send: Send, **others: Any) -> None:
@@ -332,16 +328,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def shadowed(name: str, value: Any, shell: Any) -> bool:
-    """Look up whether a name is one that Python or the shell has for something else.
-
-    Args:
-        name: The name.
-        value: What it is to be bound to.
-        shell: The IPython shell.
-
-    Returns:
-        Whether it is.
-    """
+    """Look up whether a name is one that Python or the shell has for something else."""
     return (hasattr(builtins, name) or name in shell.user_ns_hidden) and getattr(builtins, name, None) is not value
 
 

@@ -57,8 +57,6 @@ class Trials:
         """Begin without any.
 
         Args:
-            shell: The IPython shell.
-            main: Its main thread.
             routes: Where prints and displays go.
         """
         self._shell = shell
@@ -81,7 +79,6 @@ class Trials:
         Called on the agent's loop; if that task is cancelled the copy is ended.
 
         Args:
-            code: The code, as in a cell.
             seconds: How long it may run.
             cwd: The project, which it may read.
             readable: What else it may read.
@@ -203,10 +200,7 @@ class Trial(Shown):
     """Code in a copy: what it has shown so far, and in the end which effects it has.
 
     Attributes:
-        code: The code.
         report: What came of it; ``None`` while it runs.
-        seconds: How long it ran.
-        ran: Whether what it gave there is the result.
         changed: What was taken over, as a line.
         not_undoable: Why that cannot be taken back; empty if it can.
     """
@@ -215,8 +209,6 @@ class Trial(Shown):
         """Take what a copy shows.
 
         Args:
-            code: The code that runs there.
-            copy: The copy, which has begun.
             on_text: Called when there is more to read: once, until ``text`` is called.
         """
         super().__init__(on_text)
@@ -232,15 +224,7 @@ class Trial(Shown):
 
     @classmethod
     def without(cls, code: str, why: str) -> Trial:
-        """Return a trial that could not be made.
-
-        Args:
-            code: The code.
-            why: The reason, in a few words.
-
-        Returns:
-            A trial that has ended.
-        """
+        """Return a trial that could not be made."""
         trial = cls(code, None, lambda: None)
         trial.report = Report("none", why)
         return trial
@@ -300,7 +284,6 @@ class Trial(Shown):
         """Give the variables of the kernel the values that the code has made; called on the main thread.
 
         Args:
-            shell: The IPython shell.
             own: Variables of the agent's own, with the ids of their values.
 
         Raises:
@@ -348,9 +331,6 @@ def had_no_effect(details: object) -> bool:
 
 def random_states(draws: Mapping[str, Any]) -> list[Callable[[], object]]:
     """Return what puts generators of random numbers into states that a copy has sent.
-
-    Args:
-        draws: The states; hostile.
 
     Raises:
         RefusedValueError: One is no state: numpy takes any position in its numbers, also one behind them.

@@ -44,11 +44,7 @@ _LARGE_SECONDS = 2.0
 
 
 class ChangedSinceError(UsageError):
-    """The user has to decide what becomes of something that was changed since.
-
-    Attributes:
-        question: Says what it is.
-    """
+    """The user has to decide what becomes of something that was changed since."""
 
     def __init__(self, question: str, verb: str) -> None:
         """Say how that is decided."""
@@ -100,7 +96,6 @@ class Steps:
         """Begin without any.
 
         Args:
-            namespace: The user's variables.
             transform: Makes Python of what a notebook allows besides.
         """
         self.settings = NotebookSettings()
@@ -119,7 +114,6 @@ class Steps:
         """Go on from what an earlier kernel did to files in a session; nothing is kept beside a file of somebody else.
 
         Args:
-            store: The session.
             agent_dir: The user's own directory, where the key is, and which is not looked at.
         """
         if not self.settings.undo or store.session_id in self._books:
@@ -142,21 +136,11 @@ class Steps:
             asyncio.get_running_loop().run_in_executor(None, book.files.prepare)
 
     def announce(self, call: str, session: str) -> None:
-        """Take note of a call that is about to run.
-
-        Args:
-            call: Its id.
-            session: The id of its session.
-        """
+        """Take note of a call that is about to run."""
         self._open[call] = _Open(self._books.get(session), f"{session} {self._runs.get(session, 0)}")
 
     def begin_files(self, call: str, targets: Iterable[Path]) -> None:
-        """Remember the files as they are, right before a call may change them; on a thread that may wait.
-
-        Args:
-            call: Its id.
-            targets: The files that it names.
-        """
+        """Remember the files as they are, right before a call may change them; on a thread that may wait."""
         running = self._open.get(call)
         if running is None or running.book is None or not self.settings.undo:
             return
@@ -170,8 +154,6 @@ class Steps:
 
         Args:
             call: The id of the call that may do so.
-            session: The id of its session.
-            paths: Their files.
         """
         run = f"{session} {self._runs.get(session, 0)}"
         held = {path: hold(path) for path in map(Path, map(os.path.realpath, paths))}
@@ -185,10 +167,6 @@ class Steps:
 
     def keep_notebooks(self, call: str, overwritten: Collection[Path]) -> str:
         """Take note that a call has written notebooks that are open, in a step of its own.
-
-        Args:
-            call: The id of the call, which is over.
-            overwritten: The notebooks.
 
         Returns:
             Why that cannot be taken back; empty if it can.
@@ -205,26 +183,14 @@ class Steps:
         return "; ".join(files.left_out.values())
 
     def note_cell(self, call: str, session: str, cell: CellStep) -> None:
-        """Take note of a cell of the notebook that a call has changed.
-
-        Args:
-            call: Its id.
-            session: The id of its session.
-            cell: The cell.
-        """
+        """Take note of a cell of the notebook that a call has changed."""
         if self.settings.undo:
             if call not in self._open:
                 self.announce(call, session)
             self._open[call].cells.append(cell)
 
     def begin(self, call: str, code: str, first: Collection[str]) -> None:
-        """Remember what code can change, right before it runs.
-
-        Args:
-            call: The id of its call.
-            code: The code.
-            first: Variables that it is known to change.
-        """
+        """Remember what code can change, right before it runs."""
         if not self.settings.undo:
             return
         running = self._open.setdefault(call, _Open(None, ""))
@@ -241,9 +207,6 @@ class Steps:
 
     def end(self, call: str) -> tuple[str, str, frozenset[str]]:
         """Find what a call changed.
-
-        Args:
-            call: Its id.
 
         Returns:
             That as a line, empty if nothing is worth to be said; why it cannot be taken back, empty if it can; and the
@@ -272,10 +235,6 @@ class Steps:
 
     def outlook(self, code: str, first: Collection[str]) -> Outlook:
         """Find what could not be taken back if the code ran.
-
-        Args:
-            code: The code that is asked about.
-            first: Variables that it is known to change.
 
         Returns:
             That, and what of it is only too large.
@@ -311,7 +270,6 @@ class Steps:
 
         Args:
             calls: The ids of the calls that it has made up to some point.
-            session: Its id.
 
         Returns:
             How many are to be taken back to come to that point.
@@ -333,7 +291,6 @@ class Steps:
 
         Args:
             verb: ``undo`` or ``redo``.
-            count: How many steps.
 
         Returns:
             That; none if they changed none.
@@ -346,12 +303,7 @@ class Steps:
 
         Args:
             verb: ``undo`` or ``redo``.
-            count: How many.
-            touched: What becomes of what the user changed since.
             cells: What is done to cells next, by the caller.
-
-        Returns:
-            What was moved.
 
         Raises:
             ChangedSinceError: Something was changed since, and ``touched`` says nothing of it; nothing was done.

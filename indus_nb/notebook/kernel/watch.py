@@ -19,7 +19,6 @@ class Watch:
     Attributes:
         main: Knows when a cell runs, and has work done between cells or within one.
         routes: Where prints and displays go.
-        journal: The cells that ran.
     """
 
     def __init__(self, shell: Any) -> None:

@@ -56,12 +56,8 @@ class Sources:
     """Where offers come from.
 
     Attributes:
-        namespace: The user's variables.
         session: The session, if there is one.
-        registry: The models.
-        directory: The directory that relative paths begin in.
         arguments: Gives what the arguments of an extension's command may be, of which some is typed.
-        names: The names of the open conversations.
     """
 
     namespace: Mapping[str, Any]
@@ -77,9 +73,7 @@ class Offers:
     """What may replace ``fragment``, with which the text up to the cursor ends.
 
     Attributes:
-        fragment: The end of the text.
         texts: What may stand in its place.
-        kind: What they are.
         notes: What front ends show beside some of them, in the place of the kind.
         alone: Whether nothing of another kind fits there, even if there are none.
     """
@@ -98,7 +92,6 @@ def complete(text: str, sources: Sources) -> Offers | None:
     when it is asked for its attributes is not caught.
 
     Args:
-        text: The cell up to the cursor.
         sources: Where offers come from.
 
     Returns:
@@ -363,10 +356,8 @@ def sources_of(
     """Return where offers come from in a shell.
 
     Args:
-        shell: The IPython shell.
         session: The session, if there is one.
         arguments: Gives what the arguments of an extension's command may be, of which some is typed.
-        names: The names of the open conversations.
 
     Returns:
         The sources; without a session the models and the directory of a new one.

@@ -60,9 +60,7 @@ class Option:
         field: The field of ``Request`` that it sets.
         help: What it does, for the help text; empty to leave it out there and in the manual.
         value: The placeholder of its value in the help text; empty for a flag.
-        kind: What its value is.
         choices: What a value of the kind ``CHOICE`` may be.
-        sets: What a flag sets the field to.
         short: One letter that may be written behind ``-`` instead; the help text prefers it.
         starts_session: Whether it decides which session is talked to: these exclude each other.
         manual: Markdown for the manual, where that is more than the help text.
@@ -91,11 +89,8 @@ class Subcommand:
     """A sub-command: a line of it is used in place of a prompt.
 
     Attributes:
-        name: Its name.
-        help: What it does, for the help text.
         usage: The placeholder of its argument in the help text.
         pattern: What may follow the name for the line to be this sub-command; ``argument`` is the group that counts.
-        kind: What its argument is.
         choices: What an argument of the kind ``CHOICE`` may be.
         as_option: Whether ``--name`` means the same.
         manual: Markdown for the manual, where that is more than the help text.

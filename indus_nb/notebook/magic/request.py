@@ -64,8 +64,6 @@ class Rows:
 
     Attributes:
         question: The prompt, in which ``{column}`` stands for a value of the row.
-        data: The expression of the data.
-        output: The variable that the answers go into.
         result: The type of the answers, as an expression; ``None`` for texts.
         options: The other options of ``agent.map``, by their names.
     """
@@ -83,14 +81,9 @@ class Request:
 
     Attributes:
         text: The prompt; it may be empty.
-        images: Paths or names of variables.
         max_cost: In US dollars, above zero.
         max_turns: How many answers the model may give.
-        timeout: In seconds.
-        output: An identifier.
-        result: The type of the answer, as an expression.
         values: Whether to put values of variables into the lines of a cell, too.
-        command: The sub-command, in the place of a prompt.
         rows: What is asked of many rows, in the place of a prompt.
     """
 
@@ -137,7 +130,6 @@ def parse(line: str, cell: str | None = None) -> Request:
     (Command(name='model', argument='sonnet', slashed=''), None, 'compact')
 
     Args:
-        line: What follows the magic's name.
         cell: The lines below it; ``None`` for a line magic, which alone may hold a sub-command.
 
     Returns:

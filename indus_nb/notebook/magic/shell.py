@@ -87,13 +87,8 @@ def install_completion(
     IPython before 8.6 completes one line only, and is left as it is.
 
     Args:
-        shell: The IPython shell.
         session: Gives the session, if there is one.
         arguments: Gives what the arguments of an extension's command may be, of which some is typed.
-        names: Gives the names of the open conversations.
-
-    Returns:
-        Undoes it.
     """
     completer: Any = import_module("IPython.core.completer")  # its annotations are incomplete
     if not hasattr(completer, "completion_matcher"):

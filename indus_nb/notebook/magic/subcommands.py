@@ -53,9 +53,6 @@ class Shown:
 
         Args:
             worded: Puts the text into the words of the place where it is shown.
-
-        Returns:
-            HTML, Markdown and plain text.
         """
         text = worded(self.text)
         if self.rows:
@@ -78,13 +75,6 @@ async def _trust(session: AgentSession, decision: str) -> Shown:
 
 async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901, PLR0911, PLR0912 - one for each command
     """Carry out a sub-command that concerns a session.
-
-    Args:
-        command: The sub-command and its argument.
-        session: The session that the cell talks to.
-
-    Returns:
-        What the cell shows of the outcome.
 
     Raises:
         IndusError: It failed; the session is as it was then.

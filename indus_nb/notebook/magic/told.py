@@ -19,7 +19,6 @@ async def told(session: AgentSession, going_along: str) -> str:
     """List the parts of the next request.
 
     Args:
-        session: The session.
         going_along: The cells and variables that go along with the next message.
 
     Returns:

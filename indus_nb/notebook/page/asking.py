@@ -18,10 +18,7 @@ async def ask_notebook(
     """Send a request to the pages of the notebook that it comes from, over the newest widget first.
 
     Args:
-        widgets: Those that pages show, oldest first.
         origin: Where the request comes from.
-        what: The kind of request.
-        payload: Its fields.
 
     Returns:
         The first answer; ``None`` when no such page gives one.

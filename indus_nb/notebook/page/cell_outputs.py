@@ -31,9 +31,7 @@ class CellOutputs:
         """Begin with no page.
 
         Args:
-            widget: The run's widget.
             outputs: Returns what the cell shows by now: bundles (``data``) with their ``metadata``.
-            cell: The cell's id.
             client: The id that the page that ran it has for the kernel.
         """
         self._widget = widget
@@ -46,11 +44,7 @@ class CellOutputs:
         self._place = {"cell": cell, "client": client, "widget": widget.comm_id}
 
     async def bring(self, page: str) -> None:
-        """Give a page that has come what the cell shows so far.
-
-        Args:
-            page: Its name.
-        """
+        """Give a page that has come what the cell shows so far."""
         await self._show(page, over=False, timeout=_REPLY_SECONDS)
 
     async def settle(self) -> bool:
@@ -74,14 +68,7 @@ class CellOutputs:
         return False
 
     async def settle_in(self, page: str) -> bool:
-        """Have a page show all of the run, which was over when no other page was there.
-
-        Args:
-            page: Its name.
-
-        Returns:
-            Whether it does.
-        """
+        """Have a page show all of the run, which was over when no other page was there."""
         return _is_shown(await self._ask(page, missed=True))
 
     async def _ask(self, page: str, *, missed: bool = False) -> JsonObject | None:

@@ -302,10 +302,6 @@ def parse(content: object, kind: WidgetKind) -> FromPage:
 
     Args:
         content: The message's content as it came: any JSON value.
-        kind: The kind of widget that it came to.
-
-    Returns:
-        The message.
 
     Raises:
         pydantic.ValidationError: It is none, or none for that kind of widget. `problem` describes why.

@@ -70,7 +70,6 @@ class AgentWidget:
             itself. The session keeps them; the widget only passes on what opens and closes.
         question_of: Returns the parts of an open dialog's question by its id, if it has any.
         bundle: What displays the widget, with ``metadata``.
-        comm_id: The comm that its messages go over.
     """
 
     def __init__(
@@ -132,11 +131,7 @@ class AgentWidget:
         self.set(widget=self.comm_id)
 
     def set_fallback(self, shown: Mapping[str, str]) -> None:
-        """Set what is read where the widget cannot be shown, or its kernel is not there any more.
-
-        Args:
-            shown: A bundle with HTML and text.
-        """
+        """Set what is read where the widget cannot be shown, or its kernel is not there any more."""
         self.bundle.update({kind: shown[kind] for kind in ("text/html", "text/plain")})
         self.set(fallback=shown["text/html"])
 
@@ -149,7 +144,6 @@ class AgentWidget:
         """Show a block of sanitised HTML, a new one behind the others.
 
         Args:
-            key: Names the block.
             html: All of its HTML; a page is sent only the part that changed.
         """
         if self._blocks.get(key) != html:
@@ -240,7 +234,6 @@ class AgentWidget:
 
         Args:
             what: One of the requests of `protocol.PageRequest`.
-            timeout: In seconds.
             payload: The other fields of that request; with ``page`` another page than that.
 
         Returns:
@@ -271,11 +264,7 @@ class AgentWidget:
         return self._used or ""
 
     def show_only(self, blocks: Iterable[str]) -> None:
-        """Replace all blocks, and send that.
-
-        Args:
-            blocks: The HTML of the new ones.
-        """
+        """Replace all blocks, and send that."""
         for key in list(self._blocks):
             self.drop(key)
         for number, html in enumerate(blocks):

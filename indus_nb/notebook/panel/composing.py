@@ -53,11 +53,6 @@ _WALK_SECONDS = 0.5
 def command_of(text: str, session: AgentSession, offered: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the command that a prompt is, with its argument.
 
-    Args:
-        text: The prompt.
-        session: The session, whose own commands come first.
-        offered: The names of commands.
-
     Returns:
         The name and the argument, which may be empty; ``None`` if it is a prompt.
     """
@@ -75,15 +70,7 @@ def offered_commands(surroundings: Surroundings | None) -> dict[str, str]:
 
 
 def commands(session: AgentSession, surroundings: Surroundings | None) -> list[states.Command]:
-    """List what may be written as ``/name``: the session's, and the panel's that these do not hide.
-
-    Args:
-        session: The session.
-        surroundings: The kernel around the panel.
-
-    Returns:
-        The commands, the panel's first.
-    """
+    """List what may be written as ``/name``: the session's, and the panel's that these do not hide."""
     own = session_state.commands(session)
     names = {each["name"] for each in own}
     return [
@@ -109,12 +96,8 @@ async def written_out(
     """Put values into a prompt, and fetch the cells that it mentions.
 
     Args:
-        text: The prompt as it was written.
         surroundings: The kernel around the panel; without one everything stays as it is.
         literal: Whether nothing in it stands for a value.
-
-    Returns:
-        The prompt to send, and the cells.
 
     Raises:
         UsageError: A value or a cell cannot be looked up.
@@ -131,11 +114,6 @@ async def written_out(
 
 async def completions(text: str, session: AgentSession, surroundings: Surroundings | None) -> list[states.Completion]:
     """Return how a prompt may go on.
-
-    Args:
-        text: The prompt up to the caret.
-        session: The session.
-        surroundings: The kernel around the panel.
 
     Returns:
         Texts that replace all that is written, or its last word.

@@ -39,12 +39,7 @@ def save(directory: Path, name: str, data: bytes) -> Path:
     """Write a new file.
 
     Args:
-        directory: Where.
         name: Its name, to which a number is added where there is such a file already.
-        data: What it holds.
-
-    Returns:
-        Its path.
 
     Raises:
         UsageError: It cannot be written.

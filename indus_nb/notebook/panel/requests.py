@@ -73,12 +73,8 @@ class PanelRequests:
         """Make what carries out requests.
 
         Args:
-            widget: The panel's widget.
-            transcript: What it shows of the conversation.
-            show: Shows a sign to the user.
             show_problems: Shows what is wrong with a session and has not been shown.
             changed: Called when the panel is to be drawn again.
-            surroundings: The kernel around the panel.
         """
         self.shows_tree = False
         self.preparing = 0
@@ -104,7 +100,6 @@ class PanelRequests:
 
         Args:
             session: The panel's session; ``None`` when the panel has detached from it.
-            request: What a page asks for.
         """
         ends = isinstance(request, protocol.AnswerDialog | protocol.Stop | protocol.Abort)
         if session is not None and not session.closed and (ends or len(self._tasks) < _MAX_TASKS):

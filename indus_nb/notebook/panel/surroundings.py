@@ -34,11 +34,7 @@ class Surroundings(Protocol):
         """Put values of variables into a prompt.
 
         Args:
-            text: The prompt as it was written.
             literal: Whether nothing in it stands for a value.
-
-        Returns:
-            The prompt to send.
 
         Raises:
             UsageError: A value cannot be looked up.
@@ -53,17 +49,5 @@ class Surroundings(Protocol):
         ...
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
-        """Carry out one of ``commands``.
-
-        Args:
-            session: The panel's session.
-            name: The command.
-            argument: What stands behind it.
-
-        Returns:
-            What the panel shows, as sanitised HTML.
-
-        Raises:
-            IndusError: It failed.
-        """
+        """Carry out one of ``commands``."""
         ...

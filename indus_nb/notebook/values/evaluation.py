@@ -136,10 +136,6 @@ def evaluate(  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
 ) -> Any:
     """The value of an expression.
 
-    Args:
-        tree: The expression.
-        namespace: The user's variables.
-
     Returns:
         Its value, which may be of any class.
 

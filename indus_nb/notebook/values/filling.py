@@ -17,8 +17,6 @@ def filled_in(text: str, namespace: Mapping[str, Any], *, evaluates: bool) -> tu
     """Put the values of variables into a prompt.
 
     Args:
-        text: The prompt.
-        namespace: The user's variables.
         evaluates: Whether to do so, rather than to say only that the prompt names variables.
 
     Returns:

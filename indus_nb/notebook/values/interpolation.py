@@ -59,7 +59,6 @@ class Interpolated:
     """A prompt with values put in.
 
     Attributes:
-        text: The prompt.
         missing: The expressions in braces that stayed because they name something that is not defined.
         kept: What else stayed, as it was written, and why.
     """
@@ -109,8 +108,6 @@ def interpolate(text: str, namespace: Mapping[str, Any], render: Callable[[objec
     '`{x}` {x} $x ${x} $x + y$ \\frac{x}{x} x^{x} \\{x}'
 
     Args:
-        text: The prompt as it was typed.
-        namespace: The user's variables.
         render: Writes a value that is not a string.
 
     Returns:
@@ -144,10 +141,6 @@ def interpolate(text: str, namespace: Mapping[str, Any], render: Callable[[objec
 
 def named_values(text: str, namespace: Mapping[str, Any]) -> list[str]:
     """What in a text would stand for values, as it is written, each once.
-
-    Args:
-        text: A prompt.
-        namespace: The user's variables.
 
     Returns:
         Expressions with their braces, and names with their dollar sign.

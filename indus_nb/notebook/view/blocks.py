@@ -70,15 +70,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
-    """Put two bundles one below the other.
-
-    Args:
-        first: A bundle whose values are all text.
-        second: Another one with the same kinds of text.
-
-    Returns:
-        A bundle of those kinds.
-    """
+    """Put two bundles one below the other."""
     return {kind: f"{text}\n\n{second[kind]}" for kind, text in first.items()}
 
 
@@ -98,15 +90,7 @@ def picture(image: ImageContent) -> MimeBundle:
 
 
 def output_html(title: str, data: Mapping[str, Any]) -> str:
-    """Draw what code has displayed where no MIME bundle can stand: an image, or what is left of it when sanitised.
-
-    Args:
-        title: What it is, in a few words.
-        data: Its MIME bundle.
-
-    Returns:
-        HTML.
-    """
+    """Draw what code has displayed where no MIME bundle can stand: an image, or what is left of it when sanitised."""
     for kind in _PICTURES:
         image: object = data.get(kind)
         if isinstance(image, str) and len(image) <= _MAX_PICTURE_CHARACTERS and (shown := markup.picture(kind, image)):
@@ -136,11 +120,7 @@ def thinking(text: str, *, growing: bool = False) -> MimeBundle:
     """Draw a model's reasoning.
 
     Args:
-        text: All of it so far.
         growing: Whether more will come: its end is shown then, and the whole is folded away afterwards.
-
-    Returns:
-        HTML, Markdown and plain text.
     """
     if not growing:
         return folded("Thinking", text)
@@ -152,11 +132,7 @@ def user_message(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
     """Draw a message of the user, word for word.
 
     Args:
-        text: The text.
         images: The images that went with it, which are counted.
-
-    Returns:
-        HTML, Markdown and plain text.
     """
     text = markup.cut(text)
     if images:
@@ -172,12 +148,7 @@ def panel_message(text: str, images: Sequence[ImageContent], sent_at: int) -> st
     """Draw a message of the user for a panel: with small pictures of its images, and when it was sent.
 
     Args:
-        text: The text.
-        images: The images that went with it.
         sent_at: In milliseconds since 1970.
-
-    Returns:
-        HTML.
     """
     small = [thumbnail(image, _THUMBNAIL_PIXELS) for image in images]
     drawn = "".join(markup.picture("image/png", image.data or "") for image in small if image is not None)
@@ -194,16 +165,7 @@ def panel_message(text: str, images: Sequence[ImageContent], sent_at: int) -> st
 
 
 def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
-    """Draw Markdown that is folded away.
-
-    Args:
-        title: What is always shown.
-        text: The Markdown.
-        opened: Whether it is unfolded at first.
-
-    Returns:
-        HTML, Markdown and plain text.
-    """
+    """Draw Markdown that is folded away."""
     shown = markup.cut(text, lines=400, characters=20_000)
     body = markup.element("div", markup.markdown_html(shown), "thinking")
     details = unfolding(markup.element("summary", markup.escape(title), "head"), body, opened=opened)
@@ -215,15 +177,7 @@ def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
 
 
 def waiting(model: str, seconds: float = 0) -> MimeBundle:
-    """Draw the line that is shown until the model's first words.
-
-    Args:
-        model: The model's name.
-        seconds: How long it has been waited for.
-
-    Returns:
-        HTML, Markdown and plain text.
-    """
+    """Draw the line that is shown until the model's first words."""
     text = f"… waiting for {model}" + (f" · {seconds:.0f} s" if seconds >= 1 else "")
     return _line(text, "waiting")
 
@@ -249,9 +203,6 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
     Args:
         title: The sentence, which may be empty; what stands between backticks in it is code.
         rows: Cells of text, which may be hostile; as many in each row.
-
-    Returns:
-        HTML, Markdown and, in columns, plain text.
     """
     title = without_home(title)
     shown = [[markup.plain(without_home(cell)) for cell in row] for row in rows]
@@ -282,14 +233,8 @@ def usage(
     """Draw the closing line of a run.
 
     Args:
-        model: The model's name.
-        total: Tokens and cost.
-        seconds: How long the run took.
         conversation: The name of the conversation, if it is to be told.
         ending: How it ended, if that was not well, and what else is to be said of it.
-
-    Returns:
-        HTML, Markdown and plain text.
 
     >>> usage("m", Usage(input=1200, output=34), 2.5)["text/plain"]
     'm · 1,200 tokens in, 34 out · 2.5 s'

@@ -145,12 +145,7 @@ class StaticDrawing:
         """Show a bundle as a new display, or in the first that is free.
 
         Args:
-            bundle: What to show.
             final: Whether it will not change any more.
-            own: What belongs to an output of code's own.
-
-        Returns:
-            The display that holds it.
         """
         if not self._free or (own is not None and own.display_id):
             display = self._screen.show(bundle, final=final, own=own)
@@ -275,8 +270,6 @@ class CellView:
         """Show that the run has begun.
 
         Args:
-            transcript: The run.
-            screen: The cell's output.
             live: The widget, if a page may show it.
             spent_before: What the session has cost until now, in US dollars.
             is_held: While it is true nothing moves, so that a dialog stays where it is.

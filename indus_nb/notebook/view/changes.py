@@ -20,7 +20,6 @@ def changed(details: object, *, in_panel: bool = False) -> str:
     """Return what a call says that it changed, and how that is taken back; the model is not told.
 
     Args:
-        details: The details of the call's result.
         in_panel: Whether a panel shows it, which has commands of its own.
 
     Returns:

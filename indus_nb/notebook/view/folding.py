@@ -74,9 +74,7 @@ class Rows:
         """Add a finished card.
 
         Args:
-            card: The card.
             display: Where it is shown.
-            bundle: As what.
         """
         self._parts += [*self._remarks, _Part(display, bundle, card, is_folded=card.call.folded)]
         self._remarks = []
@@ -86,7 +84,6 @@ class Rows:
 
         Args:
             display: Where it is shown.
-            bundle: As what.
         """
         if self.is_open:
             self._remarks.append(_Part(display, bundle))

@@ -120,7 +120,6 @@ def live_state(transcript: Transcript, spent_before: float) -> RunState:
     """Describe a run for a widget's footer.
 
     Args:
-        transcript: The run so far.
         spent_before: What the session had cost before it, in US dollars.
 
     Returns:

@@ -45,7 +45,6 @@ class Display(Protocol):
         Args:
             bundle: What it shows now.
             final: Whether it will not change any more.
-            own: What belongs to an output of code's own.
         """
         ...
 
@@ -57,12 +56,7 @@ class Screen(Protocol):
         """Add a display below the others.
 
         Args:
-            bundle: What it shows.
             final: Whether it will not change any more.
-            own: What belongs to an output of code's own.
-
-        Returns:
-            The display, for updates.
         """
         ...
 
@@ -128,10 +122,7 @@ class CellOutput:
         """Send a display to the front end.
 
         Args:
-            bundle: What it shows.
-            display_id: Its id.
             update: Whether a display of that id is there, to be replaced.
-            metadata: The metadata of the bundle.
         """
         publisher, transient = self._publisher, {"display_id": display_id}
         noted = dict(metadata or {})
@@ -160,12 +151,7 @@ class NotebookScreen:
         """Add a display below the others, or in one that was freed.
 
         Args:
-            bundle: What it shows.
             final: Whether it will not change any more.
-            own: What belongs to an output of code's own.
-
-        Returns:
-            The display, for updates.
         """
         freed = None if own is not None and own.display_id else self._freed_id()
         display_id = freed or (own.display_id if own is not None else None) or uuid4().hex
@@ -266,9 +252,7 @@ class OnceScreen:
         """Publish a bundle if it is final.
 
         Args:
-            bundle: What it shows.
             final: Whether it will not change any more.
-            own: What belongs to an output of code's own.
 
         Returns:
             What publishes the final bundle in its ``update``.
@@ -280,9 +264,7 @@ class OnceScreen:
         """Publish a bundle if it is final.
 
         Args:
-            bundle: What it shows.
             final: Whether it will not change any more.
-            own: What belongs to an output of code's own.
         """
         if final:
             display_id = (own.display_id if own is not None else None) or uuid4().hex
@@ -317,12 +299,7 @@ class TerminalScreen:
         """Print a bundle's text.
 
         Args:
-            bundle: What it shows.
             final: Whether it will not change any more.
-            own: What belongs to an output of code's own.
-
-        Returns:
-            What prints later versions of it.
         """
         self.update(bundle, final=final, own=own)
         return self
@@ -331,7 +308,6 @@ class TerminalScreen:
         """Print a bundle's text, or only a line of it while it is not final.
 
         Args:
-            bundle: What it shows.
             final: Whether it will not change any more.
             own: Of an output of code's own, whose text is in its card.
         """

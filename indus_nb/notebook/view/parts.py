@@ -80,8 +80,6 @@ class Card(Block):
         """Show the result of the call: where it goes on as a job, what is for the user in that.
 
         Args:
-            content: What the model reads.
-            details: What front ends are given.
             stored: Whether this was long ago, for all that is known.
         """
         self.output, self.call.changed = content, changed(details, in_panel=self.in_panel)
@@ -134,7 +132,6 @@ def drawn_bundle(drawn: object, text: str) -> MimeBundle | None:
     """Check what an extension drew.
 
     Args:
-        drawn: What its renderer returned.
         text: The plain text, where that has none.
 
     Returns:

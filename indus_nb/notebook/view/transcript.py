@@ -101,14 +101,10 @@ class Transcript:
 
     Attributes:
         blocks: Those that were not removed after they were finished.
-        name: The name of the model that was asked.
         model: The id of the model that answers; ``name`` until it is known.
-        clock: Counts seconds.
         began: When the run began, by that clock.
         usage: Tokens and cost of the run.
-        asked: Whether the run has begun.
         waiting_since: Since when the model is waited for, by the clock.
-        note: What goes on beside the answer.
         remark: What the closing line says of the run besides; empty for nothing.
         outputs: Knows what calls show the user, where that can be shown.
         conversation: The name of the conversation, if it is to be told.
@@ -127,9 +123,6 @@ class Transcript:
         """Begin without blocks.
 
         Args:
-            model: The model's name.
-            clock: Counts seconds.
-            renderer: Finds what draws the messages of an extension.
             tools: Gives the session's tools by name, which describe their calls.
             whole: Whether to show a whole conversation rather than one prompt: with the user's messages, and a
                 closing line for every run.
