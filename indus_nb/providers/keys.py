@@ -10,36 +10,18 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
 from indus_nb.errors import CredentialsError
 from indus_nb.files import read_file
+from indus_nb.key_variables import KEY_VARIABLES
 from indus_nb.providers.json_file import read_object
 from indus_nb.wire import JsonObject
 
 _MAX_COMMAND_SECONDS = 10.0
-_MIN_KEY = 8
-"""A variable that holds the same text as a key is left out too, unless that is as short as a word."""
-_KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
-    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-    "amazon-bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
-    "microsoft-foundry": ("ANTHROPIC_FOUNDRY_API_KEY",),
-    "openai": ("OPENAI_API_KEY",),
-    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "groq": ("GROQ_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "mistral": ("MISTRAL_API_KEY",),
-    "cerebras": ("CEREBRAS_API_KEY",),
-    "huggingface": ("HF_TOKEN",),
-    "together": ("TOGETHER_API_KEY",),
-    "fireworks": ("FIREWORKS_API_KEY",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,69 +119,6 @@ def _defects(path: Path, mode: int, entries: Mapping[str, Any]) -> Iterator[str]
             yield f"{path}: `{name}.key` must be a text."
 
 
-_MORE_KEY_VARIABLES = frozenset(
-    {
-        *("ANTHROPIC_CUSTOM_HEADERS", "OPENAI_CUSTOM_HEADERS", "ANTHROPIC_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-        *(
-            "AZURE_OPENAI_API_KEY",
-            "AZURE_API_KEY",
-            "OPENAI_ADMIN_KEY",
-            "CO_API_KEY",
-            "COHERE_API_KEY",
-            "PERPLEXITY_API_KEY",
-        ),
-        *(
-            "HUGGING_FACE_HUB_TOKEN",
-            "HUGGINGFACE_API_KEY",
-            "REPLICATE_API_TOKEN",
-            "VOYAGE_API_KEY",
-            "AI_GATEWAY_API_KEY",
-        ),
-        *(
-            "MOONSHOT_API_KEY",
-            "ZAI_API_KEY",
-            "MINIMAX_API_KEY",
-            "DASHSCOPE_API_KEY",
-            "NVIDIA_API_KEY",
-            "VERTEX_API_KEY",
-        ),
-        *(
-            "GOOGLE_GENERATIVE_AI_API_KEY",
-            "GOOGLE_GENAI_API_KEY",
-            "LITELLM_API_KEY",
-            "OLLAMA_API_KEY",
-            "GITHUB_COPILOT_TOKEN",
-        ),
-    }
-)
-"""Variables in which other programs keep keys of models' providers."""
-
-
-def key_variables() -> frozenset[str]:
-    """The names of all variables that hold keys of models' providers."""
-    return _MORE_KEY_VARIABLES.union(*_KEY_VARIABLES.values())
-
-
-def child_environment(wanted: Sequence[str] = (), also_keys: Iterable[str] = ()) -> dict[str, str]:
-    """The variables for a program that the agent starts: those of this process without keys of models' providers.
-
-    Args:
-        wanted: Names, with ``*`` and ``?``, of keys that are kept all the same; with ``!`` before it what is left out.
-    """
-    keys = key_variables() | frozenset(also_keys)
-    values = {value for name in keys if len(value := os.environ.get(name, "")) >= _MIN_KEY}
-    left_out = [pattern[1:] for pattern in wanted if pattern.startswith("!")]
-
-    def matches(name: str, patterns: Sequence[str]) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not matches(name, left_out) and ((name not in keys and value not in values) or matches(name, wanted))
-    }
-
-
 def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[Secret]:
     """List the provider's own variables, best first.
 
@@ -209,7 +128,7 @@ def keys_in_environment(provider: str, environment: Mapping[str, str]) -> list[S
         One secret for each variable; none for a provider that has no variables.
     """
     return [
-        Secret(environment.get(variable, ""), variable, is_final=True) for variable in _KEY_VARIABLES.get(provider, ())
+        Secret(environment.get(variable, ""), variable, is_final=True) for variable in KEY_VARIABLES.get(provider, ())
     ]
 
 
@@ -219,7 +138,7 @@ def how_to_get_key(provider: str, stored: StoredKeys, others: Sequence[str] = ()
     Args:
         stored: What ``auth.json`` holds.
     """
-    ways = [f"set {variable}" for variable in _KEY_VARIABLES.get(provider, ())[:1]]
+    ways = [f"set {variable}" for variable in KEY_VARIABLES.get(provider, ())[:1]]
     if stored.path is not None:
         ways.append(f"put it into {stored.path}")
     note = " (Its sign-in in that file is of a kind that cannot be used here.)" if stored.is_sign_in(provider) else ""

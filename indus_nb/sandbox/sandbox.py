@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from indus_nb.providers.keys import child_environment
+from indus_nb.key_variables import child_environment
 from indus_nb.sandbox import bwrap, landlock, launcher, seatbelt
 from indus_nb.sandbox.policy import Guarded, Policy, SandboxError, guarded
 from indus_nb.sandbox.probe import Machine, machine

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 from indus_nb import own_imports
 from indus_nb.errors import IndusError, UsageError
 from indus_nb.files import current_directory, expand_user
+from indus_nb.key_variables import child_environment, key_variables
 from indus_nb.providers import Model
-from indus_nb.providers.keys import child_environment, key_variables
 from indus_nb.providers.registry import ModelRegistry, ScopedModel
 from indus_nb.resources.inputs import PROJECT_DIRECTORY, RULES_DIRECTORY
 from indus_nb.resources.settings import (

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from indus_nb.providers.keys import child_environment
+from indus_nb.key_variables import child_environment
 from indus_nb.tools.guard import Guarded
 
 _CHUNK = 1 << 16

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indus_nb.providers.keys import child_environment
+from indus_nb.key_variables import child_environment
 from indus_nb.tools.process import Child
 from indus_nb.tools.tool import ToolError
 from indus_nb.tools.truncate import GrowingTail, Truncation

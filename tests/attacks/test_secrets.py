@@ -22,9 +22,9 @@ from indus_nb.errors import SessionFileError
 from indus_nb.events import BashExecutionUpdate, ToolExecutionStart, ToolExecutionUpdate
 from indus_nb.extensions.api import ExtensionApi
 from indus_nb.files import keep_private
+from indus_nb.key_variables import child_environment
 from indus_nb.messages import Attachment, TextContent
 from indus_nb.notebook.kernel.describe import describe, listing
-from indus_nb.providers.keys import child_environment
 from indus_nb.redaction import hide
 from indus_nb.render.session_page import export_html
 from indus_nb.resources.settings import load_settings
